@@ -1,0 +1,33 @@
+# Two commands from a fresh machine: `make audit` runs the main job, `make test` passes the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+audit: $(VENV)/ready
+	$(BIN)/audit run
+
+test: $(VENV)/ready
+	$(BIN)/pytest
+
+nightly: $(VENV)/ready
+	$(BIN)/pytest -m nightly
+
+check: $(VENV)/ready .types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p gnnaudit
+
+$(VENV)/ready: pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	touch $@
+
+# The root folders are one import package; a type checker wants to see them as one.
+.types:
+	mkdir -p .types
+	mkdir -p .types/gnnaudit
+	ln -sfn ../../gnnaudit/__init__.py .types/gnnaudit/__init__.py
+	ln -sfn ../../gnnaudit/py.typed .types/gnnaudit/py.typed
+	for p in accounting models attacks reports audit; do ln -sfn ../../$$p .types/gnnaudit/$$p; done
+
+.PHONY: audit test nightly check

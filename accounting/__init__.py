@@ -1,0 +1,1 @@
+"""What epsilon is, from either side. Knows nothing of graphs."""

@@ -1,0 +1,49 @@
+"""The promise under audit: how much privacy, for whom, and against which change of the graph."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Unit(StrEnum):
+    """What one person's secret is: the thing that two neighbouring graphs differ in."""
+
+    DIRECTED_EDGE = "directed-edge"
+    UNDIRECTED_EDGE = "undirected-edge"
+    NODE = "node"  # a node with its features, label and all its edges
+    FEATURES = "features"  # one node's own features and label (local privacy); the edges are public
+
+
+class Relation(StrEnum):
+    """How two neighbouring graphs differ in that unit."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """(epsilon, delta)-differential privacy of one `unit` against an adversary who sees `exposes`.
+
+    epsilon: nats; infinity promises nothing. delta: a public number in [0, 1).
+    Raises ValueError for values outside those ranges.
+    """
+
+    epsilon: float
+    delta: float
+    unit: Unit = Unit.UNDIRECTED_EDGE
+    relation: Relation = Relation.ADD_REMOVE
+    exposes: tuple[str, ...] = ("posteriors",)
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.epsilon) or self.epsilon < 0:
+            raise ValueError(f"epsilon={self.epsilon}: must be at least 0; use inf for a model without privacy.")
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta={self.delta}: must be in [0, 1). A common choice is below 1 / (number of units).")
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+
+    def __str__(self) -> str:
+        return f"epsilon={self.epsilon:g}, delta={self.delta:g} per {self.unit} ({self.relation})"

@@ -1,0 +1,1 @@
+"""What an adversary makes of a release."""

@@ -1,0 +1,1 @@
+"""Games, runs, and the command line."""

@@ -1,0 +1,1 @@
+"""Graphs, worlds, and the systems under audit."""

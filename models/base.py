@@ -1,0 +1,102 @@
+"""What a model is to the harness, and what an adversary may see of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+    from ..accounting.claim import Unit
+    from .graph import Graph, Worlds
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """All that an adversary may see of K runs: named arrays, run axis first, each paid for by the ledger.
+
+    posteriors: (K, w, classes) float32, natural LOGARITHMS of the class probabilities of the watched rows,
+        so that neither tail saturates.
+    aggregates: (K, hops, w, dim) float32, the noisy sums as released.
+    inputs: (K, hops, w, dim) float32, the rows that were summed: public, or a function of earlier aggregates.
+    transcript, gradients, reports, votes, weights: as their models document them.
+    watch: (w,) int64 node ids of those rows.
+    public: numbers that the adversary knows because the mechanism is public, such as `noise_std`.
+    """
+
+    arrays: Mapping[str, NDArray[Any]]
+    watch: NDArray[np.int64]
+    public: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> int:
+        return int(next(iter(self.arrays.values())).shape[0])
+
+    def __len__(self) -> int:
+        return self.runs
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.arrays
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+    def part(self, runs: slice | NDArray[Any]) -> Release:
+        """The same release for some of the runs."""
+        return dataclasses.replace(self, arrays={n: a[runs] for n, a in self.arrays.items()})
+
+    def only(self, names: Iterable[str]) -> Release:
+        """What is left when the adversary sees nothing but `names`."""
+        wanted = set(names)
+        return dataclasses.replace(self, arrays={n: a for n, a in self.arrays.items() if n in wanted})
+
+    @staticmethod
+    def join(parts: list[Release]) -> Release:
+        """Consecutive chunks of runs, put together again."""
+        names = parts[0].arrays
+        return dataclasses.replace(parts[0], arrays={n: np.concatenate([p.arrays[n] for p in parts]) for n in names})
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A frozen recipe whose noise is already set: a frozen dataclass with numbers and strings for fields.
+
+    From its ledger on nobody mentions epsilon. `fit` may read nothing but the worlds, and all randomness of run k comes
+    from worlds.seeds[k] (see noise.stream). The ledger depends on the recipe alone, never on the graph that is fitted.
+    """
+
+    @property
+    def name(self) -> str: ...  # "gap", "progap", …
+
+    @property
+    def mode(self) -> str: ...  # "paper" (what was published) or "sound" (what can be proved)
+
+    @property
+    def unit(self) -> Unit: ...  # whom the ledger protects
+
+    @property
+    def releases(self) -> tuple[str, ...]: ...  # names of the arrays that `fit` returns
+
+    @property
+    def public(self) -> tuple[str, ...]: ...  # what is taken to be public, one plain sentence each
+
+    @property
+    def ledger(self) -> DpEvent: ...  # what was run; NonPrivateDpEvent without noise
+
+    def with_noise(self, sigma: float) -> Self:
+        """The same recipe at another noise multiplier: noise std / sensitivity, a Python float. 0 means no privacy."""
+        ...
+
+    def footprint(self, graph: Graph) -> int:
+        """Bytes of working memory that one run needs; the executor sizes its chunks by it."""
+        ...
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        """Trains every run and returns what leaves the trust boundary."""
+        ...

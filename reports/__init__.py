@@ -1,0 +1,1 @@
+"""From evidence to pages, tables and verdicts."""
