@@ -14,7 +14,7 @@ import scipy.sparse as sp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Features = NDArray[np.float32] | sp.csr_array
+    Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Graph:
 
     @cached_property
     def arcs(self) -> NDArray[np.int64]:
-        """(2, arcs) int64: messages travel from row 0 to row 1. Column i of an undirected graph is also column i + m, reversed."""
+        """(2, arcs) int64: messages go from row 0 to row 1. Edge i of an undirected graph is arcs i and i + m."""
         return self.edges if self.directed else np.concatenate([self.edges, self.edges[::-1]], axis=1)
 
     def as_directed(self) -> Graph:
