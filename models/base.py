@@ -93,6 +93,10 @@ class Model(Protocol):
         """The same recipe at another noise multiplier: noise std / sensitivity, a Python float. 0 means no privacy."""
         ...
 
+    def printed(self, delta: float) -> float | None:
+        """The epsilon that the paper's own accounting prints for this recipe (mode "paper"); None in mode "sound"."""
+        ...
+
     def footprint(self, graph: Graph) -> int:
         """Bytes of working memory that one run needs; the executor sizes its chunks by it."""
         ...
