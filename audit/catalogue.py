@@ -1,0 +1,83 @@
+"""The systems that come with the harness: how to make each one from public facts, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..accounting.claim import Unit
+
+if TYPE_CHECKING:
+    from ..models.base import Model
+    from ..models.graph import Graph
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a recipe may be told of a graph before it is fitted.
+
+    The node set, the split and the classes are public. The number of edges is not: only the papers' own rule for
+    delta reads it, in mode `paper`.
+    """
+
+    nodes: int
+    train: int
+    classes: int
+    features: int
+    arcs: int
+    directed: bool
+
+    @staticmethod
+    def of(graph: Graph) -> Facts:
+        train = int(graph.train.sum())
+        return Facts(graph.nodes, train, graph.classes, graph.dim, graph.arcs.shape[1], graph.directed)
+
+
+@dataclass(frozen=True)
+class System:
+    """One entry: a factory, whom it protects, what its adversary sees, and its source."""
+
+    make: Callable[[str, Facts], Model]
+    protects: str
+    sees: str
+    source: str
+
+
+def default_delta(unit: Unit, mode: str, facts: Facts) -> float:
+    """A power of ten below one over the number of units.
+
+    `sound`: from public counts alone: nodes for node claims, nodes / 100 for edge claims (as the number of edges is
+    secret). `paper`: the papers' rule, one decimal digit for each digit of the number of arcs or training nodes.
+    Local mechanisms are pure: 0.
+    """
+    if unit is Unit.FEATURES:
+        return 0.0
+    if unit is Unit.NODE:
+        return 10.0 ** -len(str(facts.train if mode == "paper" else facts.nodes))
+    return 10.0 ** -(len(str(facts.arcs)) if mode == "paper" else len(str(facts.nodes)) + 2)
+
+
+def _gap(mode: str, facts: Facts) -> Model:
+    from ..models.gap import Gap
+
+    return Gap(mode=mode)
+
+
+def _progap(mode: str, facts: Facts) -> Model:
+    from ..models.progap import ProGap
+
+    return ProGap(mode=mode)
+
+
+def _mlp(mode: str, facts: Facts) -> Model:
+    from ..models.mlp import Mlp
+
+    return Mlp(mode=mode)
+
+
+SYSTEMS: dict[str, System] = {
+    "gap": System(_gap, "an edge", "posteriors, or the noisy aggregates", "Sajadmanesh et al., USENIX Security 2023"),
+    "progap": System(_progap, "an edge", "posteriors, or the noisy aggregates", "Sajadmanesh & Gatica-Perez, WSDM 2024"),
+    "mlp": System(_mlp, "an edge, by not reading any", "posteriors", "baseline without a graph"),
+}

@@ -1,0 +1,110 @@
+"""The command line. Every command is imported when it is called, so that --help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="Finds out whether differentially private graph neural networks are as private as they claim.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+data = typer.Typer(help="Data sets, and the facts of one.", no_args_is_help=True)
+app.add_typer(data, name="data")
+
+Option = typer.Option
+Text = str | None
+Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")]
+
+
+@app.command()
+def run(
+    plan: Annotated[Path | None, typer.Argument(help="A TOML file whose [run] table holds the options below.")] = None,
+    data: Annotated[Text, Option(help="Data set by name, or a path. See `audit data list`.")] = None,
+    data_dir: Annotated[Text, Option(help="Where data sets lie or are downloaded to.")] = None,
+    models: Annotated[Text, Option(help="Systems, by comma. See `audit models`.")] = None,
+    mode: Annotated[Text, Option(help="paper (as published), sound (as it can be proved) or both.")] = None,
+    epsilon: Annotated[Text, Option(help="Budgets, by comma; inf for none.")] = None,
+    delta: Annotated[float | None, Option(help="Default: public, per unit.")] = None,
+    unit: Annotated[Text, Option(help="directed-edge, undirected-edge, node or features. Default: each model's own.")] = None,
+    attacks: Annotated[Text, Option(help="Membership attacks by comma, all or none. See `audit attacks`.")] = None,
+    audits: Annotated[Text, Option(help="replay, residual, game, blackbox, one-run, exact; all or none.")] = None,
+    rounds: Annotated[int | None, Option(help="Rounds of the game on released arrays.")] = None,
+    shadows: Annotated[int | None, Option(help="Runs whose bits the attacker is told.")] = None,
+    targets: Annotated[int | None, Option(help="Runs that are attacked.")] = None,
+    repeats: Annotated[int | None, Option(help="Trainings behind a utility figure.")] = None,
+    seed: Annotated[Text, Option(help="Any word: makes the run reproducible, noise included. For measurements only.")] = None,
+    out: Annotated[Text, Option(help="Folder of the run.")] = None,
+    mlflow: Annotated[Text, Option(help="Tracking URI, or none. Default: SQLite beside the runs.")] = None,
+    device: Annotated[Text, Option(help="cpu or cuda.")] = None,
+    memory: Annotated[Text, Option(help="Working memory of one chunk, e.g. 8GiB.")] = None,
+    jobs: Annotated[int | None, Option(help="Worker processes.")] = None,
+    ray: Annotated[Text, Option(help="Address of a Ray cluster, or local.")] = None,
+    target: Annotated[Text, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
+    model: Annotated[Text, Option(help="A model of your own: FILE.py:Name.")] = None,
+    alpha: Annotated[float | None, Option(help="Chance of a false alarm in the whole plan.")] = None,
+    notices: Annotated[
+        float | None, Option(help="The violation, as a factor of the noise, that the run must be able to notice.")
+    ] = None,
+    split: Annotated[int | None, Option(help="Which public split of the nodes.")] = None,
+    fresh: Annotated[bool | None, Option("--fresh", help="Ignore stored parts.")] = None,
+    json: Json = False,
+) -> None:
+    """Train, attack, bound, judge and report. The main job.
+
+    Example: audit run --data facebook100:JohnsHopkins55 --data-dir data --models gap,progap --mode both --epsilon 1,4
+    """
+    options = {name: value for name, value in locals().items() if name not in ("plan", "json")}
+    from .plan import read
+    from .run import run as run_plan
+
+    raise typer.Exit(run_plan(read(plan, options), json=json))
+
+
+@app.command()
+def models(json: Json = False) -> None:
+    """The systems under audit: whom each protects, what its adversary sees, its source."""
+    from .catalogue import SYSTEMS
+
+    rows = [{"name": n, "protects": s.protects, "adversary sees": s.sees, "source": s.source} for n, s in SYSTEMS.items()]
+    _print("Systems", rows, json)
+
+
+def _print(title: str, rows: list[dict[str, Any]], json: bool) -> None:
+    if json:
+        import json as encoder
+
+        print(encoder.dumps(rows, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*(rows[0] if rows else ()), title=title)
+    for row in rows:
+        table.add_row(*(str(v) for v in row.values()))
+    Console().print(table)
+
+
+def main() -> None:
+    """Console entry point: one line for bad input (exit 2), a resume line for Ctrl-C (exit 3)."""
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except typer.Abort:
+        sys.exit(3)
+    except KeyboardInterrupt:
+        print("Stopped. The same command resumes; finished parts are kept.", file=sys.stderr)
+        sys.exit(3)
+    except ValueError as fault:
+        print(f"audit: {fault}", file=sys.stderr)
+        sys.exit(2)
+    except Exception as fault:
+        if type(fault).__module__.startswith(("click", "typer")):
+            print(f"audit: {getattr(fault, 'message', fault)}", file=sys.stderr)
+            sys.exit(2)
+        raise

@@ -1,0 +1,128 @@
+"""What a run is asked to do: the command line's options, which are also the keys of a plan file's [run] table."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+MODELS = ("gap", "progap", "vesper", "dpar", "privgnn", "lpgnn")
+ATTACKS = ("confidence", "entropy", "modified-entropy", "lira", "link-stealing", "edge-lira")
+AUDITS = ("replay", "residual", "game", "blackbox", "one-run", "exact")
+
+
+def split(value: Any) -> Any:
+    """ "a,b" -> ("a", "b"); lists stay lists."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return (value,) if isinstance(value, int | float) else value
+
+
+def size(value: Any) -> Any:
+    """ "8GiB" -> bytes."""
+    if not isinstance(value, str):
+        return value
+    units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "B": 1}
+    for unit, factor in units.items():
+        if value.endswith(unit):
+            return int(float(value.removesuffix(unit)) * factor)
+    return int(value)
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(split)]
+Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(split), Field(min_length=1)]
+
+
+class Plan(BaseModel):
+    """All options of a run. Frozen: what was asked for is what the report prints."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True)
+
+    data: str = "campus"
+    data_dir: Path | None = None
+    models: Words = MODELS
+    mode: Literal["paper", "sound", "both"] = "sound"
+    epsilon: Numbers = (1.0, 8.0, float("inf"))
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
+    unit: Literal["directed-edge", "undirected-edge", "node", "features"] | None = None
+    attacks: Words = ("all",)
+    audits: Words = ("all",)
+    rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once
+    shadows: int = Field(16, ge=2)
+    targets: int = Field(4, ge=1)
+    repeats: int = Field(5, ge=1)  # trainings behind a utility figure
+    seed: str | None = None
+    out: Path = Path("runs/audit")
+    mlflow: str | None = None  # None: SQLite beside the runs; "none": no mirror
+    device: Literal["cpu", "cuda"] = "cpu"
+    memory: Annotated[int, BeforeValidator(size), Field(ge=1 << 20)] = 8 << 30
+    jobs: int = Field(os.cpu_count() or 1, ge=1)
+    ray: str | None = None
+    target: str | None = None
+    model: str | None = None
+    alpha: float = Field(0.05, gt=0, lt=1)
+    notices: float = Field(1.5, gt=1)
+    fresh: bool = False
+    split: int = Field(0, ge=0)  # which public split of the nodes
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        return ("paper", "sound") if self.mode == "both" else (self.mode,)
+
+    def chosen(self, names: tuple[str, ...], every: tuple[str, ...], what: str) -> tuple[str, ...]:
+        """ "all", "none", or names that exist."""
+        if names in (("all",), ("none",)):
+            return every if names == ("all",) else ()
+        for name in names:
+            if name not in every:
+                raise ValueError(f"{what}={name}: must be all, none, or some of {', '.join(every)}.")
+        return names
+
+    def toml(self) -> str:
+        """The plan as a file that `audit run` reads again."""
+        lines = ["[run]"]
+        for name, value in self.model_dump(mode="python", exclude_none=True).items():
+            lines.append(f"{name} = {_toml(value)}")
+        return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    text = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+def read(path: Path | None, options: dict[str, Any]) -> Plan:
+    """The plan file's [run] table, overridden by the options that were given. Raises ValueError, one line per fault."""
+    table: dict[str, Any] = {}
+    if path is not None:
+        try:
+            document = tomllib.loads(path.read_text())
+        except FileNotFoundError:
+            raise ValueError(f"{path}: no such plan file.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+            raise ValueError(f"{path}: not a TOML file: {fault}") from None
+        table = document.get("run", {})
+        if not isinstance(table, dict):
+            raise ValueError(f"{path}: [run] must be a table.")
+        table = {name.replace("-", "_"): value for name, value in table.items()}
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        return Plan(**{**table, **given})
+    except ValidationError as fault:
+        raise ValueError("\n".join(_sentence(e) for e in fault.errors())) from None
+
+
+def _sentence(error: Any) -> str:
+    name = str(error["loc"][0]) if error["loc"] else "plan"
+    if error["type"] == "extra_forbidden":
+        return f"{name}: no such option. Options are {', '.join(Plan.model_fields)}."
+    return f"{name}={error['input']!r}: {error['msg'][0].lower()}{error['msg'][1:]}."

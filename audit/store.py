@@ -1,0 +1,120 @@
+"""Finished chunks of runs on disk: named by their content, written aside and renamed, resumed, never trusted blindly."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..models.base import Release
+from .game import Game, Seen
+
+if TYPE_CHECKING:
+    from ..models.base import Model
+    from ..models.graph import Worlds
+
+Task = tuple["Model", "Worlds", str, str]
+Progress = Callable[[int], None]
+CHUNK_BYTES = 64 << 20  # working memory of one chunk; larger ones fall out of the caches and lose more when killed
+
+
+@functools.cache
+def code_version() -> str:
+    """A hash of the source of models/: parts made by other code are not reused."""
+    h = hashlib.blake2b(digest_size=8)
+    for path in sorted((Path(__file__).parent.parent / "models").resolve().glob("*.py")):
+        h.update(path.name.encode() + path.read_bytes())
+    return h.hexdigest()
+
+
+def identity(model: Model, game: Game) -> str:
+    """Names the releases of `model` in `game`: recipe, randomness, units, graph and code."""
+    fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else repr(model)
+    text = json.dumps([type(model).__name__, fields, game.identity, code_version()], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def save(release: Release, path: Path) -> None:
+    """Writes aside and renames, so that a part is either whole or absent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(aside, "wb") as f:
+            public = np.array(json.dumps(dict(release.public)))
+            np.savez(f, **{f"array:{n}": a for n, a in release.arrays.items()}, watch=release.watch, public=public)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Release | None:
+    """A stored part, or None where it is absent or damaged (every member of the file carries a checksum)."""
+    try:
+        with np.load(path, allow_pickle=False) as f:
+            arrays = {n.removeprefix("array:"): f[n] for n in f.files if n.startswith("array:")}
+            return Release(arrays, f["watch"], json.loads(str(f["public"])))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def fit_part(task: Task) -> Path:
+    """Trains one chunk and stores it. Runs in this process or in a worker's."""
+    model, worlds, where, device = task
+    path = Path(where)
+    save(model.fit(worlds, device), path)
+    return path
+
+
+def in_process(tasks: Iterable[Task]) -> Iterator[Path]:
+    """The simplest executor: one chunk after another, here."""
+    return map(fit_part, tasks)
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where parts lie, how much memory a chunk may take, and who computes the missing ones."""
+
+    root: Path
+    memory: int = 2 << 30  # bytes of working memory a chunk may take
+    device: str = "cpu"
+    execute: Callable[[Iterable[Task]], Iterator[Path]] = in_process
+    fresh: bool = False  # ignore what is stored
+    progress: Progress = field(default=lambda runs: None)
+
+    def chunk(self, model: Model, game: Game) -> int:
+        """Runs in one chunk: what the memory allows, small enough that little is lost and workers share the work."""
+        return max(1, min(1024, min(self.memory, CHUNK_BYTES) // max(1, model.footprint(game.graph))))
+
+    def fit(self, model: Model, game: Game, runs: int) -> Seen:
+        """Plays `runs` rounds; chunks that are already stored and whole are read, the others computed."""
+        rounds = game.rounds(runs)
+        folder = self.root / model.name / identity(model, game)
+        size = self.chunk(model, game)
+        starts = range(0, runs, size)
+        paths = {s: folder / f"{s:06d}.npz" for s in starts}
+        parts: dict[int, Release] = {}
+        for s in starts:
+            part = None if self.fresh else load(paths[s])
+            if part is not None and len(part) == min(size, runs - s):
+                parts[s] = part
+                self.progress(len(part))
+        missing = [s for s in starts if s not in parts]
+        tasks = ((model, rounds.worlds[s : s + size], str(paths[s]), self.device) for s in missing)
+        for s, path in zip(missing, self.execute(tasks), strict=True):
+            done = load(path)
+            if done is None:
+                raise OSError(f"{path}: the part that was just written cannot be read back; is the disk full?")
+            parts[s] = done
+            self.progress(len(done))
+        return Seen(Release.join([parts[s] for s in starts]), rounds.challenge, rounds.bits)
