@@ -24,7 +24,7 @@ def opened(plan: Plan) -> Iterator[Path]:
     folder = plan.out
     try:
         (folder / "evidence").mkdir(parents=True, exist_ok=True)
-        lock = open(folder / ".lock", "w")
+        lock = open(folder / ".lock", "w")  # noqa: SIM115  (held by the with-statement below)
     except OSError as fault:
         raise ValueError(f"out={folder}: cannot be written ({fault.strerror}). Choose another folder with --out.") from None
     with lock:

@@ -1,0 +1,57 @@
+"""Plans: options and plan files mean the same, and bad input is named."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnnaudit.audit.plan import Plan, read
+
+
+def test_a_plan_file_says_what_the_options_say(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text('[run]\nmodels = ["gap", "mlp"]\nepsilon = [1, "inf"]\ndata-dir = "d"\nmemory = "2GiB"\n')
+    options = {"models": "gap,mlp", "epsilon": "1,inf", "data_dir": "d", "memory": "2GiB"}
+    assert read(path, {}) == read(None, options)
+
+
+def test_options_win_over_the_file(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text("[run]\nshadows = 4\n")
+    assert read(path, {"shadows": 8}).shadows == 8
+
+
+def test_a_printed_plan_reads_back_the_same(tmp_path):
+    plan = Plan(epsilon="0.5,inf", seed='a "word"', data_dir=Path("x\\y"), models="gap")
+    path = tmp_path / "plan.toml"
+    path.write_text(plan.toml())
+    assert read(path, {}) == plan
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epsilon": "-1"}, "epsilon='-1'"),
+        ({"epsilon": "nan"}, "epsilon"),
+        ({"epsilon": ""}, "epsilon"),
+        ({"delta": 1.5}, "delta=1.5"),
+        ({"mode": "loud"}, "mode='loud'"),
+        ({"modle": "gap"}, "no such option"),
+        ({"memory": "8 bananas"}, "memory"),
+    ],
+)
+def test_bad_options_are_named_in_one_line(options, words):
+    with pytest.raises(ValueError, match=r"\w") as fault:
+        read(None, options)
+    assert words in str(fault.value)
+    assert len(str(fault.value).splitlines()) == len(options)
+
+
+@given(st.text())
+def test_no_text_makes_a_plan_file_crash(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("plan") / "plan.toml"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    with contextlib.suppress(ValueError):  # a sentence for the user; anything else is a crash
+        read(path, {})

@@ -1,0 +1,36 @@
+"""Graphs that many tests share, and where real ones lie if they are at hand."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gnnaudit.models.graph import Graph
+
+
+def small_graph(nodes: int = 40, edges: int = 90, dim: int = 6, classes: int = 3, seed: int = 0) -> Graph:
+    """A random undirected graph with dense features, every class present, half of the nodes for training."""
+    rng = np.random.default_rng(seed)
+    pairs = np.array([(u, v) for u in range(nodes) for v in range(u + 1, nodes)], dtype=np.int64)
+    chosen = np.sort(rng.choice(len(pairs), edges, replace=False))
+    y = np.arange(nodes, dtype=np.int64) % classes
+    x = (rng.standard_normal((nodes, dim)) + np.eye(classes, dim)[y]).astype(np.float32)
+    part = rng.permutation(nodes)
+    train, val, test = (np.zeros(nodes, dtype=bool) for _ in range(3))
+    train[part[: nodes // 2]] = val[part[nodes // 2 : 3 * nodes // 4]] = test[part[3 * nodes // 4 :]] = True
+    return Graph(x, y, pairs[chosen].T.copy(), train, val, test)
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return small_graph()
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Real graphs: the folder named by GNNAUDIT_DATA, or shared/data beside the checkout; the test is skipped without."""
+    folder = Path(os.environ.get("GNNAUDIT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real graphs at hand: {folder} is absent; set GNNAUDIT_DATA")
+    return folder
