@@ -1,0 +1,73 @@
+"""The eight distances between two rows that link stealing compares, with scipy's definitions, for many pairs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.float64]  # (…, dim)
+    Distance = Callable[[Rows, Rows], Rows]  # (…, dim), (…, dim) -> (…)
+
+
+def ratio(top: Rows, bottom: Rows) -> Rows:
+    """top / bottom, and 0 where both are 0, as scipy has it for two empty rows."""
+    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
+
+
+def cosine(a: Rows, b: Rows) -> Rows:
+    dot = np.einsum("...d,...d->...", a, b)
+    norms = np.sqrt(np.einsum("...d,...d->...", a, a) * np.einsum("...d,...d->...", b, b))
+    return 1 - ratio(dot, norms)
+
+
+def correlation(a: Rows, b: Rows) -> Rows:
+    return cosine(a - a.mean(-1, keepdims=True), b - b.mean(-1, keepdims=True))
+
+
+def sqeuclidean(a: Rows, b: Rows) -> Rows:
+    gap = a - b
+    return np.asarray(np.einsum("...d,...d->...", gap, gap))
+
+
+def euclidean(a: Rows, b: Rows) -> Rows:
+    return np.sqrt(sqeuclidean(a, b))
+
+
+def chebyshev(a: Rows, b: Rows) -> Rows:
+    return np.asarray(np.abs(a - b).max(-1))
+
+
+def braycurtis(a: Rows, b: Rows) -> Rows:
+    return ratio(np.abs(a - b).sum(-1), np.abs(a + b).sum(-1))
+
+
+def canberra(a: Rows, b: Rows) -> Rows:
+    return np.asarray(ratio(np.abs(a - b), np.abs(a) + np.abs(b)).sum(-1))
+
+
+def cityblock(a: Rows, b: Rows) -> Rows:
+    return np.asarray(np.abs(a - b).sum(-1))
+
+
+DISTANCES: dict[str, Distance] = {
+    "cosine": cosine,
+    "euclidean": euclidean,
+    "correlation": correlation,
+    "chebyshev": chebyshev,
+    "braycurtis": braycurtis,
+    "canberra": canberra,
+    "cityblock": cityblock,
+    "sqeuclidean": sqeuclidean,
+}
+
+
+def distance(name: str) -> Distance:
+    """The distance of that name. Raises ValueError with the names there are."""
+    if name not in DISTANCES:
+        raise ValueError(f"distance={name!r}: must be one of {', '.join(DISTANCES)}.")
+    return DISTANCES[name]

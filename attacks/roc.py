@@ -1,0 +1,164 @@
+"""From scores and bits to AUC, TPR at a low FPR with its counts, intervals, and a curve to draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import beta, norm, rankdata, t
+
+from ..models.noise import stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+FPRS = (0.001, 0.01)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A true-positive rate, the counts that it stands on, and its 95 % interval. Counts are summed over targets."""
+
+    value: float
+    ci95: tuple[float, float]
+    true_positives: int
+    false_positives: int  # how many the FPR allows
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What an attack gained over all targets: the mean of one ROC a target.
+
+    auc, tpr_at_fpr: means over targets. ci95: over targets where there are several, else over members and non-members.
+    """
+
+    auc: float
+    auc_ci95: tuple[float, float]
+    tpr_at_fpr: dict[float, Rate]
+    members: int
+    non_members: int
+    targets: int
+
+
+def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0, fprs: tuple[float, ...] = FPRS) -> Leak:
+    """scores, bits: (targets, challenges). A single column is one ROC over its runs.
+
+    Ties are broken by a coin of `seed`. A target without a member or without a non-member has no ROC and is left out.
+    Raises ValueError for shapes that differ, NaN, or when no target is left.
+    """
+    scores, bits = one_roc_a_row(scores, bits)
+    rng = stream(seed, "ties")
+    aucs = np.array([auc(s, b) for s, b in zip(scores, bits, strict=True)])
+    counts = np.array([true_positives(s, b, fprs, rng) for s, b in zip(scores, bits, strict=True)])
+    ins, outs = bits.sum(1), (~bits).sum(1)
+    rates = {}
+    for i, fpr in enumerate(fprs):
+        values, hits = counts[:, i] / ins, int(counts[:, i].sum())
+        interval = mean_interval(values, rng) if len(values) > 1 else clopper_pearson(hits, int(ins.sum()))
+        rates[fpr] = Rate(float(values.mean()), interval, hits, int(allowed(fpr, outs).sum()))
+    spread = mean_interval(aucs, rng) if len(aucs) > 1 else auc_interval(scores[0], bits[0], rng)
+    return Leak(float(aucs.mean()), spread, rates, int(ins.sum()), int(outs.sum()), len(aucs))
+
+
+def measure_slices(
+    scores: NDArray[np.float64], bits: NDArray[np.bool_], groups: NDArray[np.generic], seed: int = 0
+) -> Mapping[str, Leak]:
+    """`measure` for each group of challenges, with its own negatives. groups: (challenges,). A group of one kind is left out."""
+    parts = {str(g): groups == g for g in np.unique(groups)}
+    mixed = {g: m for g, m in parts.items() if (bits[:, m].any(1) & ~bits[:, m].all(1)).any()}
+    return {g: measure(scores[:, m], bits[:, m], seed) for g, m in mixed.items()}
+
+
+def roc_points(
+    scores: NDArray[np.float64], bits: NDArray[np.bool_], points: int = 200, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A ROC to draw: (points,) false-positive rates, evenly on a log scale, and the mean true-positive rates over targets."""
+    scores, bits = one_roc_a_row(scores, bits)
+    lowest = 1 / max(1, int((~bits).sum(1).max()))
+    grid = np.concatenate([[0.0], np.geomspace(lowest, 1.0, points - 1)])
+    rng = stream(seed, "ties")
+    rates = [np.array(true_positives(s, b, grid, rng)) / b.sum() for s, b in zip(scores, bits, strict=True)]
+    return grid, np.mean(rates, axis=0)
+
+
+def auc(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> float:
+    """The chance that a member outscores a non-member, a tie counting one half (Mann and Whitney). Both (n,)."""
+    ins = int(bits.sum())
+    below = rankdata(scores)[bits].sum() - ins * (ins + 1) / 2
+    return float(below / (ins * (len(bits) - ins)))
+
+
+def allowed(fpr: NDArray[np.float64] | float, non_members: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    """How many false positives an FPR allows; 0.1 % of 677 non-members allows none."""
+    return np.floor(np.asarray(fpr) * non_members + 1e-9).astype(np.int64)
+
+
+def true_positives(
+    scores: NDArray[np.float64],
+    bits: NDArray[np.bool_],
+    fprs: tuple[float, ...] | NDArray[np.float64],
+    rng: np.random.Generator,
+) -> list[int]:
+    """How many members stand above the first non-member that each FPR does not allow. scores, bits: (n,)."""
+    order = np.lexsort((rng.random(len(scores)), -scores))
+    found = np.concatenate([np.cumsum(bits[order])[~bits[order]], [bits.sum()]])
+    return [int(found[k]) for k in allowed(np.asarray(fprs), int((~bits).sum()))]
+
+
+def clopper_pearson(hits: int, of: int, alpha: float = 0.05) -> tuple[float, float]:
+    """The exact two-sided interval of a rate (Clopper and Pearson 1934)."""
+    low = float(beta.ppf(alpha / 2, hits, of - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - alpha / 2, hits + 1, of - hits)) if hits < of else 1.0
+    return low, high
+
+
+def mean_interval(values: NDArray[np.float64], rng: np.random.Generator, alpha: float = 0.05) -> tuple[float, float]:
+    """Bootstrap interval of a mean over a few targets. values: (n,), n > 1.
+
+    Percentiles, widened so that few targets get Student's width (Hesterberg 2015, "What teachers should know about the
+    bootstrap", section 5.3); three targets get the range from the least to the greatest.
+    """
+    n = len(values)
+    tail = norm.cdf(np.sqrt(n / (n - 1)) * t.ppf(alpha / 2, n - 1))
+    means = values[rng.integers(n, size=(5000, n))].mean(1)
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def auc_interval(
+    scores: NDArray[np.float64], bits: NDArray[np.bool_], rng: np.random.Generator, alpha: float = 0.05
+) -> tuple[float, float]:
+    """DeLong's interval of one AUC (DeLong et al. 1988), from the placement of each score among the other kind.
+
+    Where the two kinds are fully apart its width would be zero; then the bound is that of min(members, non-members)
+    disjoint pairs which all came out in order.
+    """
+    members, others = scores[bits], scores[~bits]
+    rank = rankdata(scores)
+    above = (rank[bits] - rankdata(members)) / len(others)
+    below = 1 - (rank[~bits] - rankdata(others)) / len(members)
+    centre = above.mean()
+    if centre in (0.0, 1.0):
+        edge = (alpha / 2) ** (1 / min(len(members), len(others)))
+        return (edge, 1.0) if centre else (0.0, 1 - edge)
+    variance = sum(v.var(ddof=1) / len(v) if len(v) > 1 else 0.25 for v in (above, below))
+    width = norm.ppf(1 - alpha / 2) * np.sqrt(variance)
+    return max(0.0, float(centre - width)), min(1.0, float(centre + width))
+
+
+def one_roc_a_row(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Rows that have both kinds. A single column becomes one row."""
+    scores, bits = np.asarray(scores, dtype=np.float64), np.asarray(bits, dtype=bool)
+    if scores.shape != bits.shape or scores.ndim != 2:
+        raise ValueError(f"scores {scores.shape} and bits {bits.shape}: both must be (targets, challenges).")
+    if np.isnan(scores).any():
+        raise ValueError(f"{int(np.isnan(scores).sum())} scores are NaN: every challenge needs a score.")
+    if scores.shape[1] == 1:
+        scores, bits = scores.T, bits.T
+    both = bits.any(1) & ~bits.all(1)
+    if not both.any():
+        raise ValueError(f"none of {len(bits)} targets has both members and non-members: a ROC needs both.")
+    return scores[both], bits[both]

@@ -1,0 +1,60 @@
+"""What attacks read off a release: the rows of the challenged nodes, as probabilities and as logits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import log_softmax
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..models.base import Release
+    from .base import Challenge
+
+
+def rows(release: Release, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each of `nodes` stands among the watched rows. Any shape of node ids -> the same shape of positions.
+
+    Raises ValueError for a node that is not watched.
+    """
+    place = np.full(max(release.watch.max(initial=-1), nodes.max(initial=-1)) + 1, -1)
+    place[release.watch] = np.arange(len(release.watch))
+    found: NDArray[np.int64] = place[nodes]
+    if (found < 0).any():
+        raise ValueError(f"node {nodes[found < 0][0]} is not among the {len(release.watch)} watched rows; watch it.")
+    return found
+
+
+def logs(release: Release, nodes: NDArray[np.int64], query: str = "posteriors") -> NDArray[np.float64]:
+    """Log-probabilities of `nodes` (c,) -> (runs, c, classes) float64, normalised once more.
+
+    Rounded to float32, the logarithm of a probability next to one is 0; the other classes still hold its value, and
+    normalising brings it back.
+    """
+    picked = release[query][:, rows(release, nodes)].astype(np.float64)
+    normal: NDArray[np.float64] = log_softmax(picked, axis=-1)
+    return normal
+
+
+def log_rest(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log(1 - p) for every class, (…, classes) -> (…, classes), exact also where p rounds to one."""
+    top = log_p.max(axis=-1, keepdims=True)
+    p = np.exp(log_p)
+    others = p.sum(axis=-1, keepdims=True) - p
+    # Where p is the largest class the sum over the others cancels, so those few are summed without it.
+    best = log_p == top
+    small = np.where(best, 0.0, p).sum(axis=-1, keepdims=True)
+    alone = best.sum(axis=-1, keepdims=True) == 1
+    with np.errstate(divide="ignore"):
+        rest: NDArray[np.float64] = np.log(np.where(best & alone, small, others))
+    return rest
+
+
+def label_logit(release: Release, challenge: Challenge, query: str = "posteriors") -> NDArray[np.float64]:
+    """log(p / (1 - p)) of every challenged node's own label, (runs, c) float64: the statistic of Carlini et al. 2022."""
+    log_p = logs(release, challenge.items, query)
+    label = challenge.known.y[challenge.items]
+    each = np.arange(len(label))
+    return log_p[:, each, label] - log_rest(log_p)[:, each, label]
