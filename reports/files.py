@@ -1,0 +1,69 @@
+"""Writes a file so that no reader ever sees half of it, and numbers so that JSON can hold infinity."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Writes aside and renames. Makes the folder if it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(aside, 0o644)
+        os.replace(aside, path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def number(value: object) -> float:
+    """A float from a number or from "inf". Raises ValueError for anything else, NaN included."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"{value!r} is not a number")
+    try:
+        result = float(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not a number") from None
+    if math.isnan(result):
+        raise ValueError("NaN is not a result: leave the row out and add a row of kind 'skipped' with the reason")
+    return result
+
+
+def plain(value: Any) -> Any:
+    """The same value in strict JSON: arrays and tuples as lists, infinities as "inf" and "-inf"."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()  # a numpy array or scalar
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def lists(value: Any) -> Any:
+    """What `plain` made, with its infinities as floats again."""
+    if isinstance(value, Mapping):
+        return {k: lists(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [lists(v) for v in value]
+    return NOT_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+def tuples(value: Any) -> Any:
+    """As `lists`, with tuples instead of lists: for fields of frozen values."""
+    if isinstance(value, (list, tuple)):
+        return tuple(tuples(v) for v in value)
+    return lists(value)

@@ -1,0 +1,231 @@
+"""The rows of results.json: what a run measured, in a form that other people's scripts may rely on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ..accounting.claim import Unit
+from .files import number, plain, write_text
+
+if TYPE_CHECKING:
+    from .evidence import Evidence
+
+Number = Annotated[float, BeforeValidator(number)]  # "inf" in JSON for infinity; NaN is refused
+Interval = tuple[Number, Number]
+
+
+class Value(BaseModel):
+    """Frozen; fields beyond those listed are kept, so that later versions can add some."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+
+
+class Run(Value):
+    """What was asked, of what, with what, and what came of it. `seed` says how the coins were made, never the key."""
+
+    name: str
+    started: str = ""  # ISO 8601
+    seconds: Number = 0.0
+    data: dict[str, Any] = {}
+    seed: str = ""
+    alpha: Number = 0.05  # of the whole run, before it was divided over the looks
+    notices: Number = 1.5
+    versions: dict[str, str] = {}
+    machine: dict[str, Any] = {}
+    command: str = ""
+    verdict: str = ""
+    exit_code: int = 0
+
+
+class Row(Value):
+    """model, mode, unit and budget that the row is about. epsilon: the budget in nats; infinity for none."""
+
+    model: str
+    mode: str = ""
+    unit: Unit | None = None
+    epsilon: Number = float("inf")
+    delta: Number | None = None
+
+
+class UtilityRow(Row):
+    kind: Literal["utility"] = "utility"
+    metric: str  # accuracy, macro_f1 or roc_auc
+    split: str
+    value: Number
+    ci95: Interval | None = None
+    runs: int
+    sigma: Number | None = None
+
+
+class AccountRow(Row):
+    """value: nats, None when the accountant cannot tell; `unsupported` then says why.
+
+    A row of accountant "published" holds what the paper prints; extra field `as_coded`: what its code computes.
+    """
+
+    kind: Literal["account"] = "account"
+    accountant: str
+    value: Number | None = None
+    unsupported: str | None = None
+    is_upper_bound: bool = True
+    note: str = ""
+    as_coded: Number | None = None
+
+
+class AttackRow(Row):
+    kind: Literal["attack"] = "attack"
+    attack: str
+    game: str  # node, edge or label
+    query: str = ""
+    negatives: str = ""
+    auc: Number
+    auc_ci95: Interval | None = None
+    tpr_at_fpr: dict[str, Number] = {}
+    members: int = 0
+    non_members: int = 0
+    shadows: int = 0
+    targets: int = 0
+    baseline_auc: Number | None = None  # of the feature-only attack on the same questions
+
+
+class BoundRow(Row):
+    kind: Literal["bound"] = "bound"
+    audit: str
+    attack: str
+    shape: str  # any, ledger or exact
+    value: Number  # with this confidence, the true epsilon is at least this
+    confidence: Number
+    rounds: int
+    exposes: list[str] = []
+    verdict: str
+    notices: Number | None = None  # the smallest violation that would have been noticed, as a factor
+    reach: Number | None = None  # the true epsilon of that violation
+    seconds: Number = 0.0
+
+
+class FindingRow(Row):
+    kind: Literal["finding"] = "finding"
+    id: str
+    claim: str
+    printed_epsilon: Number | None = None
+    lower: Number
+    confidence: Number
+    verdict: str
+    source: str = ""
+
+
+class SkippedRow(Row):
+    kind: Literal["skipped"] = "skipped"
+    what: str
+    reason: str
+
+
+AnyRow = Annotated[
+    UtilityRow | AccountRow | AttackRow | BoundRow | FindingRow | SkippedRow,
+    Field(discriminator="kind"),
+]
+R = TypeVar("R", bound=Row)
+ANY_ROW: TypeAdapter[Any] = TypeAdapter(AnyRow)
+
+
+class Results(Value):
+    """All of results.json."""
+
+    version: Literal[1] = Field(default=1, alias="schema")
+    run: Run
+    rows: tuple[AnyRow, ...] = ()
+
+    def of(self, kind: type[R]) -> list[R]:
+        """The rows of one kind: results.of(UtilityRow)."""
+        return [r for r in self.rows if isinstance(r, kind)]
+
+
+def write(results: Results, run_dir: Path) -> Path:
+    """Writes RUN/results.json, aside first."""
+    return write_text(Path(run_dir) / "results.json", to_json(results))
+
+
+def to_json(results: Results) -> str:
+    return json.dumps(plain(results.model_dump(mode="python", by_alias=True)), indent=1, allow_nan=False)
+
+
+def read(run_dir: Path) -> Results:
+    """Reads RUN/results.json. Raises ValueError that names the row and field that is wrong, or the missing file."""
+    path = Path(run_dir) / "results.json"
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file; `audit run --out {run_dir}` writes it.")
+    try:
+        return parse(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def parse(document: Any) -> Results:
+    """A document of schema 1, checked. Raises ValueError that names the first row and field that is wrong."""
+    if not isinstance(document, dict) or document.get("schema") != 1:
+        found = document.get("schema") if isinstance(document, dict) else type(document).__name__
+        raise ValueError(f"schema={found!r}: this version reads schema 1.")
+    try:
+        return Results.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{place}={first.get('input')!r}: {first['msg']}.") from None
+
+
+def account_rows(evidence: Evidence) -> list[AccountRow]:
+    """One row for each accountant that looked at the ledger."""
+    where = _where(evidence)
+    return [
+        AccountRow(
+            **where,
+            accountant=u.accountant,
+            value=u.epsilon,
+            unsupported=u.unsupported,
+            is_upper_bound=u.is_upper_bound,
+            note=u.note or "",
+        )
+        for u in evidence.uppers
+    ]
+
+
+def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
+    """One row for each look. notices: the factor that the plan asks to be noticed."""
+    where = _where(evidence)
+
+    def verdict(refuted: bool, factor: float) -> str:
+        return "refuted" if refuted else ("not-refuted" if factor <= notices else "inconclusive")
+
+    return [
+        BoundRow(
+            **where,
+            audit=b.audit,
+            attack=b.attack,
+            shape=b.shape,
+            value=b.epsilon,
+            confidence=1 - b.alpha,
+            rounds=sum(b.trials),
+            exposes=list(evidence.claim.exposes),
+            verdict=verdict(b.refuted, b.notices),
+            notices=b.notices,
+            reach=b.reach,
+            seconds=evidence.seconds,
+        )
+        for b in evidence.bounds
+    ]
+
+
+def budgets(rows: Iterable[Row]) -> list[float]:
+    """The budgets that occur, ascending; infinity last."""
+    return sorted({r.epsilon for r in rows})
+
+
+def _where(evidence: Evidence) -> dict[str, Any]:
+    claim = evidence.claim
+    place = {"unit": claim.unit, "epsilon": claim.epsilon, "delta": claim.delta}
+    return {"model": evidence.model, "mode": evidence.mode, **place}

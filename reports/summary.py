@@ -1,0 +1,119 @@
+"""One line for each claim of a run: what was promised, what was run, what was seen, and the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..accounting.claim import Claim, Unit
+from .evidence import Verdict, judge, lowest
+from .results import AccountRow, AttackRow, BoundRow, Results, Row, UtilityRow
+
+UNITS = {
+    Unit.UNDIRECTED_EDGE: "an undirected edge",
+    Unit.DIRECTED_EDGE: "a directed edge",
+    Unit.NODE: "a node with its edges",
+    Unit.FEATURES: "a node's own features and label",
+    None: "nobody",
+}
+
+
+class Key(NamedTuple):
+    """What a claim is about. Values of different units are never put in one column."""
+
+    unit: Unit | None
+    model: str
+    mode: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """upper: the tightest valid upper bound of the ledger and its accountant. lower: the largest lower bound."""
+
+    key: Key
+    delta: float | None
+    upper: tuple[float, str] | None
+    lower: BoundRow | None
+    bounds: tuple[BoundRow, ...]
+    accounts: tuple[AccountRow, ...]
+    verdict: Verdict
+
+
+class _Look(NamedTuple):
+    epsilon: float
+    alpha: float
+    shape: str
+    refuted: bool
+    notices: float
+    reach: float
+
+
+class _Ceiling(NamedTuple):
+    accountant: str
+    epsilon: float | None
+    is_upper_bound: bool
+    unsupported: str | None
+
+
+def key(row: Row) -> Key:
+    return Key(row.unit, row.model, row.mode, row.epsilon)
+
+
+def title(k: Key) -> str:
+    """ "gap (paper)" """
+    return f"{k.model} ({k.mode})" if k.mode else k.model
+
+
+def lines(results: Results) -> list[Line]:
+    """A line for each claim that was accounted for or audited, those that fell first."""
+    accounts, bounds = results.of(AccountRow), results.of(BoundRow)
+    keys = dict.fromkeys(key(r) for r in (*accounts, *bounds))
+    found = [
+        _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], results.run.notices) for k in keys
+    ]
+    rank = {"refuted": 0, "exceeds": 1, "inconclusive": 2, "not-refuted": 3}
+    return sorted(found, key=lambda line: (rank[line.verdict.kind], math.isinf(line.key.epsilon)))
+
+
+def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float) -> Line:
+    ceiling = [_Ceiling(a.accountant, a.value, a.is_upper_bound, a.unsupported) for a in accounts if a.accountant != "published"]
+    looks = [
+        _Look(b.value, 1 - b.confidence, b.shape, b.verdict == "refuted", _or_none_noticed(b.notices), _or_none_noticed(b.reach))
+        for b in bounds
+    ]
+    delta = next((r.delta for r in (*accounts, *bounds) if r.delta is not None), None)
+    claim = Claim(k.epsilon, delta or 0.0, k.unit or Unit.NODE)
+    best = max(bounds, key=lambda b: b.value, default=None)
+    return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), judge(claim, ceiling, looks, notices))
+
+
+def _or_none_noticed(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def units(rows: Iterable[Row | Key]) -> list[Unit | None]:
+    """The units that occur, in the order of UNITS."""
+    present = {r.unit for r in rows}
+    return [u for u in UNITS if u in present]
+
+
+def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
+    """For each model, budget and game, the attack with the largest AUC."""
+    best: dict[tuple[Key, str], AttackRow] = {}
+    for row in attacks:
+        place = (key(row), row.game)
+        if place not in best or row.auc > best[place].auc:
+            best[place] = row
+    return list(best.values())
+
+
+def utility(results: Results) -> dict[tuple[Unit | None, str, str], dict[float, UtilityRow]]:
+    """For each (unit, model, mode), the first-listed test metric at each budget."""
+    table: dict[tuple[Unit | None, str, str], dict[float, UtilityRow]] = {}
+    for row in results.of(UtilityRow):
+        if row.split == "test":
+            table.setdefault((row.unit, row.model, row.mode), {}).setdefault(row.epsilon, row)
+    return table

@@ -1,0 +1,41 @@
+"""Numbers in words that never say more than was measured: lower bounds round down, upper bounds round up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+SLACK = 1e-9  # relative; floating-point dust must not move the last digit
+
+
+def down(value: float, digits: int = 3) -> str:
+    """A lower bound, rounded towards zero to so many significant digits."""
+    return _round(value, digits, math.floor, 1 + SLACK)
+
+
+def up(value: float, digits: int = 4) -> str:
+    """An upper bound, rounded away from zero to so many significant digits."""
+    return _round(value, digits, math.ceil, 1 - SLACK)
+
+
+def percent(share: float) -> str:
+    """A confidence in percent, never rounded up: 0.95 is "95 %", 0.9999992 is "99.99992 %"."""
+    if share >= 1:
+        return "100 %"
+    digits = max(1, math.ceil(-math.log10(1 - share) - SLACK) - 1)
+    floored = math.floor(100 * share * 10**digits * (1 + 1e-12)) / 10**digits
+    return f"{floored:.{digits}f}".rstrip("0").rstrip(".") + " %"
+
+
+def at_least(epsilon: float, alpha: float, shape: str) -> str:
+    """A lower bound with its side, confidence and shape: "at least 4.97 (95 %, shape of the ledger)"."""
+    from ..accounting.lower import SHAPES
+
+    return f"at least {down(epsilon)} ({percent(1 - alpha)}, {SHAPES.get(shape, shape)})"
+
+
+def _round(value: float, digits: int, towards: Callable[[float], int], slack: float) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{towards(value * scale * slack) / scale:.{digits}g}"
