@@ -1,0 +1,102 @@
+"""One system at one budget, the claim that it is held to, and what came of looking at it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..accounting.calibrate import calibrate
+from ..accounting.claim import Claim, Unit
+from .catalogue import SYSTEMS, Facts, default_delta
+
+if TYPE_CHECKING:
+    from ..accounting.lower import Bound
+    from ..models.base import Model
+    from ..models.graph import Graph
+    from .plan import Plan
+
+
+@dataclass(frozen=True)
+class Case:
+    """A calibrated model and its claim. From here on nobody mentions epsilon to the model."""
+
+    model: Model
+    claim: Claim
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The columns that every row of results.json carries."""
+        return {
+            "model": self.model.name,
+            "mode": self.model.mode,
+            "unit": self.claim.unit,
+            "epsilon": self.claim.epsilon,
+            "delta": self.claim.delta,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.model.name} {self.model.mode} epsilon={self.claim.epsilon:g}"
+
+
+@dataclass(frozen=True)
+class Skip:
+    """Something that the plan asked for and that was not done, and why."""
+
+    case: Case | None
+    what: str
+    reason: str
+    model: str = ""
+    mode: str = ""
+    epsilon: float = math.inf
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one audit saw of one case: its bounds, arrays to plot, and how far it could see."""
+
+    audit: str
+    bounds: tuple[Bound, ...]
+    curves: Mapping[str, Any] = field(default_factory=dict)
+    reach: str = ""
+    seconds: float = 0.0
+
+
+def keeping(model: Model, names: tuple[str, ...]) -> Model:
+    """The same recipe, computing and keeping only the arrays called `names`, if it can be told to."""
+    fields = {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()
+    return dataclasses.replace(model, keep=names) if "keep" in fields else model  # type: ignore[type-var]
+
+
+def cases(plan: Plan, graph: Graph, own: dict[str, Any] | None = None) -> tuple[list[Case], list[Skip]]:
+    """Every system of the plan in every mode at every budget, calibrated; and those that cannot be, with the reason.
+
+    own: models of the user's own, name -> factory, beside those of the catalogue. Raises ValueError for unknown names.
+    """
+    facts = Facts.of(graph)
+    factories = {name: system.make for name, system in SYSTEMS.items()} | (own or {})
+    made: list[Case] = []
+    skips: list[Skip] = []
+    for name in plan.chosen(plan.models, tuple(factories), "models"):
+        for mode in plan.modes:
+            for epsilon in plan.epsilon:
+                try:
+                    made.append(_case(factories[name](mode, facts), plan, facts, epsilon))
+                except ValueError as reason:
+                    skips.append(Skip(None, f"{name} {mode} epsilon={epsilon:g}", str(reason), name, mode, epsilon))
+    return made, skips
+
+
+def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
+    """Calibrated to its own unit; claimed, if the plan says so, for another."""
+    own_delta = default_delta(recipe.unit, recipe.mode, facts) if plan.delta is None else plan.delta
+    own = Claim(epsilon, own_delta, recipe.unit, exposes=recipe.releases)
+    unit = Unit(plan.unit) if plan.unit else recipe.unit
+    if unit is not recipe.unit and recipe.mode != "paper":
+        raise ValueError(
+            f"{recipe.name} protects {recipe.unit}; this plan claims {unit} privacy. "
+            f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
+        )
+    return Case(calibrate(recipe, own), dataclasses.replace(own, unit=unit))

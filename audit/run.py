@@ -1,0 +1,163 @@
+"""`audit run`: calibrate, train, attack, bound, judge, report. Everything finished is on disk before the next step starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..accounting.multiplicity import divide
+from ..accounting.upper import Upper, upper
+from ..models.datasets import load_described
+from ..reports import evidence as evidence_files
+from ..reports import results as result_files
+from ..reports.evidence import Evidence, Verdict, exit_code, judge
+from ..reports.results import Results, Row, Run, SkippedRow
+from .audits import AUDITS
+from .case import Case, Outcome, Skip, cases
+from .executor import executor
+from .folder import machine, opened, randomness, root_key, versions, write_spec
+from .membership import ATTACKS, membership, utility
+from .store import Store
+
+if TYPE_CHECKING:
+    from ..models.graph import Graph
+    from .key import Key
+    from .plan import Plan
+
+
+def run(plan: Plan, json: bool = False) -> int:
+    """Carries out the plan and returns the exit code: 0 not refuted, 1 refuted, 3 too weak to notice what was asked."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    started, clock = datetime.now(UTC), time.perf_counter()
+    audits = [AUDITS[n] for n in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
+    attacks = plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
+    graph, facts = load_described(plan.data, plan.data_dir, plan.split)
+    with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
+        write_spec(folder)
+        key = root_key(plan, folder)
+        store = Store(folder, memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
+        todo, skips = cases(plan, graph)
+        looks = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
+        alpha = divide(plan.alpha, max(1, looks))  # before anything is looked at: a union bound over all looks
+        rows: list[Row] = []
+        verdicts: list[Verdict] = []
+        for number, case in enumerate(todo, 1):
+            console.print(f"[{number}/{len(todo)}] {case}", highlight=False)
+            secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
+            studied, verdict = study(case, graph, store, secret, plan, audits, attacks, alpha, folder)
+            rows += studied
+            verdicts.append(verdict)
+        rows += [skipped(s) for s in skips]
+        code = exit_code(verdicts)
+        summary = Run(
+            name=folder.name,
+            started=started.isoformat(timespec="seconds"),
+            seconds=time.perf_counter() - clock,
+            data=facts,
+            seed=randomness(plan),
+            alpha=plan.alpha,
+            notices=plan.notices,
+            versions=versions(),
+            machine=machine(),
+            command=shlex.join(["audit", *sys.argv[1:]]),
+            verdict={0: "not refuted", 1: "refuted", 3: "too weak"}[code],
+            exit_code=code,
+        )
+        results = Results(run=summary, rows=tuple(rows))
+        result_files.write(results, folder)
+        publish(results, folder, plan, json)
+    return code
+
+
+def study(
+    case: Case,
+    graph: Graph,
+    store: Store,
+    key: Key,
+    plan: Plan,
+    audits: list[Any],
+    attacks: tuple[str, ...],
+    alpha: float,
+    folder: Path,
+) -> tuple[list[Row], Verdict]:
+    """All rows about one case, its evidence on disk, and the verdict on its claim."""
+    ceiling = ceilings(case)
+    used = utility(case, graph, store, key, plan.repeats)
+    leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
+    rows: list[Row] = [*used.rows, *leaks.rows]
+    skips = list(leaks.skips)
+    outcomes: list[Outcome] = []
+    for audit in audits:
+        reason = audit.refuses(case)
+        if reason is None:
+            outcomes.append(audit.run(case, graph, store, key.fold(audit.name), plan.rounds, alpha))
+        else:
+            skips.append(Skip(case, f"audit {audit.name}", reason))
+    accounts = Outcome("account", (), {"roc": leaks.rocs})
+    for outcome in [accounts, *outcomes]:
+        seen = testimony(case, outcome, ceiling, plan)
+        evidence_files.write(seen, folder)
+        rows += result_files.bound_rows(seen, plan.notices)
+    rows += result_files.account_rows(testimony(case, accounts, ceiling, plan))
+    rows += [skipped(s) for s in skips]
+    valid = [u for u in ceiling if u.accountant != "published"] if case.claim.unit is case.model.unit else []
+    return rows, judge(case.claim, valid, [b for o in outcomes for b in o.bounds], plan.notices)
+
+
+def ceilings(case: Case) -> tuple[Upper, ...]:
+    """What every accountant makes of what was run, in the ledger's own unit, and what the paper prints for it."""
+    found = upper(case.model.ledger, case.claim.delta, relation=case.claim.relation)
+    if case.claim.unit is not case.model.unit:
+        reason = f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+        found = tuple(dataclasses.replace(u, epsilon=None, unsupported=reason) for u in found)
+    printed = case.model.printed(case.claim.delta)
+    if printed is not None:
+        note = f"what the paper's own accounting prints, per {case.model.unit}"
+        found += (Upper("published", printed, False, None, 0.0, note),)
+    return found
+
+
+def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Plan) -> Evidence:
+    return Evidence(
+        claim=case.claim,
+        model=case.model.name,
+        mode=case.model.mode,
+        game=outcome.audit,
+        ledger=str(case.model.ledger),
+        uppers=ceiling,
+        bounds=outcome.bounds,
+        curves=outcome.curves,
+        reach=outcome.reach,
+        randomness=randomness(plan),
+        assumptions=case.model.public,
+        versions=versions(),
+        seconds=outcome.seconds,
+    )
+
+
+def skipped(skip: Skip) -> SkippedRow:
+    where = skip.case.where if skip.case else {"model": skip.model, "mode": skip.mode, "epsilon": skip.epsilon}
+    return SkippedRow(**where, what=skip.what, reason=skip.reason)
+
+
+def publish(results: Results, folder: Path, plan: Plan, json: bool) -> None:
+    """The table on the terminal, the HTML report, JUnit, and the MLflow mirror."""
+    from rich.console import Console
+
+    from ..reports import html, junit, mirror, table
+
+    if json:
+        print(result_files.to_json(results))
+    else:
+        table.show(results, Console())
+    html.render(folder)
+    junit.write(folder)
+    if plan.mlflow != "none":
+        mirror.mirror(folder, plan.mlflow)

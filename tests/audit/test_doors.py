@@ -1,0 +1,77 @@
+"""Doors for a user's own model: programs, and classes in a file."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gnnaudit.audit.doors import External, load_model, own_models
+from gnnaudit.audit.game import Game
+from gnnaudit.audit.key import Key
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "external" / "noisy_votes.py"
+
+
+def program(tmp_path, body):
+    """A target that runs `body` with `graph`, `worlds` and the folder `out` at hand."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import sys, numpy as np\nfrom pathlib import Path\n"
+        "graph = dict(np.load(Path(sys.argv[1]) / 'graph.npz')); worlds = dict(np.load(Path(sys.argv[1]) / 'worlds.npz'))\n"
+        f"out = Path(sys.argv[2])\n{body}\n"
+    )
+    return External(f"{sys.executable} {path} {{worlds}} {{out}}")
+
+
+@pytest.mark.parametrize("kind", ["edge", "node", "label"])
+def test_a_program_sees_the_same_world_as_one_from_which_the_absent_was_removed(graph, kind):
+    model = External(f"{sys.executable} {EXAMPLE} {{worlds}} {{out}}")
+    rounds = Game(graph, kind, np.flatnonzero(graph.train)[:8], Key("door")).rounds(3)
+    release = model.fit(rounds.worlds)
+    np.testing.assert_allclose(np.exp(release["posteriors"]).sum(-1), 1, atol=1e-5)
+    for run in range(3):
+        alone = model.fit(rounds.worlds.removed(run))
+        np.testing.assert_allclose(release["posteriors"][run], alone["posteriors"][0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("sys.exit('no luck today')", "no luck today"),
+        ("pass", r"posteriors.npy: missing; expected shape \(2, 40, 3\)"),
+        (
+            "np.save(out / 'posteriors.npy', np.ones((2, 40)))",
+            r"shape \(2, 40\) of float64; expected numbers of shape \(2, 40, 3\)",
+        ),
+        ("np.save(out / 'posteriors.npy', np.full((2, 40, 3), np.nan))", "NaN"),
+        ("np.save(out / 'posteriors.npy', -np.ones((2, 40, 3)))", "negative"),
+        ("np.save(out / 'posteriors.npy', np.array([{}], dtype=object), allow_pickle=True)", "not a NumPy array without objects"),
+        ("(out / 'posteriors.npy').write_bytes(b'half')", "not a NumPy array"),
+    ],
+)
+def test_what_a_program_did_wrong_is_named(tmp_path, graph, body, words):
+    worlds = Game(graph, "edge", np.arange(4), Key("door")).rounds(2).worlds
+    with pytest.raises(ValueError, match=words):
+        program(tmp_path, body).fit(worlds)
+
+
+def test_a_command_without_its_folders_or_program_is_refused(graph):
+    with pytest.raises(ValueError, match="out"):
+        External("python train.py {worlds}")
+    worlds = Game(graph, "edge", np.arange(4), Key("door")).rounds(2).worlds
+    with pytest.raises(ValueError, match="cannot be started"):
+        External("/no/such/program {worlds} {out}").fit(worlds)
+
+
+@pytest.mark.parametrize(("address", "words"), [("mine.py", "FILE.py:Name"), ("none.py:Mine", "does not exist")])
+def test_addresses_of_models_are_checked(address, words):
+    with pytest.raises(ValueError, match=words):
+        load_model(address)
+
+
+def test_a_class_that_is_no_model_is_told_what_it_lacks(tmp_path):
+    path = tmp_path / "almost_a_model.py"
+    path.write_text("class Mine:\n    name = 'mine'\n    mode = 'sound'\n")
+    with pytest.raises(ValueError, match="lacks unit, releases"):
+        own_models(None, f"{path}:Mine")
