@@ -1,0 +1,113 @@
+"""How large a violation an audit would notice, and how many rounds it needs to notice a given one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from . import gaussian
+from .claim import Claim
+from .rates import rate_at_most
+
+Array = NDArray[np.float64]
+METHODS = ("likelihood-ratio", "gate", "any")
+MOST_ROUNDS = 10**12
+MOST_KAPPA = 1e3
+QUANTILES = (np.arange(24) + 0.5) / 24  # of the false positives: a deterministic stand-in for their distribution
+
+
+def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05, method: str = "gate") -> int | None:
+    """Rounds per world that notice noise `kappa` times too small with probability `power`; None if no number does.
+
+    The violation is that of a Gaussian mechanism attacked optimally: mu = kappa times the mu of the claim (for delta = 0:
+    randomised response with kappa times the claimed epsilon). Methods: "likelihood-ratio" (`lower` with
+    likelihood_ratio=True), "gate" (shape="ledger"), "any" (shape="any"), both at the best threshold.
+    """
+    _check(claim, power, alpha, method)
+    if not kappa > 1:
+        raise ValueError(f"kappa={kappa}: must be above 1. It is the factor by which the noise is too small.")
+    low, high = 1, 2
+    while _power(claim, kappa, high, high, alpha, method) < power:
+        low, high = high, high * 2
+        if high > MOST_ROUNDS:
+            return None
+    while high - low > max(1, low // 500):
+        middle = (low + high) // 2
+        enough = _power(claim, kappa, middle, middle, alpha, method) >= power
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=4096)
+def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "gate", power: float = 0.9) -> tuple[float, float]:
+    """(kappa, reach): the smallest violation that n0 + n1 rounds notice with probability `power`.
+
+    kappa: factor by which the noise is too small, infinity if no factor up to 1000 is noticed. reach: the true epsilon of
+    such a mechanism at the claim's delta. Both suppose the attack that is optimal for that mechanism.
+    """
+    _check(claim, power, alpha, method)
+    if math.isinf(claim.epsilon) or min(n0, n1) < 1 or _mu(claim) <= 0:
+        return math.inf, math.inf
+    low, high = 1.0, 2.0
+    while _power(claim, high, n0, n1, alpha, method) < power:
+        low, high = high, high * 2
+        if high > MOST_KAPPA:
+            return math.inf, math.inf
+    while high / low > 1.005:
+        middle = math.sqrt(low * high)
+        seen = _power(claim, middle, n0, n1, alpha, method) >= power
+        low, high = (low, middle) if seen else (middle, high)
+    reach = high * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(high * _mu(claim), claim.delta))
+    return high, reach
+
+
+def _check(claim: Claim, power: float, alpha: float, method: str) -> None:
+    if method not in METHODS:
+        raise ValueError(f"method={method!r}: must be one of {', '.join(METHODS)}.")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
+    if not 0 < power < 1:
+        raise ValueError(f"power={power}: must be between 0 and 1, both excluded. 0.95 is a common choice.")
+
+
+def _mu(claim: Claim) -> float:
+    """The strength of the claim in the family that is made stronger: mu, or epsilon itself for delta = 0."""
+    return claim.epsilon if claim.delta == 0 else float(gaussian.mu_of(claim.epsilon, claim.delta))
+
+
+def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: str) -> float:
+    mu, (e, d) = _mu(claim), (claim.epsilon, claim.delta)
+    if method == "likelihood-ratio":
+        return _power_of_t(mu, kappa * mu, n0, n1, alpha)
+
+    def region(a: Array, epsilon: float) -> Array:
+        return np.maximum(np.maximum(1 - d - np.exp(epsilon) * a, np.exp(-epsilon) * (1 - d - a)), 0.0)
+
+    if d == 0:  # randomised response sits at the corner of its region
+        corner = 1 / (1 + math.exp(kappa * e))
+        return float(np.max(_power_of_gate(np.array([corner]), np.array([corner]), lambda a: region(a, e), n0, n1, alpha)))
+    a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 24), np.linspace(0.34, 0.98, 12)])
+    claimed = (lambda x: region(x, e)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
+    return float(np.max(_power_of_gate(a, gaussian.tradeoff(kappa * mu, a), claimed, n0, n1, alpha)))
+
+
+def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float:
+    freedom, error = n0 + n1 - 2, math.sqrt(1 / n0 + 1 / n1)
+    if freedom < 1:
+        return 0.0
+    critical = special.nctdtrit(freedom, mu / error, 1 - alpha)
+    return float(1 - special.nctdtr(freedom, true / error, critical))
+
+
+def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
+    """How often the gate rejects `claimed` at each threshold with true error rates a and b. (thresholds,) -> (thresholds,)."""
+    seen = np.clip(np.ceil(special.bdtrik(QUANTILES, n0, a[:, None])), 0, n0)
+    limit = claimed(rate_at_most(seen, n0, alpha / 2))
+    most = special.bdtrik(alpha / 2, n1, limit)  # counts below this prove a rate below the limit
+    most = np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
+    return np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n1, b[:, None])).mean(axis=1)

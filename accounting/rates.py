@@ -1,0 +1,96 @@
+"""From counted errors of a threshold to what they prove: exact binomial bounds, and the choice of the threshold on pilot runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+Array = NDArray[np.float64]
+CANDIDATES = 512  # thresholds looked at on the pilot
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Say "world 1" when sign * score > threshold."""
+
+    threshold: float
+    sign: int
+
+    def errors(self, scores0: Array, scores1: Array) -> tuple[int, int]:
+        """False positives among the scores of world 0, false negatives among those of world 1."""
+        return (
+            int(np.count_nonzero(self.sign * scores0 > self.threshold)),
+            int(len(scores1) - np.count_nonzero(self.sign * scores1 > self.threshold)),
+        )
+
+
+def rate_at_most(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> Array:
+    """With probability 1 - alpha a rate is at most this (Clopper and Pearson 1934, one side). Broadcasts."""
+    k, n = np.asarray(successes, float), np.asarray(trials, float)
+    inside = special.betainccinv(k + 1, np.maximum(n - k, 1e-9), alpha)
+    return np.where(k >= n, 1.0, inside)
+
+
+def epsilon_of_rates(false_positive: ArrayLike, false_negative: ArrayLike, delta: ArrayLike) -> Array:
+    """The smallest epsilon whose (epsilon, delta) error region allows both rates (Kairouz et al. 2015). Broadcasts."""
+    a, b, d = np.asarray(false_positive, float), np.asarray(false_negative, float), np.asarray(delta, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one = np.log(np.maximum(1 - d - b, 0.0)) - np.log(a)
+        other = np.log(np.maximum(1 - d - a, 0.0)) - np.log(b)
+    return np.fmax(np.fmax(one, other), 0.0)
+
+
+def smallest_level(rejects: Callable[[float], bool]) -> float:
+    """The p-value of a test that rejects more the larger its level: the smallest level that rejects, at most 1."""
+    low, high = -300.0, 0.0  # powers of ten
+    if not rejects(0.999):
+        return 1.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if rejects(10.0**middle) else (middle, high)
+    return float(10.0**high)
+
+
+def choose(
+    false_positives: Array,
+    false_negatives: Array,
+    pilot: tuple[int, int],
+    test: tuple[int, int],
+    alpha: float,
+    gain: Callable[[Array, Array], Array],
+) -> NDArray[np.intp]:
+    """Which candidate threshold promises most for the test runs, from the errors that it made on the pilot runs.
+
+    false_positives, false_negatives: (..., thresholds) counts on the pilot. pilot, test: runs of world 0 and of world 1.
+    gain: what the upper ends of both rates are worth, elementwise. Returns (...) indices.
+    """
+    a = (false_positives + 1) / (pilot[0] + 2)  # Laplace's rule: no error in ten runs is not a rate of 0
+    b = (false_negatives + 1) / (pilot[1] + 2)
+    worth = gain(rate_at_most(a * test[0], test[0], alpha / 2), rate_at_most(b * test[1], test[1], alpha / 2))
+    return np.argmax(np.where(np.isnan(worth), -np.inf, worth), axis=-1)
+
+
+def rule_from_pilot(
+    scores0: Array, scores1: Array, test: tuple[int, int], alpha: float, gain: Callable[[Array, Array], Array]
+) -> Rule | None:
+    """The threshold and direction that pilot scores of world 0 and world 1 recommend; None when a world has no pilot runs."""
+    if not len(scores0) or not len(scores1):
+        return None
+    both = np.sort(np.concatenate([scores0, scores1]))
+    spread = np.linspace(0, len(both) - 1, CANDIDATES).round().astype(int)
+    tails = np.minimum(np.arange(32), len(both) - 1)  # every threshold counts where errors are rare
+    candidates = np.unique(both[np.concatenate([spread, tails, len(both) - 1 - tails])])
+    above0 = len(scores0) - np.searchsorted(np.sort(scores0), candidates, side="right")
+    above1 = len(scores1) - np.searchsorted(np.sort(scores1), candidates, side="right")
+    at0 = len(scores0) - np.searchsorted(np.sort(scores0), candidates, side="left")
+    at1 = len(scores1) - np.searchsorted(np.sort(scores1), candidates, side="left")
+    false_positives = np.concatenate([above0, len(scores0) - at0])
+    false_negatives = np.concatenate([len(scores1) - above1, at1])
+    best = int(choose(false_positives, false_negatives, (len(scores0), len(scores1)), test, alpha, gain))
+    if best < len(candidates):
+        return Rule(float(candidates[best]), 1)
+    return Rule(float(-candidates[best - len(candidates)]), -1)
