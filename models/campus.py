@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .checks import Raw
+from .checks import Raw, distinct
 from .noise import stream
 
 
@@ -49,7 +49,7 @@ def campus(
         v = np.searchsorted(total, low + rng.random(draws) * (high - low), side="right") - 1
         u, v = np.minimum(u, v), np.maximum(u, v)
         new = (u * n + v)[(u != v) & (v < n)]
-        edges = np.unique(np.concatenate([edges, new]))
+        edges = distinct(np.concatenate([edges, new]))
     edges = rng.permutation(edges)[:wanted]
 
     odds = rng.normal(-1.0, 0.7, dim) + signal * rng.standard_normal((classes, dim))

@@ -1,23 +1,24 @@
-"""Data sets by name: what there is, where it comes from, how it is split, and what was repaired on the way."""
+"""A graph from a name: its files are read, its nodes split, and what would mislead an audit is refused or repaired."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from . import published
-from .campus import campus
+from . import readers
+from .catalog import PYG, DataSet, Name, convert, parse
 from .checks import Raw, check, check_masks, connected, frequent, labelled, numbered, simple
-from .download import Remote, data_folder, digest, obtain
+from .download import data_folder, digest, obtain
 from .graph import Graph
 from .noise import stream
+from .sources import SHA256, remote
 
 if TYPE_CHECKING:
     from .checks import Masks
@@ -33,65 +34,6 @@ class Facts:
     notes: tuple[str, ...] = ()  # repairs and decisions, one sentence each
 
 
-@dataclass(frozen=True)
-class DataSet:
-    """A family of names: how to get its files, how to read them, and how its nodes are split unless told otherwise.
-
-    files: the words of the name -> what to obtain. read: the paths, then the options by name -> what the files say.
-    split: per cent of the labelled nodes to train / validate / test on, or "public" for the split in the files.
-    min_class: classes with a smaller share of the labelled nodes are dropped.
-    """
-
-    about: str
-    read: Callable[..., Raw]
-    source: str
-    licence: str
-    files: Callable[..., tuple[Remote, ...]] = lambda: ()
-    words: tuple[str, ...] = ()
-    options: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
-    split: str = "75/10/15"
-    min_class: float = 0.0
-
-
-FACEBOOK_SHA256 = {
-    "Amherst41": "3108e4b2edb01be05c5a61147583a40e61012820fff7eebe621dd26018caaf00",
-    "Caltech36": "597d8307f9aaaaf50343e12a22893c203c52b92e1dd5b3fb35e13f19871d6ffa",
-    "Cornell5": "d9ff76ae34e855cb77b0779a3a320f7f73f848901cb13352e2734c17804c4aec",
-    "JohnsHopkins55": "fc7243bf257155df03afbc397ab34b5f8eb8e75f40cd1603398e207a033ef50f",
-    "Reed98": "d12ec74dc8c6e237385975b976c3709555a83629a1260be693fb688e3446070e",
-    "Rice31": "ec7e4b35c6db6a23ca55e5a30bfe1b899c0b5c97e1b5a9abf16f3b8aa08c2537",
-    "Simmons81": "c4abbe3ab631c83d9775893d207984e9e9ae989364965560637ffdd7ca7fd677",
-}
-
-
-def facebook_files(university: str) -> tuple[Remote, ...]:
-    if not university.isalnum():
-        raise ValueError(f"facebook100:{university}: must be letters and digits, such as facebook100:JohnsHopkins55.")
-    url = f"https://github.com/sisaman/pyg-datasets/raw/main/datasets/facebook100/{university}.mat"
-    return (Remote(f"facebook100/{university}.mat", url, FACEBOOK_SHA256.get(university)),)
-
-
-DATASETS: dict[str, DataSet] = {
-    "campus": DataSet(
-        about="embedded generator: degree-corrected block model with noisy answers for features",
-        read=campus,
-        source="made on the spot",
-        licence="none needed",
-        options={"n": int, "seed": int},
-    ),
-    "facebook100": DataSet(
-        about="friendships at one of 100 American universities, 2005",
-        read=published.facebook100,
-        files=facebook_files,
-        words=("UNIVERSITY",),
-        options={"target": str},
-        source="Traud, Mucha & Porter 2012, files of sisaman/pyg-datasets",
-        licence="none stated; released for research",
-        min_class=0.03,
-    ),
-}
-
-
 def load(name: str, data_dir: str | Path | None = None, split: int = 0) -> Graph:
     """The graph called `name`, with the public random split number `split`.
 
@@ -103,33 +45,43 @@ def load(name: str, data_dir: str | Path | None = None, split: int = 0) -> Graph
 
 def load_described(name: str, data_dir: str | Path | None = None, split: int = 0) -> tuple[Graph, Facts]:
     """The graph of `load`, with where it comes from and what was done to it."""
-    family, words, options = parse(name)
-    data = DATASETS[family]
-    paths = [obtain(remote, data_folder(data_dir)) for remote in data.files(*words)]
-    raw = data.read(*paths, **{key: convert(options[key], data.options[key], key) for key in options if key in data.options})
-    return prepare(raw, name, data, options, split, {p.name: digest(p) for p in paths})
+    asked = parse(name)
+    data, folder = asked.data, data_folder(data_dir)
+    options = {key: convert(key, text, data.options[key]) for key, text in asked.options.items() if key in data.options}
+    if data is PYG:
+        return prepare(readers.pyg(asked.words, folder), asked, split)
+    published_at = [f.format(*asked.words) for f in data.files]
+    paths = [asked.path] if asked.path else [obtain(remote(p), folder) for p in published_at]
+    raw = data.read(*paths, **options)
+    sources = [q for p in paths for q in ([p] if p.is_file() else sorted(p.glob("*.csv")) + sorted(p.glob("*.parquet")))]
+    graph, facts = prepare(raw, asked, split)
+    facts = dataclasses.replace(facts, sha256={p.name: digest(p) for p in sources})
+    for at, path in zip(published_at, paths, strict=False):
+        if SHA256.get(at, facts.sha256[path.name]) != facts.sha256[path.name]:
+            facts = dataclasses.replace(
+                facts, notes=(*facts.notes, f"{path.name} is not the published file: its sha256 differs.")
+            )
+    return graph, facts
 
 
-def prepare(
-    raw: Raw, name: str, data: DataSet, options: Mapping[str, str], split: int, sha256: Mapping[str, str]
-) -> tuple[Graph, Facts]:
-    """From what the files say to a graph, in the order of the published work: label, split, classes, edges."""
+def prepare(raw: Raw, asked: Name, split: int = 0) -> tuple[Graph, Facts]:
+    """From what the files say to a graph, in the order of the published work: labels, split, classes, edges."""
+    data, options = asked.data, asked.options
     raw = labelled(check(raw))
-    shares = options.get("split", data.split if raw.masks is None or data.split != "public" else "public")
-    raw = dataclasses.replace(raw, masks=splitted(raw, shares, split))
-    least = convert(options["min_class"], int, "min_class") if "min_class" in options else data.min_class * raw.nodes
-    raw = numbered(frequent(raw, int(np.ceil(least))))
-    raw = simple(raw, directed=options.get("directed", "no") == "yes")
+    shares = options.get("split") or (DataSet.split if data.split == "public" and raw.masks is None else data.split)
+    raw = dataclasses.replace(raw, masks=divided(raw, shares, split))
+    least = convert("min_class", options["min_class"], int) if "min_class" in options else math.ceil(data.min_class * raw.nodes)
+    raw = simple(numbered(frequent(raw, least)), directed=options.get("directed") == "yes")
     if options.get("prep") == "paper":
         raw = connected(raw)
     assert raw.masks is not None
     check_masks(raw.masks, raw.nodes)
     train, val, test = raw.masks
-    graph = Graph(raw.x, raw.y, raw.edges, train, val, test, directed=raw.directed, name=name)
-    return graph, Facts(data.source, data.licence, sha256, raw.notes)
+    graph = Graph(raw.x, raw.y, raw.edges, train, val, test, directed=raw.directed, name=asked.text)
+    return graph, Facts(data.source, data.licence, notes=raw.notes)
 
 
-def splitted(raw: Raw, shares: str, seed: int) -> Masks:
+def divided(raw: Raw, shares: str, seed: int) -> Masks:
     """(train, val, test), each (nodes,) bool: the split in the file, or a random one that depends on the seed alone."""
     if shares == "public":
         if raw.masks is None:
@@ -139,7 +91,7 @@ def splitted(raw: Raw, shares: str, seed: int) -> Masks:
         parts = [float(p) for p in shares.split("/")]
     except ValueError:
         parts = []
-    if len(parts) != 3 or min(parts) <= 0 or abs(sum(parts) - 100) > 1e-6:
+    if len(parts) != 3 or not min(parts) > 0 or abs(sum(parts) - 100) > 1e-6:
         raise ValueError(f"split={shares}: must be 'public' or three per cent that sum to 100, such as 75/10/15.")
     order = stream(seed, "split").permutation(raw.nodes)
     val, test = round(parts[1] / 100 * raw.nodes), round(parts[2] / 100 * raw.nodes)
@@ -149,44 +101,11 @@ def splitted(raw: Raw, shares: str, seed: int) -> Masks:
     return masks[0], masks[1], masks[2]
 
 
-COMMON = {
-    "split": "public, or per cent as in 75/10/15",
-    "min_class": "drop classes with fewer nodes",
-    "directed": "yes keeps arcs as they are stored",
-    "prep": "paper drops nodes without edges, as published",
-}
-
-
-def parse(name: str) -> tuple[str, list[str], dict[str, str]]:
-    """ "facebook100:Rice31:target=year" -> the family, the words of the name, and the options."""
-    family, *parts = name.split(":")
-    if family not in DATASETS:
-        near = get_close_matches(family, DATASETS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"data {name!r}: no such data set or file.{hint} `audit data list` shows what there is.")
-    data = DATASETS[family]
-    words = [p for p in parts if "=" not in p]
-    options = dict(p.split("=", 1) for p in parts if "=" in p)
-    if len(words) != len(data.words):
-        wanted = ":".join([family, *data.words])
-        raise ValueError(f"data {name!r}: must be written {wanted}, then options such as :split=75/10/15.")
-    for key in options:
-        if key not in COMMON and key not in data.options:
-            raise ValueError(f"data {name!r}: no option {key!r} here; there are {', '.join([*data.options, *COMMON])}.")
-    return family, words, options
-
-
-def convert(text: str, kind: Callable[[str], Any], key: str) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(f"{key}={text}: must be {'a whole number' if kind is int else f'a {kind.__name__}'}.") from None
-
-
 def describe(graph: Graph, facts: Facts | None = None) -> dict[str, Any]:
     """The facts of a graph as plain numbers and words, ready for JSON.
 
-    homophily: share of the edges between two nodes of one class. density: share of the features that are not 0.
+    classes: nodes of each. homophily: share of the edges that join two nodes of one class.
+    density: share of the features that are not 0.
     """
     stored = graph.x.nnz if sp.issparse(graph.x) else int(np.count_nonzero(graph.x))
     u, v = graph.edges
@@ -208,4 +127,4 @@ def describe(graph: Graph, facts: Facts | None = None) -> dict[str, Any]:
         "test": int(graph.test.sum()),
         "digest": graph.digest,
     }
-    return told | (dataclasses.asdict(facts) if facts else {})
+    return told | ({**dataclasses.asdict(facts), "notes": list(facts.notes)} if facts else {})

@@ -6,24 +6,16 @@ import hashlib
 import os
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from .sources import Remote
+
 CHUNK = 1 << 20  # bytes
 QUIET = 2.0  # seconds before a progress bar is worth the noise
 TIMEOUT = 30.0  # seconds without a byte
-
-
-@dataclass(frozen=True)
-class Remote:
-    """A published file. path: where it lies under the data folder. sha256: None where we know of none."""
-
-    path: str
-    url: str
-    sha256: str | None = None
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:

@@ -1,0 +1,238 @@
+"""Readers of a user's own graph: .npz, .pt, a folder of tables, and any node-classification set of PyTorch Geometric."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .checks import Raw, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from .checks import Masks
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+def npz(path: Path) -> Raw:
+    """A NumPy archive, read without unpickling anything.
+
+    Either x (nodes, dim), y (nodes,), edge_index (2, arcs), and perhaps train_mask, val_mask, test_mask; or the parts of
+    two CSR matrices, adj_matrix.data|indices|indptr|shape and attr_matrix.…, or adj_data|… and attr_data|…, with labels.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
+            keys = set(file.files)
+            wanted = {k for k in keys if k in {"x", "y", "edge_index", "labels", *MASKS} or k.startswith(("adj", "attr"))}
+            arrays = {k: file[k] for k in wanted}
+    except (ValueError, OSError, EOFError, KeyError, MemoryError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path}: not a NumPy archive that can be read without unpickling ({one_line(error)}).") from None
+    except Exception as error:  # zlib and numpy's header parser raise more kinds on damaged files
+        raise ValueError(f"{path}: damaged NumPy archive ({one_line(error)}).") from None
+    if "edge_index" in arrays:
+        return from_arrays(arrays, path)
+    if "labels" not in arrays or not any(k.startswith("adj") for k in keys):
+        raise ValueError(f"{path}: holds {listed(keys)}; must hold x, y and edge_index, or CSR parts adj_…, attr_… and labels.")
+    adjacency, x = csr_parts(arrays, "adj", path), csr_parts(arrays, "attr", path)
+    edges = np.stack(sp.coo_array(adjacency).coords).astype(np.int64)
+    return Raw(x=x, y=whole(arrays["labels"], "labels"), edges=edges, directed=True)
+
+
+def csr_parts(arrays: Mapping[str, NDArray[Any]], stem: str, path: Path) -> sp.csr_array:
+    """A CSR matrix from its parts, checked, because scipy trusts indices that would make it read out of bounds."""
+    for style in (f"{stem}_matrix.", f"{stem}_"):
+        parts = [arrays.get(style + part) for part in ("data", "indices", "indptr", "shape")]
+        if all(p is not None for p in parts):
+            return csr(*parts, f"{path}: {stem}")  # type: ignore[arg-type]
+    raise ValueError(f"{path}: has no {stem}_matrix.data, .indices, .indptr and .shape.")
+
+
+def csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> sp.csr_array:
+    """A CSR matrix that is certain to be well formed; ValueError otherwise."""
+    try:
+        matrix = sp.csr_array((data, indices, indptr), shape=tuple(int(s) for s in shape))
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, OverflowError, IndexError) as error:
+        raise ValueError(f"{what} is not a well-formed CSR matrix ({one_line(error)}).") from None
+    return matrix
+
+
+def pt(path: Path) -> Raw:
+    """A file of torch.save: a PyG Data, or a dict of tensors, with x, y, edge_index and perhaps masks.
+
+    Read with weights_only=True: nothing in the file is executed.
+    """
+    import torch
+    import torch_geometric.data  # noqa: F401  tells torch which of its classes hold nothing but tensors
+
+    try:
+        data = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises pickle, zip, runtime and key errors on damaged or unsafe files
+        raise ValueError(f"{path}: not a torch file that is safe to load ({one_line(error)}).") from None
+    return from_pyg(data, path)
+
+
+def from_pyg(data: Any, path: Any) -> Raw:
+    """A torch_geometric Data, or a mapping of tensors."""
+    import torch
+
+    if isinstance(data, tuple) and data:
+        data = data[0]  # what PyG saves of a processed data set: (data, slices, …)
+    get = data.get if isinstance(data, dict) else lambda k: getattr(data, k, None)
+    arrays = {}
+    for key in ("x", "y", "edge_index", *MASKS):
+        try:
+            value = get(key)
+        except Exception as error:
+            raise ValueError(f"{path}: {key} cannot be read ({one_line(error)}).") from None
+        if isinstance(value, torch.Tensor):
+            if value.layout != torch.strided:
+                value = value.to_dense()
+            arrays[key] = (value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).detach().numpy()
+    return from_arrays(arrays, path)
+
+
+def from_arrays(arrays: Mapping[str, NDArray[Any]], path: Any) -> Raw:
+    """x, y, edge_index and perhaps the three masks, as PyG names them."""
+    lacking = [k for k in ("x", "y", "edge_index") if k not in arrays]
+    if lacking:
+        raise ValueError(f"{path}: has no {listed(lacking)}; a graph needs x, y and edge_index.")
+    y = arrays["y"]
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    masks: Masks | None = None
+    notes: tuple[str, ...] = ()
+    if all(k in arrays for k in MASKS):
+        found = [np.asarray(arrays[k]) for k in MASKS]
+        if any(m.ndim == 2 and m.shape[1] > 0 for m in found):
+            notes = ("Of several splits in the file, the first was taken.",)
+            found = [m[:, 0] if m.ndim == 2 else m for m in found]
+        if any(m.dtype != bool and not np.isin(m, (0, 1)).all() for m in found):
+            raise ValueError(f"{path}: the masks must hold nothing but true and false.")
+        masks = (found[0].astype(bool), found[1].astype(bool), found[2].astype(bool))
+    return Raw(x=arrays["x"], y=y, edges=arrays["edge_index"], masks=masks, notes=notes)
+
+
+def folder(path: Path) -> Raw:
+    """edges.csv, whose first two columns are node ids, and nodes.csv or nodes.parquet.
+
+    nodes: a column `label` (or y, class, target), perhaps `id` (else the row number) and `split` (train, val, test);
+    every other column is a feature and must hold numbers.
+    """
+    found = [p for p in (path / "nodes.csv", path / "nodes.parquet") if p.is_file()]
+    edges_file = path / "edges.csv"
+    if not found or not edges_file.is_file():
+        raise ValueError(f"{path}: must hold edges.csv and nodes.csv or nodes.parquet.")
+    nodes, links = read_table(found[0]), read_table(edges_file)
+    if links.shape[1] < 2:
+        raise ValueError(f"{edges_file}: has {links.shape[1]} column; the first two must be node ids, under a header line.")
+    labels = [c for c in ("label", "y", "class", "target") if c in nodes.columns]
+    if not labels:
+        raise ValueError(f"{found[0]}: has columns {listed(nodes.columns)}; one must be called label, y, class or target.")
+    notes = []
+    label = nodes.pop(labels[0])
+    ids = nodes.pop("id") if "id" in nodes.columns else None
+    split = nodes.pop("split") if "split" in nodes.columns else None
+    y = codes(label)
+    if label.dtype.kind not in "iufb":
+        words = sorted(set(label.dropna().astype(str)))
+        notes.append(f"Labels {listed(words)} are numbered in this order.")
+    edges = numbers(links, ids, len(nodes), edges_file)
+    wordy = [c for c in nodes.columns if nodes[c].dtype.kind not in "iufb"]
+    if wordy:
+        raise ValueError(f"{found[0]}: column {wordy[0]!r} is not numbers. One-hot encode it, or leave it out.")
+    masks = None if split is None else named_split(split, found[0])
+    return Raw(x=nodes.to_numpy(dtype=np.float64), y=y, edges=edges, masks=masks, notes=tuple(notes))
+
+
+def numbers(links: pd.DataFrame, ids: pd.Series | None, nodes: int, path: Path) -> NDArray[np.int64]:
+    """(2, arcs) int64 row numbers for the first two columns of `links`, whose entries are ids of nodes."""
+    ends = [links.iloc[:, 0], links.iloc[:, 1]]
+    if ids is None:
+        return np.stack([whole(e.to_numpy(), f"{path}: column {e.name!r}") for e in ends])
+    text = ids.astype(str)
+    twice = text[text.duplicated()]
+    if len(twice):
+        raise ValueError(f"{path.parent}: the id {twice.iloc[0]!r} names more than one node.")
+    row = dict(zip(text, range(nodes), strict=True))
+    found = []
+    for end in ends:
+        at = end.astype(str).map(row)
+        if at.isna().any():
+            missing = end[at.isna()].iloc[0]
+            raise ValueError(f"{path}: {missing!r} in column {end.name!r} is not the id of a node.")
+        found.append(at.to_numpy(dtype=np.int64))
+    return np.stack(found)
+
+
+def codes(label: pd.Series) -> NDArray[np.int64]:
+    """(nodes,) int64: whole numbers as they are, words by their rank, -1 where the label is missing."""
+    missing = label.isna().to_numpy()
+    if label.dtype.kind in "iufb":
+        return whole(np.where(missing, -1, label.to_numpy()), "label")
+    words = label.astype(str).to_numpy(dtype=str)
+    y = np.full(len(words), -1, dtype=np.int64)
+    y[~missing] = np.unique(words[~missing], return_inverse=True)[1]
+    return y
+
+
+def named_split(split: pd.Series, path: Path) -> Masks:
+    """The masks of a column that says train, val or test; other rows are in none of them when it is empty."""
+    strange = split[~(split.isin(["train", "val", "test"]) | split.isna())]
+    if len(strange):
+        raise ValueError(f"{path}: split {strange.iloc[0]!r}: must be train, val, test, or empty.")
+    train, val, test = ((split == s).to_numpy(dtype=bool) for s in ("train", "val", "test"))
+    return train, val, test
+
+
+def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
+    """A CSV or parquet file with a header; ValueError if it cannot be read or lacks one of `columns`."""
+    import pandas as pd
+
+    try:
+        table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+    except Exception as error:  # pandas and pyarrow raise many kinds of error on damaged files
+        raise ValueError(f"{path}: not a table that pandas can read ({one_line(error)}).") from None
+    table.columns = [str(c).strip() for c in table.columns]
+    lacking = [c for c in columns if c not in table.columns]
+    if lacking:
+        raise ValueError(f"{path}: has no column {lacking[0]!r}.")
+    return table
+
+
+def pyg(words: tuple[str, ...], root: Path) -> Raw:
+    """The first graph of a data set class of torch_geometric.datasets; words: the class, then perhaps its `name`."""
+    import torch_geometric.datasets as sets
+    from torch_geometric.data import Data
+
+    if words[0] not in sets.__all__:
+        raise ValueError(f"pyg:{':'.join(words)}: must name a class of torch_geometric.datasets, such as pyg:Planetoid:Cora.")
+    try:
+        made = getattr(sets, words[0])(str(root / "pyg" / words[0]), *([words[1]] if len(words) > 1 else []))
+        data = made[0]
+    except Exception as error:  # any class of theirs, any error
+        raise ValueError(f"pyg:{':'.join(words)}: {type(error).__name__}: {one_line(error)}") from None
+    if not isinstance(data, Data):
+        raise ValueError(f"pyg:{':'.join(words)}: is a {type(data).__name__}; must be one homogeneous graph.")
+    return from_pyg(data, f"pyg:{':'.join(words)}")
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of what an error says, or its kind."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def listed(names: Any) -> str:
+    """A few names, sorted and joined."""
+    shown = sorted(str(n) for n in names)
+    return ", ".join(shown[:8] + ["…"] * (len(shown) > 8)) or "nothing"
