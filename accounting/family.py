@@ -23,7 +23,7 @@ class Family:
     ledger: Curve
     member: Callable[[float], Curve] | None
 
-    def _last(self, holds: Callable[[Curve], bool]) -> Curve | None:
+    def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
         """The weakest privacy of which `holds` is true, given that it is true up to some kappa and false from there on."""
         if self.member is None:
             return self.ledger if holds(self.ledger) else None
@@ -35,7 +35,7 @@ class Family:
 
     def epsilon(self, false_positive: float, false_negative: float, delta: float) -> float:
         """The epsilon of the weakest member whose curve lies above this pair of rates; 0 if none does."""
-        curve = self._last(lambda c: bool(c.beta(np.array([false_positive]))[0] > false_negative))
+        curve = self.last(lambda c: bool(c.beta(np.array([false_positive]))[0] > false_negative))
         return float(curve.epsilon(delta)) if curve is not None else 0.0
 
     def above(self, claim: Claim) -> Curve | None:

@@ -1,0 +1,104 @@
+"""Whether the canaries of a run behave like independent trials: what must hold before they are counted as such."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+LEVEL = 1e-3  # so rarely does an honest game fall back to the weaker bound
+FEWEST = 30  # scores below which these normal approximations say nothing
+
+
+@dataclass(frozen=True)
+class Independence:
+    """dispersion_p: do runs, or the shape of the scores, vary as independent normal draws do? correlation_p: does a canary's
+    score follow its neighbours' scores or bits? ok: neither p-value is below 1e-3. reason: one sentence."""
+
+    ok: bool
+    dispersion_p: float
+    correlation_p: float
+    reason: str
+
+
+def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True, sd: float | None = None) -> Independence:
+    """Tests the independence of canaries given their bits. scores, bits: (rounds, canaries), or (canaries,) for one run.
+
+    Dispersion: the mean and the mean square of the residuals must vary between runs no more than within them; the residuals
+    must be normal (normal=True, the case of log-likelihood ratios; one shared privacy loss shows here even in a single run);
+    their variance must be `sd` squared if given. Correlation: of residuals in the order given (put canaries next to those
+    that they might disturb), of residuals with their neighbours' bits, and with the number of bits that are set.
+    The smallest p-value of each group is multiplied by the size of the group.
+    """
+    s, b = np.atleast_2d(np.asarray(scores, float)), np.atleast_2d(np.asarray(bits).astype(bool))
+    if s.shape != b.shape:
+        raise ValueError(f"scores have shape {s.shape}, bits {b.shape}: they must be equal.")
+    if not np.isfinite(s).all():
+        return Independence(False, 0.0, 1.0, "scores are not all finite")
+    if min(b.sum(), (~b).sum()) < FEWEST:
+        return Independence(False, 1.0, 1.0, f"fewer than {FEWEST} canaries in one of the worlds: too few to tell")
+    residuals = np.where(b, s - s[b].mean(), s - s[~b].mean())
+    spread = math.sqrt(float((residuals**2).sum()) / (s.size - 2))
+    if spread == 0:
+        return Independence(False, 0.0, 1.0, "scores do not vary within a world")
+    e = residuals / spread
+    spreads = [_between_runs(e), _between_runs(e**2)] if len(e) > 1 else []
+    if normal:
+        spreads += [_not_normal(e[b]), _not_normal(e[~b])]
+    if sd is not None:
+        spreads.append(2 * special.ndtr(-abs((spread / sd) ** 2 - 1) * math.sqrt((s.size - 2) / 2)))
+    signs = np.where(b, 1.0, -1.0)
+    links = [_correlation(e[:, :-1], e[:, 1:]), _correlation(e[:, :-1], signs[:, 1:]), _correlation(e[:, 1:], signs[:, :-1])]
+    if len(e) > 1:
+        others = signs.sum(axis=1, keepdims=True) - signs
+        links.append(_correlation(e, others - others.mean()))
+    dispersion, correlation = (min(1.0, len(p) * min(p)) if p else 1.0 for p in (spreads, links))
+    if dispersion < LEVEL:
+        reason = f"scores are dispersed unlike independent draws (p = {dispersion:.1e})"
+    elif correlation < LEVEL:
+        reason = f"canaries are correlated with their neighbours (p = {correlation:.1e})"
+    else:
+        reason = "no sign of dependence"
+    return Independence(min(dispersion, correlation) >= LEVEL, float(dispersion), float(correlation), reason)
+
+
+def disturbed(before: ArrayLike, after: ArrayLike, flipped: ArrayLike) -> NDArray[np.int64]:
+    """How many canaries other than its own each flip of one bit moves, with all noise frozen; independence needs 0.
+
+    before: (canaries,) scores of one run. after: (flips, canaries), the same run with the bit of canary flipped[i] turned.
+    """
+    moved = np.asarray(after, float) != np.asarray(before, float)
+    moved[np.arange(len(moved)), np.asarray(flipped, int)] = False
+    return np.asarray(moved.sum(axis=1), dtype=np.int64)
+
+
+def _between_runs(x: NDArray[np.float64]) -> float:
+    """Chi-squared test that the runs' means of x (runs, canaries) differ by no more than chance; either tail."""
+    runs, canaries = x.shape
+    within = x.var(axis=1, ddof=1).mean() if canaries > 1 else x.var()
+    if canaries < 10 or within == 0:
+        return 1.0
+    between = canaries * ((x.mean(axis=1) - x.mean()) ** 2).sum() / within
+    return float(special.chdtrc(runs - 1, between))
+
+
+def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """Two-sided p-value that x and y are uncorrelated; normal approximation."""
+    products = (x * y).ravel()
+    scale = math.sqrt(float((products**2).sum())) if products.size >= FEWEST else 0.0
+    return float(2 * special.ndtr(-abs(products.sum() / scale))) if scale > 0 else 1.0
+
+
+def _not_normal(x: NDArray[np.float64]) -> float:
+    """Jarque and Bera's test would miss two spikes of equal weight; this is Lilliefors' with a conservative tail.
+
+    The distance to the fitted normal is smaller than to the true one, hence Kolmogorov's p-value errs towards independence.
+    """
+    z = np.sort((x - x.mean()) / x.std()) if x.std() > 0 else np.zeros_like(x)
+    cdf, n = special.ndtr(z), len(z)
+    steps = np.arange(n + 1) / n
+    distance = max(float((steps[1:] - cdf).max()), float((cdf - steps[:-1]).max()))
+    return float(special.kolmogorov(distance * math.sqrt(n)))
