@@ -195,6 +195,12 @@ def simple(raw: Raw, directed: bool) -> Raw:
     return dataclasses.replace(raw, edges=np.stack([u, v]), directed=directed).noting(*notes)
 
 
+def isolated(raw: Raw) -> Raw:
+    """The same, with a word about the nodes that have no edge."""
+    lone = raw.nodes - distinct(raw.edges.ravel()).size
+    return raw.noting(f"{lone} nodes have no edge and are kept; prep=paper drops them, as published work does.") if lone else raw
+
+
 def connected(raw: Raw) -> Raw:
     """Without the nodes that have no edge, as published work prepares its data.
 

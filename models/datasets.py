@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from . import readers
 from .catalog import PYG, DataSet, Name, convert, parse
-from .checks import Raw, check, check_masks, connected, frequent, labelled, numbered, simple
+from .checks import Raw, check, check_masks, connected, frequent, isolated, labelled, numbered, simple
 from .download import data_folder, digest, obtain
 from .graph import Graph
 from .noise import stream
@@ -72,8 +72,7 @@ def prepare(raw: Raw, asked: Name, split: int = 0) -> tuple[Graph, Facts]:
     raw = dataclasses.replace(raw, masks=divided(raw, shares, split))
     least = convert("min_class", options["min_class"], int) if "min_class" in options else math.ceil(data.min_class * raw.nodes)
     raw = simple(numbered(frequent(raw, least)), directed=options.get("directed") == "yes")
-    if options.get("prep") == "paper":
-        raw = connected(raw)
+    raw = connected(raw) if options.get("prep") == "paper" else isolated(raw)
     assert raw.masks is not None
     check_masks(raw.masks, raw.nodes)
     train, val, test = raw.masks

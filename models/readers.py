@@ -53,7 +53,7 @@ def csr_parts(arrays: Mapping[str, NDArray[Any]], stem: str, path: Path) -> sp.c
     for style in (f"{stem}_matrix.", f"{stem}_"):
         parts = [arrays.get(style + part) for part in ("data", "indices", "indptr", "shape")]
         if all(p is not None for p in parts):
-            return csr(*parts, f"{path}: {stem}")  # type: ignore[arg-type]
+            return csr(parts[0], parts[1], parts[2], parts[3], f"{path}: {stem}")
     raise ValueError(f"{path}: has no {stem}_matrix.data, .indices, .indptr and .shape.")
 
 
