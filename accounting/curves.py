@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .claim import Relation
 from .gaussian import delta_of, epsilon_of, tradeoff
-from .ledger import gaussian_mu, parts, scaled
-from .loss import Unsupported, between, distribution, grid, knots
+from .ledger import Unsupported, gaussian_mu, parts, scaled
+from .loss import between, distribution, grid, knots
 
 __all__ = ["Curve", "Unsupported", "approximate", "curve", "gaussian", "pure", "scaled"]
 

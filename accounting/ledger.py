@@ -14,6 +14,10 @@ from .events import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixt
 Parts = list[tuple[DpEvent, int]]
 
 
+class Unsupported(ValueError):
+    """An accountant cannot say anything of this ledger; the message is the reason."""
+
+
 def parts(ledger: DpEvent) -> Parts:
     """The mechanisms that were run and how often, order forgotten: [(event, count), …].
 

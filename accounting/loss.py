@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import dp_accounting as dp
@@ -15,16 +17,16 @@ from numpy.typing import NDArray
 
 from .claim import Relation
 from .events import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
-from .ledger import parts
+from .exact import response_pair
+from .gaussian import delta_of
+from .ledger import Unsupported, parts
 
+Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+TAIL = 10.0  # standard deviations of a Gaussian loss that are kept; 1e-23 of its mass lies beyond, and counts as infinite
 LIBRARY_RELATION = {
     Relation.ADD_REMOVE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
     Relation.REPLACE: dp.NeighboringRelation.REPLACE_ONE,
 }
-
-
-class Unsupported(ValueError):
-    """This accountant cannot say anything of this ledger; the message is the reason."""
 
 
 def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: float = 1e-4) -> Any:
@@ -55,7 +57,7 @@ def grid(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
 def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
     match event:
         case dp.GaussianDpEvent():
-            return pld.from_gaussian_mechanism(event.noise_multiplier, value_discretization_interval=interval)
+            return _gaussian(1 / event.noise_multiplier, interval)
         case dp.LaplaceDpEvent():
             return pld.from_laplace_mechanism(event.noise_multiplier, value_discretization_interval=interval)
         case DiscreteLaplaceDpEvent():
@@ -79,30 +81,19 @@ def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
                 neighboring_relation=LIBRARY_RELATION[relation],
             )
         case dp.RandomizedResponseDpEvent():
-            return _one(randomised_response_pair(event), relation, interval)
+            return _one(response_pair(event), relation, interval)
         case PureDpEvent():
             return _one(pure_pair(event.epsilon), relation, interval)
         case FiniteDpEvent():
             return _finite(event, interval)
         case BoundedRangeDpEvent():
-            reach = math.ceil(event.epsilon / interval)
-            rounded = np.arange(-reach, reach + 1)
-            deltas = bounded_range_delta(event.epsilon, np.asarray(rounded * interval, dtype=np.float64))
-            return pld.PrivacyLossDistribution(_connect(rounded, deltas, interval))
+            at = _range(-event.epsilon, event.epsilon, interval)
+            return pld.PrivacyLossDistribution(_connect(at, bounded_range_delta(event.epsilon, at * interval), interval))
         case VisibleMixtureDpEvent():
             return _mixture(event, relation, interval)
         case dp.PoissonSampledDpEvent():
             return _sampled(event, relation, interval)
     raise Unsupported(f"no worst pair of distributions is known for {type(event).__name__}; use an RDP accountant.")
-
-
-def randomised_response_pair(event: dp.RandomizedResponseDpEvent) -> FiniteDpEvent:
-    """The reports of two users with different values: with probability noise_parameter a uniform draw from num_buckets."""
-    buckets = event.num_buckets
-    other = event.noise_parameter / buckets
-    keep = 1 - event.noise_parameter + other
-    rest = ((buckets - 2) * other,) if buckets > 2 else ()
-    return FiniteDpEvent((keep, other, *rest), (other, keep, *rest))
 
 
 def bounded_range_delta(epsilon: float, at: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -132,9 +123,22 @@ def _finite(event: FiniteDpEvent, interval: float) -> Any:
     return pld.PrivacyLossDistribution(*sides)
 
 
-def _connect(rounded: NDArray[np.int64], deltas: NDArray[np.float64], interval: float) -> Any:
-    """The distribution on the grid points `rounded` * interval that has these deltas there and larger ones in between."""
-    return pld_pmf.create_pmf_pessimistic_connect_dots(interval, rounded, np.clip(deltas, 0, 1))
+def _gaussian(mu: float, interval: float) -> Any:
+    """N(mu, 1) against N(0, 1), whose loss is N(mu^2 / 2, mu^2) and its own mirror image."""
+    at = _range(mu * mu / 2 - TAIL * mu, mu * mu / 2 + TAIL * mu, interval)
+    return pld.PrivacyLossDistribution(_connect(at, delta_of(mu, at * interval), interval))
+
+
+def _range(low: float, high: float, interval: float) -> NDArray[Any]:
+    return np.arange(math.floor(low / interval), math.ceil(high / interval) + 1)
+
+
+def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> Any:
+    """The distribution on the grid points at * interval that has these deltas there and larger ones in between."""
+    deltas = np.minimum.accumulate(np.clip(deltas, 0, 1))
+    if at.shape[0] == at[-1] - at[0] + 1 > 1:
+        return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, int(at[0]), int(at[-1]), deltas)
+    return pld_pmf.create_pmf_pessimistic_connect_dots(interval, at, deltas)
 
 
 def _mixture(event: VisibleMixtureDpEvent, relation: Relation, interval: float) -> Any:
@@ -152,11 +156,10 @@ def _mixture(event: VisibleMixtureDpEvent, relation: Relation, interval: float) 
 
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: float) -> Any:
     rate, inner = event.sampling_probability, event.event
-    if isinstance(inner, dp.GaussianDpEvent):
-        # Under replace dp_accounting measures a multiplier by one record, and two of them make up our sensitivity.
-        width = 2.0 if relation is Relation.REPLACE else 1.0
+    if relation is Relation.REPLACE and isinstance(inner, dp.GaussianDpEvent):
+        # dp_accounting measures this multiplier by one record, and two of them make up our sensitivity.
         return pld.from_gaussian_mechanism(
-            inner.noise_multiplier * width,
+            2 * inner.noise_multiplier,
             value_discretization_interval=interval,
             sampling_prob=rate,
             neighboring_relation=LIBRARY_RELATION[relation],
@@ -165,27 +168,30 @@ def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: floa
         raise Unsupported(f"Poisson-sampled {type(inner).__name__}: only add-remove neighbours are supported.")
     if isinstance(inner, dp.LaplaceDpEvent):
         return pld.from_laplace_mechanism(inner.noise_multiplier, value_discretization_interval=interval, sampling_prob=rate)
-    return _amplified(distribution(inner, relation, interval), rate, interval)
+    if isinstance(inner, dp.GaussianDpEvent):
+        mu = 1 / inner.noise_multiplier
+        same = partial(delta_of, mu)
+        return _amplified(same, same, mu * mu / 2 + TAIL * mu, rate, interval)
+    base = distribution(inner, relation, interval)
+    top = max(float(knots(pmf)[0][-1]) for pmf in (base._pmf_remove, base._pmf_add))
+    return _amplified(partial(profile, base._pmf_remove), partial(profile, base._pmf_add), top, rate, interval)
 
 
-def _amplified(base: Any, rate: float, interval: float) -> Any:
-    """A worst pair (P, Q) used on a secret sample: ((1-q) Q + q P, Q), and the same pair in the other order."""
-    top = max(_reach(base._pmf_remove), _reach(base._pmf_add))
-    highest = math.ceil(math.log1p(rate * math.expm1(min(top, 700.0))) / interval)
-    rounded = np.arange(-math.ceil(-math.log1p(-rate) / interval) if rate < 1 else -highest, highest + 1)
+def _amplified(remove: Profile, add: Profile, top: float, rate: float, interval: float) -> Any:
+    """A worst pair (P, Q) used on a secret sample: ((1-q) Q + q P, Q), and the same pair in the other order.
 
-    up, down = rounded * interval, -rounded[::-1] * interval
+    remove, add: delta of (P, Q) and of (Q, P). top: the largest loss of either.
+    """
+    at = _range(math.log1p(-rate), math.log1p(rate * math.expm1(min(top, 700.0))), interval)
+    up, down = at * interval, -at[::-1] * interval
     ratio = 1 + np.expm1(up) / rate
-    inside = rate * profile(base._pmf_remove, np.log(np.maximum(ratio, 1e-300)))
-    remove = np.where(ratio > 0, inside, -np.expm1(up))
+    inside = rate * remove(np.log(np.maximum(ratio, 1e-300)))
     left = np.maximum(1 - (1 - rate) * np.exp(down), 0.0)
-    add = left * profile(base._pmf_add, math.log(rate) + down - np.log(np.maximum(left, 1e-300)))
-    return pld.PrivacyLossDistribution(_connect(rounded, remove, interval), _connect(-rounded[::-1], add, interval))
-
-
-def _reach(pmf: Any) -> float:
-    dense = pmf.to_dense_pmf()
-    return float((dense._lower_loss + dense.size - 1) * dense._discretization)
+    outside = left * add(math.log(rate) + down - np.log(np.maximum(left, 1e-300)))
+    return pld.PrivacyLossDistribution(
+        _connect(at, np.where(ratio > 0, inside, -np.expm1(up)), interval),
+        _connect(-at[::-1], outside, interval),
+    )
 
 
 def profile(pmf: Any, at: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import dp_accounting as dp
 import numpy as np
 from dp_accounting import DpEvent
 from dp_accounting.rdp import rdp_privacy_accountant as library
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from .claim import Relation
 from .events import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
-from .ledger import parts
-from .loss import LIBRARY_RELATION, Unsupported, pure_pair, randomised_response_pair
+from .exact import response_pair
+from .ledger import Unsupported, parts
+from .loss import LIBRARY_RELATION, pure_pair
 
 ORDERS: tuple[float, ...] = tuple(float(a) for a in library.DEFAULT_RDP_ORDERS)
 
@@ -49,7 +52,7 @@ def _one(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDA
         case PureDpEvent():
             return _finite(pure_pair(event.epsilon), orders)
         case dp.RandomizedResponseDpEvent():
-            return _finite(randomised_response_pair(event), orders)
+            return _finite(response_pair(event), orders)
         case FiniteDpEvent():
             return _finite(event, orders)
         case BoundedRangeDpEvent():
@@ -67,9 +70,22 @@ def _one(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDA
 def _library(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     accountant = library.RdpAccountant(list(orders), LIBRARY_RELATION[relation])
     try:
-        return np.asarray(accountant.compose(event).rdp, dtype=np.float64)
+        with _quiet():
+            return np.asarray(accountant.compose(event).rdp, dtype=np.float64)
     except dp.UnsupportedEventError as reason:
         raise Unsupported(f"dp_accounting's RDP accountant: {_first_line(reason)}") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The library logs every fractional order whose series does not converge; it leaves that order out, which is sound."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _first_line(reason: Exception) -> str:
@@ -87,14 +103,15 @@ def _discrete(p: NDArray[np.float64], q: NDArray[np.float64], orders: NDArray[np
         return np.full(orders.shape, np.inf)
     both = p > 0
     a = orders[:, None]
-    return np.asarray(logsumexp(a * np.log(p[both]) + (1 - a) * np.log(q[both]), axis=1) / (orders - 1), dtype=np.float64)
+    terms = a * np.log(p[both]) + (1 - a) * np.log(q[both])
+    return np.asarray(np.logaddexp.reduce(terms, axis=1) / (orders - 1), dtype=np.float64)
 
 
 def _mixture(event: VisibleMixtureDpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """ln of the mean of e^((alpha-1) R_i), over alpha - 1: the drawn mechanism is part of the output."""
-    each = np.stack([curve(e, relation, tuple(orders)) for e in event.events])
-    weights = np.array(event.probabilities)[:, None]
-    return np.asarray(logsumexp((orders - 1) * each, b=weights, axis=0) / (orders - 1), dtype=np.float64)
+    drawn = [(e, p) for e, p in zip(event.events, event.probabilities, strict=True) if p > 0]
+    terms = np.stack([math.log(p) + (orders - 1) * curve(e, relation, tuple(orders)) for e, p in drawn])
+    return np.asarray(np.logaddexp.reduce(terms, axis=0) / (orders - 1), dtype=np.float64)
 
 
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -108,7 +125,7 @@ def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArra
         case PureDpEvent():
             pair = pure_pair(inner.epsilon)
         case dp.RandomizedResponseDpEvent():
-            pair = randomised_response_pair(inner)
+            pair = response_pair(inner)
         case FiniteDpEvent():
             pair = inner
         case _:
