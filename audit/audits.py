@@ -70,8 +70,10 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     found: list[Bound] = []
     apart = independence(scores, seen.bits)
     if apart.ok:
-        options = {"shape": "ledger", "ledger_curve": shaped, "likelihood_ratio": shaped.mu is not None}
-        found.append(lower(scores, seen.bits, case.claim, **options, **common))
+        gaussian = shaped.mu is not None
+        found.append(
+            lower(scores, seen.bits, case.claim, shape="ledger", ledger_curve=shaped, likelihood_ratio=gaussian, **common)
+        )
     else:
         found.append(mahloujifar(scores[0], seen.bits[0], case.claim, shaped, **common))
     found.append(lower(scores, seen.bits, case.claim, shape="any", **common, seed=key.fold("coin").seed))

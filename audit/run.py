@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..accounting.multiplicity import divide
 from ..accounting.upper import Upper, upper
-from ..models.datasets import load_described
+from ..models.datasets import describe, load_described
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
-from ..reports.results import Results, Row, Run, SkippedRow
+from ..reports.results import Results, Run, SkippedRow
 from .audits import AUDITS
 from .case import Case, Outcome, Skip, cases
 from .executor import executor
@@ -46,7 +46,7 @@ def run(plan: Plan, json: bool = False) -> int:
         todo, skips = cases(plan, graph)
         looks = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
         alpha = divide(plan.alpha, max(1, looks))  # before anything is looked at: a union bound over all looks
-        rows: list[Row] = []
+        rows: list[Any] = []
         verdicts: list[Verdict] = []
         for number, case in enumerate(todo, 1):
             console.print(f"[{number}/{len(todo)}] {case}", highlight=False)
@@ -60,7 +60,7 @@ def run(plan: Plan, json: bool = False) -> int:
             name=folder.name,
             started=started.isoformat(timespec="seconds"),
             seconds=time.perf_counter() - clock,
-            data=facts,
+            data=describe(graph, facts),
             seed=randomness(plan),
             alpha=plan.alpha,
             notices=plan.notices,
@@ -86,12 +86,12 @@ def study(
     attacks: tuple[str, ...],
     alpha: float,
     folder: Path,
-) -> tuple[list[Row], Verdict]:
+) -> tuple[list[Any], Verdict]:
     """All rows about one case, its evidence on disk, and the verdict on its claim."""
     ceiling = ceilings(case)
     used = utility(case, graph, store, key, plan.repeats)
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
-    rows: list[Row] = [*used.rows, *leaks.rows]
+    rows: list[Any] = [*used.rows, *leaks.rows]
     skips = list(leaks.skips)
     outcomes: list[Outcome] = []
     for audit in audits:
