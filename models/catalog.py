@@ -35,7 +35,7 @@ class DataSet:
 
 
 def planetoid(name: str, about: str) -> DataSet:
-    parts = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+    parts = ("x", "tx", "allx", "ty", "ally", "graph", "test.index")
     files = tuple(f"planetoid/ind.{name}.{part}" for part in parts)
     source = "Yang, Cohen & Salakhutdinov 2016, files of kimiyoung/planetoid"
     return DataSet(about, published.planetoid, source, "MIT (repository)", files, split="50/25/25")

@@ -128,9 +128,13 @@ def features(x: Features) -> Features:
         matrix = sp.csr_array(x).astype(np.float32)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-        return matrix if matrix.nnz < SPARSE_BELOW * np.prod(matrix.shape) else matrix.toarray()
+        if matrix.nnz >= SPARSE_BELOW * np.prod(matrix.shape):
+            return matrix.toarray()
+        index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64  # one digest for one content
+        parts = (matrix.data, matrix.indices.astype(index), matrix.indptr.astype(index))
+        return sp.csr_array(parts, shape=matrix.shape)
     x = np.ascontiguousarray(x, dtype=np.float32)
-    return sp.csr_array(x) if np.count_nonzero(x) < SPARSE_BELOW * x.size else x
+    return features(sp.csr_array(x)) if np.count_nonzero(x) < SPARSE_BELOW * x.size else x
 
 
 def labelled(raw: Raw) -> Raw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -69,7 +70,8 @@ def download(remote: Remote, to: Path) -> Path:
     except (OSError, EOFError) as error:
         raise ValueError(f"{remote.url} to {to}: {error}: {way_out}.") from None
     finally:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink()
     return to
 
 
@@ -92,7 +94,8 @@ def _copy(answer: IO[bytes], out: IO[bytes], size: int, name: str) -> str:
                 bar.start()
             bar.update(task, completed=done)
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
     if size and done < size:
         raise EOFError(f"the connection broke after {done} of {size} bytes")
     return h.hexdigest()

@@ -6,13 +6,16 @@ import collections
 import json
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from .checks import Raw, whole
 from .readers import csr, one_line, read_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FACEBOOK_COLUMNS = ("status", "gender", "major", "minor", "housing", "year")
 
@@ -102,41 +105,44 @@ def _matrix(value: Any, path: Path) -> Any:
 
 
 def planetoid(*paths: Path) -> Raw:
-    """Cora, CiteSeer or PubMed (Yang, Cohen & Salakhutdinov 2016) from the files x, tx, allx, y, ty, ally, graph, test.index.
+    """Cora, CiteSeer or PubMed (Yang, Cohen & Salakhutdinov 2016) from the files x, tx, allx, ty, ally, graph, test.index.
 
     The public split: the rows of x train, the next 500 validate, test.index tests. Citations count in both directions.
     Nodes that the files name in the graph only have no features and class 0, as in every published experiment.
     """
-    _, tx, allx, y, ty, ally, graph = (_unpickled(p) for p in paths[:7])
-    test = whole(np.fromiter(_lines(paths[7]), dtype=np.int64), "test.index")
-    for value, path in zip((tx, allx, y, ty, ally), paths[1:6], strict=True):
-        if getattr(value, "ndim", 0) != 2:
-            raise ValueError(f"{path}: must hold a matrix.")
-    if not isinstance(graph, dict) or not test.size or test.min() < allx.shape[0] or np.unique(test).size != test.size:
-        raise ValueError(f"{paths[7]}: must list distinct nodes after the first {allx.shape[0]}, and {paths[6].name} a dict.")
-    nodes = int(test.max()) + 1
-    if (tx.shape[0], ty.shape[0]) != (test.size,) * 2 or ally.shape[0] != allx.shape[0] or nodes > 10 * allx.shape[0]:
-        raise ValueError(f"{paths[0].parent}: the files of {paths[0].name.split('.')[1]} do not belong together.")
-    features = sp.lil_array((nodes, allx.shape[1]), dtype=np.float32)
-    features[: allx.shape[0]] = allx
-    features[test] = tx
-    onehot = np.zeros((nodes, ally.shape[1]))
-    onehot[: ally.shape[0]] = ally
-    onehot[test] = ty
-    masks = np.zeros((3, nodes), dtype=bool)
-    masks[0, : y.shape[0]] = masks[1, y.shape[0] : y.shape[0] + 500] = masks[2, test] = True
-    ends = [(u, v) for u, friends in graph.items() for v in friends]
-    edges = whole(np.array(ends).reshape(-1, 2).T, str(paths[6]))
-    alone = nodes - allx.shape[0] - test.size
-    notes = (f"{alone} nodes have neither features nor a label in the files; they are kept, with class 0.",) if alone else ()
-    return Raw(sp.csr_array(features), onehot.argmax(axis=1), edges, (masks[0], masks[1], masks[2]), notes=notes)
-
-
-def _lines(path: Path) -> list[int]:
+    x, tx, allx, ty, ally, graph = (_unpickled(p) for p in paths[:6])
     try:
-        return [int(line) for line in path.read_text().split()]
+        return _joined(x.shape[0], tx, allx, ty, ally, graph, _lines(paths[6]))
+    except Exception as error:  # parts of wrong kinds or sizes fail in as many ways
+        name = paths[0].name.split(".")[1]
+        raise ValueError(f"{paths[0].parent}: the files of {name} do not belong together ({one_line(error)}).") from None
+
+
+def _joined(trained: int, tx: Any, allx: Any, ty: Any, ally: Any, graph: Any, test: NDArray[np.int64]) -> Raw:
+    known, dim = allx.shape
+    nodes = int(test.max()) + 1
+    if test.min() < known or np.unique(test).size != test.size or nodes > 2 * (known + test.size):
+        raise ValueError(f"test.index must list distinct nodes that follow the first {known}")
+    if (tx.shape, ty.shape[0], ally.shape) != ((test.size, dim), test.size, (known, ty.shape[1])):
+        raise ValueError(f"tx, ty and ally are {tx.shape}, {ty.shape} and {ally.shape}")
+    old, new = sp.coo_array(allx), sp.coo_array(tx)
+    at = np.concatenate([old.row, test[new.row]]), np.concatenate([old.col, new.col])
+    features = sp.coo_array((np.concatenate([old.data, new.data]), at), shape=(nodes, dim))
+    onehot = np.zeros((nodes, ally.shape[1]))
+    onehot[:known], onehot[test] = ally, ty
+    masks = np.zeros((3, nodes), dtype=bool)
+    masks[0, :trained] = masks[1, trained : trained + 500] = masks[2, test] = True
+    ends = np.array([(u, v) for u, cited in graph.items() for v in cited]).reshape(-1, 2)
+    alone = nodes - known - test.size
+    notes = (f"{alone} nodes have neither features nor a label in the files; they are kept, with class 0.",) if alone else ()
+    return Raw(features, onehot.argmax(axis=1), whole(ends.T, "graph"), (masks[0], masks[1], masks[2]), notes=notes)
+
+
+def _lines(path: Path) -> NDArray[np.int64]:
+    try:
+        return whole(np.array([int(line) for line in path.read_text().split()]), path.name)
     except (ValueError, OSError):
-        raise ValueError(f"{path}: must hold one node id a line.") from None
+        raise ValueError(f"{path.name} must hold one node id a line") from None
 
 
 def musae_facebook(edges: Path, features: Path, target: Path) -> Raw:
