@@ -62,9 +62,14 @@ def key(row: Row) -> Key:
     return Key(row.unit, row.model, row.mode, row.epsilon)
 
 
-def title(k: Key) -> str:
+def name(model: str, mode: str) -> str:
     """ "gap (paper)" """
-    return f"{k.model} ({k.mode})" if k.mode else k.model
+    return f"{model} ({mode})" if mode else model
+
+
+def budget(epsilon: float, infinity: str = "∞") -> str:
+    """An epsilon as a label."""
+    return infinity if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def lines(results: Results) -> list[Line]:

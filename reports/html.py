@@ -1,0 +1,116 @@
+"""The report of a run: one page that needs no network and no scripts, with its figures also on disk."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import evidence, results
+from .accountants import costs, reasons
+from .canvas import Plot, save
+from .claim_figures import of_claim
+from .evidence import Evidence
+from .figures import of_run
+from .files import write_text
+from .results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
+from .summary import UNITS, Line, budget, lines, name, strongest, units, utility
+from .words import down, percent, up
+
+HERE = Path(__file__).parent
+SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted": "○"}
+WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
+EXITS = {0: "nothing fell, and every look was strong enough", 1: "a claim fell", 3: "unfinished, or a look was too weak"}
+
+
+def render(run_dir: Path) -> Path:
+    """Writes RUN/report.html, and RUN/figures/NAME.svg, .png and .csv. Raises ValueError when the run cannot be read."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    run_dir = Path(run_dir)
+    found, seen = results.read(run_dir), evidence.read_all(run_dir)
+
+    def draw(plots: Sequence[Plot]) -> list[dict[str, Any]]:
+        return [{"plot": p, "svg": Markup(save(p, run_dir / "figures"))} for p in plots]
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"down": down, "up": up, "percent": percent, "budget": budget, "clock": clock, "interval": interval}
+    page = environment.get_template("report.html").render(
+        css=Markup((HERE / "report.css").read_text(encoding="utf-8")),
+        run=found.run,
+        name=name,
+        signs=SIGNS,
+        words=WORDS,
+        exits=EXITS,
+        whom=UNITS,
+        figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
+        telling=draw([p for e in telling(seen) for p in of_claim(e)[:1]]),
+        claims=[{"evidence": e, "figures": draw(of_claim(e))} for e in seen],
+        plan=_text(run_dir / "plan.toml"),
+        **tables(found),
+    )
+    return write_text(run_dir / "report.html", page)
+
+
+def tables(found: Results) -> dict[str, Any]:
+    """Everything that the page shows as a table, each unit apart."""
+    every = lines(found)
+    claimed = [line for line in every if math.isfinite(line.key.epsilon)]
+    table, told = utility(found), costs(claimed)
+    return {
+        "headline": headline(claimed),
+        "counts": Counter(line.verdict.kind for line in claimed),
+        "verdicts": {u: [line for line in claimed if line.key.unit == u] for u in units(line.key for line in claimed)},
+        "utilities": {
+            u: {(m, mode): cells for (unit, m, mode), cells in table.items() if unit == u} for u in units(found.of(UtilityRow))
+        },
+        "attacks": {u: strongest(r for r in found.of(AttackRow) if r.unit == u) for u in units(found.of(AttackRow))},
+        "costs": {u: [c for c in told if c.key.unit == u] for u in units(c.key for c in told)},
+        "accountants": list(dict.fromkeys(row.accountant for c in told for row in c.told)),
+        "reasons": reasons(told),
+        "findings": found.of(FindingRow),
+        "skipped": found.of(SkippedRow),
+    }
+
+
+def headline(claimed: Sequence[Line]) -> str:
+    """The verdicts of a run in one sentence."""
+    counts = Counter(line.verdict.kind for line in claimed)
+    if not claimed:
+        return "This run tested no claim."
+    said = [f"{counts[kind]} {WORDS[kind]}" for kind in WORDS if counts[kind]]
+    many = f"{len(claimed)} claims" if len(claimed) > 1 else "1 claim"
+    return f"Of {many}: {', '.join(said)}."
+
+
+def telling(seen: Sequence[Evidence]) -> list[Evidence]:
+    """For each unit, the evidence with curves that comes closest to its claim, or passes it furthest."""
+    best: dict[Any, tuple[float, Evidence]] = {}
+    for e in seen:
+        if e.curves.get("tradeoff") and e.bounds and 0 < e.claim.epsilon < math.inf:
+            ratio = max(b.epsilon for b in e.bounds) / e.claim.epsilon
+            if e.claim.unit not in best or ratio > best[e.claim.unit][0]:
+                best[e.claim.unit] = (ratio, e)
+    return [e for _, e in best.values()]
+
+
+def clock(seconds: float) -> str:
+    """A duration as a reader says it."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def interval(ends: tuple[float, float] | None, digits: int = 3, factor: float = 1.0) -> str:
+    """ "0.692–0.716", or nothing when no interval is known."""
+    return "" if ends is None else f"{factor * ends[0]:.{digits}f}–{factor * ends[1]:.{digits}f}"
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
