@@ -44,7 +44,10 @@ def contract(model: Model) -> list[Check]:
 def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -> str | None:
     for nodes in SIZES:
         graph = tiny(nodes)
-        failure = clause(model, graph)
+        try:
+            failure = clause(model, graph)
+        except Exception as fault:  # whatever a stranger's model raises is its failure, not ours
+            failure = f"raised {type(fault).__name__}: {fault}"
         if failure is not None:
             return f"{nodes} nodes, {graph.edges.shape[1]} edges: {failure}"
     return None
