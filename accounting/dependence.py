@@ -47,7 +47,7 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True, sd:
     e = residuals / spread
     spreads = [_between_runs(e), _between_runs(e**2)] if len(e) > 1 else []
     if normal:
-        spreads += [_not_normal(e[b]), _not_normal(e[~b])]
+        spreads += [not_normal(e[b]), not_normal(e[~b])]
     if sd is not None:
         spreads.append(2 * special.ndtr(-abs((spread / sd) ** 2 - 1) * math.sqrt((s.size - 2) / 2)))
     signs = np.where(b, 1.0, -1.0)
@@ -92,8 +92,8 @@ def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     return float(2 * special.ndtr(-abs(products.sum() / scale))) if scale > 0 else 1.0
 
 
-def _not_normal(x: NDArray[np.float64]) -> float:
-    """Jarque and Bera's test would miss two spikes of equal weight; this is Lilliefors' with a conservative tail.
+def not_normal(x: NDArray[np.float64]) -> float:
+    """p-value of Kolmogorov's distance between x and the normal law with the mean and sd of x.
 
     The distance to the fitted normal is smaller than to the true one, hence Kolmogorov's p-value errs towards independence.
     """
