@@ -1,0 +1,124 @@
+"""What two parties share: a channel of bytes with a whitelist of messages."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+# kind -> (dtype, dimensions). Rows travel nodes last: (runs, layers, dim, rows).
+WHITELIST = {
+    "HELLO": ("uint8", 1),  # digest of the recipe and of the node count; both sides must agree
+    "REFRESH": ("int64", 1),  # B asks for a new noisy pass over the whole graph; empty payload
+    "BATCH": ("int64", 1),  # B asks for the rows of these node ids, to learn from
+    "FWD": ("float32", 4),  # A's rows
+    "BWD": ("float32", 4),  # B's gradient with respect to them
+    "EVAL_REQ": ("int64", 1),  # B asks for rows that it will not send a gradient for
+    "EVAL": ("float32", 4),
+    "DONE": ("int64", 1),  # A has learned from a gradient or has made the noisy pass; empty payload
+    "REFUSED": ("int64", 1),  # the budget is spent; empty payload
+    "STOP": ("int64", 1),
+}
+Message = NDArray[Any]
+NOTHING: Message = np.empty(0, dtype=np.int64)
+
+
+class BudgetSpent(RuntimeError):
+    """B asked for more than the ledger that was calibrated before the first message."""
+
+
+class Channel(Protocol):
+    """What A and B share: ordered messages of a kind on the whitelist."""
+
+    def send(self, kind: str, payload: Message) -> None: ...
+
+    def receive(self) -> tuple[str, Message]: ...
+
+
+def pack(kind: str, payload: Message) -> tuple[bytes, bytes]:
+    """Header and body of a message. Raises ValueError for anything that is not on the whitelist."""
+    _check(kind, str(payload.dtype), payload.ndim)
+    header = json.dumps([kind, str(payload.dtype), list(payload.shape)]).encode()
+    return header, np.ascontiguousarray(payload).tobytes()
+
+
+def unpack(header: bytes, body: bytes | bytearray) -> tuple[str, Message]:
+    """The message back, in memory of the receiver's own. Raises ValueError for anything that is not on the whitelist."""
+    kind, dtype, shape = json.loads(header)
+    _check(kind, dtype, len(shape))
+    return kind, np.frombuffer(bytearray(body), dtype=dtype).reshape(shape)
+
+
+def _check(kind: str, dtype: str, dimensions: int) -> None:
+    if WHITELIST.get(kind) != (dtype, dimensions):
+        allowed = WHITELIST.get(kind, "no such kind")
+        raise ValueError(f"message {kind} of {dtype} in {dimensions} dimensions: the channel's whitelist has {allowed}.")
+
+
+def ask(channel: Channel, kind: str, payload: Message, answer: str) -> Message:
+    """Sends a request and waits for its answer. Raises BudgetSpent when A refuses."""
+    channel.send(kind, payload)
+    got, rows = channel.receive()
+    if got == "REFUSED":
+        raise BudgetSpent(f"party A refused {kind}: its privacy budget is spent.")
+    if got != answer:
+        raise ValueError(f"party A answered {kind} with {got} instead of {answer}.")
+    return rows
+
+
+@dataclass(eq=False)
+class Pipe:
+    """One end of a channel within one process. Only bytes cross: no tensor, autograd graph or storage is shared.
+
+    `serve` lets the other party answer; it is called when this end waits for a message that is not there yet.
+    """
+
+    inbox: deque[tuple[bytes, bytes]] = field(default_factory=deque)
+    outbox: deque[tuple[bytes, bytes]] = field(default_factory=deque)
+    serve: Callable[[], object] | None = None
+    sent: int = 0  # bytes of message bodies
+
+    def send(self, kind: str, payload: Message) -> None:
+        message = pack(kind, payload)
+        self.sent += len(message[1])
+        self.outbox.append(message)
+
+    def receive(self) -> tuple[str, Message]:
+        if not self.inbox and self.serve is not None:
+            self.serve()
+        return unpack(*self.inbox.popleft())
+
+
+def in_one_process(answer: Callable[[Channel], object]) -> Pipe:
+    """B's end of a channel whose other end is served by `answer`, party A's."""
+    a, b = Pipe(), Pipe()
+    b.inbox, b.outbox = a.outbox, a.inbox
+    b.serve = lambda: answer(a)
+    return b
+
+
+@dataclass(eq=False)
+class Recorder:
+    """B's end of a channel that keeps the messages of some kinds, sent and received, in order."""
+
+    channel: Channel
+    kinds: tuple[str, ...]
+    seen: list[tuple[str, Message]] = field(default_factory=list)
+
+    def send(self, kind: str, payload: Message) -> None:
+        self._keep(kind, payload)
+        self.channel.send(kind, payload)
+
+    def receive(self) -> tuple[str, Message]:
+        kind, payload = self.channel.receive()
+        self._keep(kind, payload)
+        return kind, payload
+
+    def _keep(self, kind: str, payload: Message) -> None:
+        if kind in self.kinds:
+            self.seen.append((kind, payload))

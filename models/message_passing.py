@@ -1,0 +1,145 @@
+"""Aggregation rules of perturbed message passing, each with the most that one undirected edge can move.
+
+Tensors are laid out nodes last, (runs, dim, nodes). Every rule acts on rows of norm at most 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .graph import Graph, Mask, Worlds
+from .spmm import Aggregation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PROVED = ("gin", "gcn-floor", "mean-floor")  # sensitivity() bounds the truth on every graph
+PUBLISHED = ("gin", "gcn-min-degree", "gcn-truncated")
+TINY = 1e-12
+
+
+def normalise(rows: Tensor) -> Tensor:
+    """Rows of Euclidean norm 1; a zero row stays zero. (runs, dim, nodes) -> the same shape."""
+    return rows / rows.norm(dim=1, keepdim=True).clamp_min(TINY)
+
+
+def step_down(degree: float) -> float:
+    """1/sqrt(degree) - 1/sqrt(degree + 1): what a neighbour's GCN coefficient gains when a degree falls by one."""
+    return 1 / math.sqrt(degree) - 1 / math.sqrt(degree + 1)
+
+
+def printed_gcn(floor: int) -> float:
+    """The published sensitivity of a GCN layer whose degrees are all at least `floor` (VESPER, Proposition 2).
+
+    The constant under the last root is not recoverable from the text; the larger of the two candidates is used. The proof
+    leaves out the neighbours of the two end nodes, yet on graphs that keep the assumption the value covers the truth.
+    """
+    own = (floor - 1) / (2 * floor**2) if floor > 3 else 1 / (3 * math.sqrt(3 * floor))
+    return math.sqrt(2) * (1 / (floor * (floor + 1)) + 1 / (floor + 1) + own)
+
+
+def floor_gcn(floor: int) -> float:
+    """An upper bound on what one edge moves with coefficients 1/sqrt((max(d_u, floor)+1)(max(d_v, floor)+1)), on any graph.
+
+    The worst case has both end degrees at floor + 1: the two end rows move by `ends` each, the rows of the other
+    neighbours, which see a sender's coefficient grow, by the second term; common neighbours at most double it.
+    """
+    gain = step_down(floor + 1)
+    ends = 1 / ((floor + 1) * (floor + 2)) + 1 / (floor + 2) + floor * gain / math.sqrt(floor + 1)
+    return math.sqrt(2 * ends**2 + 4 * floor * gain**2 / (floor + 1))
+
+
+def floor_mean(floor: int) -> float:
+    """The same for sum / max(d, floor): an end of degree d <= floor moves by 1/floor, one above it by at most 2/d."""
+    return math.sqrt(2) * max(1 / floor, 2 / (floor + 1))
+
+
+def sensitivity(aggregator: str, floor: int) -> float:
+    """Frobenius norm by which one undirected edge moves the rows of one layer, inputs and weights (norm 1) held fixed.
+
+    Exact for gin; an upper bound for gcn-floor and mean-floor; the printed value for gcn-min-degree (which covers
+    the truth) and for gcn-truncated (which does not: one end at exactly `floor` changes branch).
+    """
+    if aggregator == "gin":
+        return math.sqrt(2)
+    if aggregator == "gcn-floor":
+        return floor_gcn(floor)
+    if aggregator == "mean-floor":
+        return floor_mean(floor)
+    return printed_gcn(floor)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Who is next to whom in K subgraphs. total: sums over neighbours. degree: (K, 1, nodes) float32."""
+
+    total: Aggregation
+    degree: Tensor
+
+    @staticmethod
+    def of(edges: NDArray[np.int64], present: NDArray[np.bool_], nodes: int, device: str = "cpu") -> Neighbours:
+        """edges: (2, m) undirected, each once. present: (K, m) bool."""
+        nobody = np.zeros(nodes, dtype=bool)
+        bare = Graph(np.empty((nodes, 0), dtype=np.float32), nobody.astype(np.int64), edges, nobody, nobody, nobody)
+        items = np.flatnonzero(~present.all(axis=0))
+        worlds = Worlds.of(bare, list(range(len(present))), np.empty(0, dtype=np.int64))
+        worlds = replace(worlds, edges=Mask(items, present[:, items]) if items.size else None)
+        shared = np.bincount(edges[:, present.all(axis=0)].ravel(), minlength=nodes)
+        run, which = np.nonzero(present[:, items])
+        own = np.bincount((edges[:, items[which]] + run * nodes).ravel(), minlength=len(present) * nodes)
+        degree = (shared + own.reshape(len(present), 1, nodes)).astype(np.float32)
+        return Neighbours(Aggregation(worlds, device), torch.from_numpy(degree).to(device))
+
+    def sum(self, rows: Tensor) -> Tensor:
+        """For each run, the sum of the neighbours' rows. (K, dim, nodes) -> (K, dim, nodes); no gradient."""
+        return self.total(rows.transpose(1, 2)).transpose(1, 2).contiguous()
+
+
+def aggregate(aggregator: str, floor: int, neighbours: Neighbours, rows: Tensor) -> Tensor:
+    """What a layer computes from the edges before noise and weight. (K, dim, nodes) -> (K, dim, nodes).
+
+    gin and mean-floor leave out the node's own row, which holds no edge and is added after the noise (`own_term`); the GCN
+    rules weigh it by the degree, so it belongs inside. gcn-truncated is the plain GCN row; its gate is `low_degree`.
+    """
+    if aggregator == "gin":
+        return neighbours.sum(rows)
+    if aggregator == "mean-floor":
+        return neighbours.sum(rows) / neighbours.degree.clamp_min(floor)
+    coefficient = gcn_coefficient(aggregator, floor, neighbours.degree)
+    scaled = coefficient * rows
+    return coefficient * (neighbours.sum(scaled) + scaled)
+
+
+def own_term(aggregator: str, rows: Tensor) -> Tensor | float:
+    """The part of a layer that no edge touches, added after the noise."""
+    return rows if aggregator in ("gin", "mean-floor") else 0.0
+
+
+def gcn_coefficient(aggregator: str, floor: int, degree: Tensor) -> Tensor:
+    """1/sqrt(d + 1), with d raised to the floor for gcn-floor."""
+    return (degree.clamp_min(floor) if aggregator == "gcn-floor" else degree).add(1).rsqrt()
+
+
+def low_degree(floor: int, degree: Tensor) -> Tensor:
+    """Where truncated message passing uses the edge-free branch instead of the GCN row (VESPER, Algorithm 2)."""
+    return degree < floor
+
+
+def spectral_scale(weight: Tensor, vector: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    """A weight of spectral norm 1 (with `vector`: one power iteration, an estimate) or at most 1 (without: exact, float64).
+
+    weight: (out, in). vector: (out,) unit, the running left singular vector. Returns the weight and the new vector.
+    """
+    if vector is None:
+        norm = torch.linalg.matrix_norm(weight.double(), 2).to(weight.dtype)
+        return weight / (norm.clamp_min(1) * (1 + 1e-6)), None
+    with torch.no_grad():
+        right = torch.nn.functional.normalize(weight.T @ vector, dim=0)
+        vector = torch.nn.functional.normalize(weight @ right, dim=0)
+    return weight / (vector @ weight @ right), vector

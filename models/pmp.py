@@ -1,0 +1,127 @@
+"""Party A as VESPER publishes it: sampled neighbourhoods, a weight, then noise, and a backward pass that is not perturbed.
+
+What this shows party B beyond the noisy rows that the paper's accounting covers: every weight of A is trained by gradients that
+crossed the private adjacency without noise, so later messages depend on the secret in rows that never touch it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .message_passing import TINY, spectral_scale
+from .sampling import few
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .learner import Learner
+    from .refresh import Perturb
+
+
+@dataclass(eq=False)
+class Perturbed:
+    """A's network for one run (VESPER, Algorithm 1; Algorithm 2 for gcn-truncated).
+
+    adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
+    weight a layer, then for gcn-truncated one edge-free weight a layer. vectors: the running singular vector of each of
+    these; None for its exact norm. key: the secret that neighbours are sampled by.
+    """
+
+    encode: Callable[[list[Tensor], NDArray[np.int64] | None], Tensor]
+    adjacency: Any
+    learner: Learner
+    layers: int
+    vectors: list[Tensor | None]
+    aggregator: str
+    floor: int
+    fan_out: int
+    key: int
+    perturb: Perturb
+    passes: int = 0
+    _sent: Tensor | None = None
+    degree: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.degree = np.diff(self.adjacency.indptr)
+
+    def refresh(self) -> None:
+        raise ValueError("this party perturbs every batch anew and has nothing to refresh; ask for a BATCH.")
+
+    def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
+        """(1, layers, width, rows) float32: every layer's rows of these nodes, from one noisy pass over their subgraphs."""
+        with torch.set_grad_enabled(learn):
+            sent = torch.stack([rows.T for rows in self._forward(nodes, learn)])[None]
+        self._sent = sent if learn else None
+        return sent.detach().cpu().numpy()
+
+    def _forward(self, roots: NDArray[np.int64], learn: bool) -> list[Tensor]:
+        needed = [np.unique(roots)]
+        arcs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        for layer in reversed(range(self.layers)):
+            send, receive = few(self.adjacency, needed[0], self.fan_out, (self.key, self.passes, layer))
+            needed.insert(0, np.union1d(needed[0], send))
+            arcs.insert(0, (send, receive))
+        rows = _unit(self.encode(self.learner.weights[:2], needed[0])[0].T)
+        seen = []
+        for layer in range(self.layers):
+            linear = self._layer(layer, needed[layer], needed[layer + 1], arcs[layer], rows, learn)
+            noisy = self.perturb(("forward", self.passes, layer), linear.T[None])[0].T
+            rows = _unit(torch.relu(noisy))
+            seen.append(rows[np.searchsorted(needed[layer + 1], roots)])
+        self.passes += 1
+        return seen
+
+    def _layer(
+        self,
+        layer: int,
+        given: NDArray[np.int64],
+        wanted: NDArray[np.int64],
+        arcs: tuple[NDArray[np.int64], NDArray[np.int64]],
+        rows: Tensor,
+        learn: bool,
+    ) -> Tensor:
+        """The rows of `wanted` before noise, from the rows of `given`: W (self + weighted sum of the sampled neighbours)."""
+        send, receive = arcs
+        own = rows[np.searchsorted(given, wanted)]
+        messages = rows[np.searchsorted(given, send)]
+        if self.aggregator == "gin":
+            inside = own
+        else:
+            degree = np.maximum(self.degree, self.floor) if self.aggregator == "gcn-floor" else self.degree
+            coefficient = torch.from_numpy((degree + 1.0) ** -0.5).float()
+            messages = messages * (coefficient[send] * coefficient[receive])[:, None]
+            inside = own * coefficient[wanted, None] ** 2
+        at = torch.from_numpy(np.searchsorted(wanted, receive))
+        weight = self._normed(layer, learn)
+        linear = inside.index_add(0, at, messages) @ weight.T
+        if self.aggregator == "gcn-truncated":
+            low = torch.from_numpy(self.degree[wanted] < self.floor)[:, None]
+            free = self._normed(self.layers + layer, learn)
+            linear = torch.where(low, own @ free.T, linear)
+        return linear
+
+    def _normed(self, at: int, learn: bool) -> Tensor:
+        scaled, vector = spectral_scale(self.learner.weights[2 + at][0], self.vectors[at])
+        if learn:  # torch.nn.utils.parametrizations.spectral_norm does not iterate in evaluation either
+            self.vectors[at] = vector
+        return scaled
+
+    def learn(self, gradient: NDArray[np.float32]) -> None:
+        """One step from B's gradient, through the private adjacency, as published."""
+        if self._sent is None:
+            raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
+        grads = torch.autograd.grad(
+            self._sent, self.learner.weights, torch.from_numpy(gradient).to(self._sent.device), allow_unused=True
+        )
+        self._sent = None
+        self.learner.step(grads)
+
+
+def _unit(rows: Tensor) -> Tensor:
+    return rows / rows.norm(dim=1, keepdim=True).clamp_min(TINY)
