@@ -89,6 +89,9 @@ def check_masks(masks: Masks, nodes: int) -> None:
             raise ValueError(
                 f"{names[i]}_mask and {names[j]}_mask share {both.size} nodes, such as node {both[0]}: must be disjoint."
             )
+    for name, mask in (("train", masks[0]), ("test", masks[2])):
+        if not mask.any():
+            raise ValueError(f"{name}_mask holds none of the {nodes} nodes: give another split, such as split=75/10/15.")
 
 
 def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
@@ -217,6 +220,13 @@ def connected(raw: Raw) -> Raw:
     return raw.subset(keep).noting(
         f"{lost} nodes without an edge were dropped, as published. Whether a node exists then depends on private edges."
     )
+
+
+def trained(raw: Raw) -> Raw:
+    """The same, with a word about the classes that no training node has."""
+    assert raw.masks is not None
+    lacking = np.setdiff1d(raw.y, raw.y[raw.masks[0]])
+    return raw.noting(f"No node of class {', '.join(map(str, lacking))} is trained on.") if lacking.size else raw
 
 
 def distinct(values: NDArray[np.int64], ordered: bool = False) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from . import readers
 from .catalog import PYG, DataSet, Name, convert, parse
-from .checks import Raw, check, check_masks, connected, frequent, isolated, labelled, numbered, simple
+from .checks import Raw, check, check_masks, connected, frequent, isolated, labelled, numbered, simple, trained
 from .download import data_folder, digest, obtain
 from .graph import Graph
 from .noise import stream
@@ -67,12 +67,14 @@ def load_described(name: str, data_dir: str | Path | None = None, split: int = 0
 def prepare(raw: Raw, asked: Name, split: int = 0) -> tuple[Graph, Facts]:
     """From what the files say to a graph, in the order of the published work: labels, split, classes, edges."""
     data, options = asked.data, asked.options
-    raw = labelled(check(raw))
     shares = options.get("split") or (DataSet.split if data.split == "public" and raw.masks is None else data.split)
+    if shares != "public":
+        raw = dataclasses.replace(raw, masks=None)
+    raw = labelled(check(raw))
     raw = dataclasses.replace(raw, masks=divided(raw, shares, split))
     least = convert("min_class", options["min_class"], int) if "min_class" in options else math.ceil(data.min_class * raw.nodes)
     raw = simple(numbered(frequent(raw, least)), directed=options.get("directed") == "yes")
-    raw = connected(raw) if options.get("prep") == "paper" else isolated(raw)
+    raw = trained(connected(raw) if options.get("prep") == "paper" else isolated(raw))
     assert raw.masks is not None
     check_masks(raw.masks, raw.nodes)
     train, val, test = raw.masks
