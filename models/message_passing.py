@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 PROVED = ("gin", "gcn-floor", "mean-floor")  # sensitivity() bounds the truth on every graph
 PUBLISHED = ("gin", "gcn-min-degree", "gcn-truncated")
-TINY = 1e-12
+TINY = 1e-30  # square of the length below which a row counts as zero
 
 
 def normalise(rows: Tensor) -> Tensor:
     """Rows of Euclidean norm 1; a zero row stays zero. (runs, dim, nodes) -> the same shape."""
-    return rows / rows.norm(dim=1, keepdim=True).clamp_min(TINY)
+    return rows * (rows * rows).sum(1, keepdim=True).clamp_min(TINY).rsqrt()  # many times faster than Tensor.norm
 
 
 def step_down(degree: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .message_passing import TINY, spectral_scale
+from .message_passing import normalise, spectral_scale
 from .sampling import few
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ class Perturbed:
             send, receive = few(self.adjacency, needed[0], self.fan_out, (self.key, self.passes, layer))
             needed.insert(0, np.union1d(needed[0], send))
             arcs.insert(0, (send, receive))
-        rows = _unit(self.encode(self.learner.weights[:2], needed[0])[0].T)
+        rows = normalise(self.encode(self.learner.weights[:2], needed[0])[0].T)
         seen = []
         for layer in range(self.layers):
             linear = self._layer(layer, needed[layer], needed[layer + 1], arcs[layer], rows, learn)
             noisy = self.perturb(("forward", self.passes, layer), linear.T[None])[0].T
-            rows = _unit(torch.relu(noisy))
+            rows = normalise(torch.relu(noisy))
             seen.append(rows[np.searchsorted(needed[layer + 1], roots)])
         self.passes += 1
         return seen
@@ -121,7 +121,3 @@ class Perturbed:
         )
         self._sent = None
         self.learner.step(grads)
-
-
-def _unit(rows: Tensor) -> Tensor:
-    return rows / rows.norm(dim=1, keepdim=True).clamp_min(TINY)

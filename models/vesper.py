@@ -97,14 +97,14 @@ class Vesper:
         return Unit.UNDIRECTED_EDGE
 
     @property
-    def offered(self) -> tuple[str, ...]:
+    def offers(self) -> tuple[str, ...]:
         """What this variant can release. Sums with coefficients are left out: `aggregates` are plain sums of `inputs`."""
         plain = self.mode == "sound" and self.aggregator == "gin" and self.layers > 0
         return ARRAYS if plain else ("posteriors", "transcript")
 
     @property
     def releases(self) -> tuple[str, ...]:
-        return tuple(n for n in self.offered if n in self.keep)
+        return tuple(n for n in self.offers if n in self.keep)
 
     @property
     def public(self) -> tuple[str, ...]:
