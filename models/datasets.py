@@ -73,8 +73,8 @@ def prepare(raw: Raw, asked: Name, split: int = 0) -> tuple[Graph, Facts]:
     raw = labelled(check(raw))
     raw = dataclasses.replace(raw, masks=divided(raw, shares, split))
     least = convert("min_class", options["min_class"], int) if "min_class" in options else math.ceil(data.min_class * raw.nodes)
-    raw = simple(numbered(frequent(raw, least)), directed=options.get("directed") == "yes")
-    raw = trained(connected(raw) if options.get("prep") == "paper" else isolated(raw))
+    raw = simple(frequent(raw, least), directed=options.get("directed") == "yes")
+    raw = trained(numbered(connected(raw) if options.get("prep") == "paper" else isolated(raw)))
     assert raw.masks is not None
     check_masks(raw.masks, raw.nodes)
     train, val, test = raw.masks

@@ -78,10 +78,15 @@ class _Planetoid(pickle.Unpickler):
             ("builtins", "list"): list,
             ("__builtin__", "object"): object,
             ("copy_reg", "_reconstructor"): _reconstructed,
+            ("_codecs", "encode"): _encoded,
         }
         if (where, name) not in admitted:
             raise pickle.UnpicklingError(f"{module}.{name} is not admitted in a graph file")
         return admitted[where, name]
+
+
+def _encoded(text: str, encoding: str) -> bytes:
+    return text.encode("latin1")  # how Python 3 writes bytes in old pickles; it names this encoding
 
 
 def _reconstructed(kind: type, base: type, state: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,12 +74,16 @@ def pt(path: Path) -> Raw:
     Read with weights_only=True: nothing in the file is executed.
     """
     import torch
-    import torch_geometric.data  # noqa: F401  tells torch which of its classes hold nothing but tensors
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
 
     try:
-        data = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            data = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises pickle, zip, runtime and key errors on damaged or unsafe files
-        raise ValueError(f"{path}: not a torch file that is safe to load ({one_line(error)}).") from None
+        code = re.search(r"GLOBAL ([\w.]+)", str(error))
+        why = f"it would run {code[1]}" if code else f"damaged, or more than tensors: {type(error).__name__}"
+        raise ValueError(f"{path}: not a torch file that is safe to load ({why}).") from None
     return from_pyg(data, path)
 
 

@@ -127,10 +127,10 @@ def test_only_the_published_preparation_drops_nodes_without_an_edge():
     lone = raw(edges=np.array([[0, 1, 2], [1, 2, 3]]))
     kept, facts = prepare(lone, asked())
     assert kept.nodes == 6
-    assert facts.notes[-1].startswith("2 nodes have no edge and are kept")
+    assert facts.notes[0].startswith("2 nodes have no edge and are kept")
     dropped, facts = prepare(lone, asked(prep="paper"))
     assert dropped.nodes == 4
-    assert "depends on private edges" in facts.notes[-1]
+    assert "depends on private edges" in facts.notes[0]
     assert connected(check(raw())).nodes == 6
 
 
