@@ -27,6 +27,7 @@ from .two_party import Odometer, PartyA, PartyB
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..accounting.claim import Claim
     from .graph import Features
     from .vesper import Vesper
 
@@ -51,15 +52,19 @@ def party_a(
     seeds: Sequence[int],
     watch: NDArray[np.int64] = NOTHING,
     perturb: Perturb | None = None,
+    budget: Claim | None = None,
     device: str = "cpu",
 ) -> PartyA:
     """The party that holds the graph.
 
     edges: (2, m), each once. present: (K, m) bool. seeds: A's own, never B's; outside of an experiment they come from
     the operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: in place of fresh
-    noise, for replays.
-    Raises ValueError in mode "paper" for more than one run, and for gcn-min-degree on a graph that breaks its assumption.
+    noise, for replays. budget: what A is ready to spend.
+    Raises ValueError when the recipe's ledger exceeds the budget, in mode "paper" for more than one run, and for
+    gcn-min-degree on a graph that breaks its assumption.
     """
+    if budget is not None:
+        within(recipe, budget)
     nodes = x.shape[0]
     noise = perturb or gaussian_noise(seeds, recipe.noise_std)
     encoder = Encoder(x, device)
@@ -93,6 +98,16 @@ def party_a(
         Odometer(recipe.step, recipe.passes),
         "REFRESH",
     )
+
+
+def within(recipe: Vesper, budget: Claim) -> None:
+    """Raises ValueError unless some accountant proves that the recipe's ledger keeps the budget."""
+    from ..accounting.upper import tightest, upper
+
+    bound = tightest(upper(recipe.ledger, budget))
+    if budget.unit is not recipe.unit or bound is None or bound.epsilon is None or bound.epsilon > budget.epsilon * (1 + 1e-9):
+        spends = "no bound at all" if bound is None or bound.epsilon is None else f"epsilon={bound.epsilon:g} per {recipe.unit}"
+        raise ValueError(f"budget {budget}: this recipe spends {spends}; calibrate it to the budget first.")
 
 
 def _published(

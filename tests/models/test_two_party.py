@@ -137,3 +137,23 @@ def test_a_answers_requests_only():
     b.hello = b"something else.."
     with pytest.raises(ValueError, match="different recipes"):
         b.greet(channel)
+
+
+def test_a_starts_only_on_a_recipe_that_keeps_its_budget():
+    from gnnaudit.accounting.claim import Claim, Unit
+
+    graph = small_graph()
+    present = np.ones((1, graph.edges.shape[1]), dtype=bool)
+
+    def start(model, budget):
+        return party_a(model, graph.x, graph.edges, present, [1], budget=budget)
+
+    enough = replace(SOUND[0], sigma=5.975)  # what two Gaussian layers need for epsilon 1, delta 1e-6
+    start(enough, Claim(1.0, 1e-6))
+    for model, budget in [
+        (replace(enough, sigma=5.9), Claim(1.0, 1e-6)),
+        (enough, Claim(1.0, 1e-6, Unit.NODE)),
+        (PAPER[0], Claim(100.0, 1e-6)),
+    ]:
+        with pytest.raises(ValueError, match="budget"):
+            start(model, budget)

@@ -1,0 +1,92 @@
+"""VESPER between two processes: party A has the edges and the features, party B the labels, and bytes are all they share.
+
+python examples/two_party.py                                  # splits `campus` into two folders and starts both parties
+python examples/two_party.py a PART_A.npz --address HOST:PORT  # or each by hand, on a host of its own
+python examples/two_party.py b PART_B.npz --address HOST:PORT
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gnnaudit.accounting.calibrate import calibrate
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.upper import tightest, upper
+from gnnaudit.models.channel import NOTHING
+from gnnaudit.models.gloo import PARTY_A, PARTY_B, connected
+from gnnaudit.models.parties import party_a, party_b, train
+from gnnaudit.models.vesper import Vesper
+
+
+def run_a(part: Path, recipe: Vesper, claim: Claim, address: str) -> None:
+    """Answers until party B says STOP; never reads a label."""
+    data = np.load(part)
+    noise_seed = secrets.randbits(128)  # of the operating system: whoever knows it can take the noise off
+    present = np.ones((1, data["edges"].shape[1]), dtype=bool)
+    a = party_a(recipe, data["x"], data["edges"], present, [noise_seed], budget=claim)
+    with connected(PARTY_A, address) as channel:
+        while a.answer(channel):
+            pass
+    spent = tightest(upper(a.odometer.spent, claim))
+    print(f"party A: released {a.odometer.taken} noisy pass(es), spent epsilon = {spent.epsilon:.3f} of {claim.epsilon:g}")
+
+
+def run_b(part: Path, recipe: Vesper, address: str) -> None:
+    """Trains, asks for the rows of all nodes, and scores the test nodes; never reads an edge or a feature."""
+    data = np.load(part)
+    seeds = [7]
+    b = party_b(recipe, data["y"], int(data["y"].max()) + 1, data["train"][None], seeds)
+    with connected(PARTY_B, address) as channel:
+        train(recipe, b, channel, seeds, NOTHING)
+        guess = b.posteriors(channel, np.arange(data["y"].size))[0].argmax(1)
+        channel.send("STOP", NOTHING)
+    print(f"party B: test accuracy {np.mean(guess[data['test']] == data['y'][data['test']]):.3f}")
+
+
+def both(options: argparse.Namespace) -> None:
+    """Writes each party's part of a graph to a folder of its own and starts both."""
+    from gnnaudit.models.datasets import load
+
+    graph = load(options.data, data_dir=options.data_dir)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with tempfile.TemporaryDirectory() as folder:
+        x = graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray()
+        np.savez(Path(folder, "a.npz"), x=x, edges=graph.edges)
+        np.savez(Path(folder, "b.npz"), y=graph.y, train=graph.train, test=graph.test)
+        common = ["--address", address, "--epsilon", str(options.epsilon), "--variant", options.variant]
+        started = [subprocess.Popen([sys.executable, __file__, p, str(Path(folder, f"{p}.npz")), *common]) for p in "ab"]
+        failed = [process.wait() for process in started]
+        if any(failed):
+            raise SystemExit("a party failed; see its message above")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("party", nargs="?", choices=["a", "b"])
+    parser.add_argument("part", nargs="?", type=Path, help="the party's own data, an .npz file")
+    parser.add_argument("--address", default="127.0.0.1:29500", help="host:port where party A waits")
+    parser.add_argument("--epsilon", type=float, default=4.0)
+    parser.add_argument("--variant", default="s1", choices=["s1", "s2"])
+    parser.add_argument("--data", default="campus")
+    parser.add_argument("--data-dir", default=None)
+    chosen = parser.parse_args()
+    promise = Claim(chosen.epsilon, 1e-5)
+    calibrated = calibrate(Vesper(variant=chosen.variant), promise)
+    if chosen.party == "a":
+        run_a(chosen.part, calibrated, promise, chosen.address)
+    elif chosen.party == "b":
+        run_b(chosen.part, calibrated, chosen.address)
+    else:
+        both(chosen)
