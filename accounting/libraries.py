@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import dp_accounting as dp
 import numpy as np
+from numpy.typing import NDArray
 
 from .claim import Relation
 from .events import PureDpEvent
@@ -88,6 +89,14 @@ def _autodp(event: DpEvent, relation: Relation) -> Any:
 def opacus_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
     """epsilon (nats) from Opacus' RDP accountant."""
     return _opacus("RDPAccountant", ledger, delta, relation)
+
+
+def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
+    """R(alpha) (nats) of one Poisson-sampled Gaussian by Opacus, whose series converges at fractional orders too."""
+    analysis = _opacus_accountants().rdp.privacy_analysis
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return np.asarray(analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=list(orders)), dtype=np.float64)
 
 
 def opacus_prv(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:

@@ -70,7 +70,7 @@ def _one(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDA
 def _library(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     accountant = library.RdpAccountant(list(orders), LIBRARY_RELATION[relation])
     try:
-        with _quiet():
+        with _quiet(), np.errstate(over="ignore"):
             return np.asarray(accountant.compose(event).rdp, dtype=np.float64)
     except dp.UnsupportedEventError as reason:
         raise Unsupported(f"dp_accounting's RDP accountant: {_first_line(reason)}") from None
