@@ -27,7 +27,7 @@ def of_claim(found: Evidence) -> list[Plot]:
     plots = []
     if found.curves.get("tradeoff") and math.isfinite(found.claim.epsilon):
         plots.append(tradeoff_plot(found))
-    if {"out", "in"} <= set(found.curves.get("histograms", {})):
+    if found.curves.get("histograms"):
         plots.append(histogram_plot(found))
     return plots
 
@@ -56,19 +56,19 @@ def tradeoff_plot(found: Evidence) -> Plot:
 
 
 def histogram_plot(found: Evidence) -> Plot:
-    """What the attack's score was when the secret was absent, and when it was present."""
+    """What the attack's score was in either world."""
     pictures = found.curves["histograms"]
+    looks = ((COLOURS[5], ""), (COLOURS[4], "//"), (COLOURS[2], ".."))
 
     def draw(axes: Axes) -> None:
-        for key, label, colour, hatch in (("out", "absent", COLOURS[5], ""), ("in", "present", COLOURS[4], "//")):
-            edges, counts = pictures[key]
+        for (label, (edges, counts)), (colour, hatch) in zip(pictures.items(), looks, strict=False):
             axes.stairs(counts, edges, fill=True, alpha=0.55, color=colour, hatch=hatch, label=label)
             axes.stairs(counts, edges, color=colour, linewidth=1.2)
         axes.set(xlabel="score of the attack", ylabel="rounds")
         legend(axes, 2)
 
-    rows = tuple((k, low, high, n) for k in ("out", "in") for low, high, n in _bins(*pictures[k]))
-    alt = f"Histograms of the attack's score on {_who(found)}, with the secret absent and present."
+    rows = tuple((world, low, high, n) for world, picture in pictures.items() for low, high, n in _bins(*picture))
+    alt = f"Histograms of the attack's score on {_who(found)}: {' and '.join(pictures)}."
     header = ("world", "low", "high", "rounds")
     return Plot(_name("scores", found), f"Scores, {_who(found)}", alt, header, rows, draw, (4.6, 2.8))
 

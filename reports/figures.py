@@ -11,7 +11,7 @@ from ..accounting.claim import Unit
 from .canvas import COLOURS, INK, Plot, legend, styles
 from .evidence import Evidence
 from .results import AttackRow, Results, UtilityRow
-from .summary import UNITS, Line, budget, lines, name, units, utility
+from .summary import BESIDE, UNITS, Line, budget, lines, name, units, utility
 from .words import down, up
 
 if TYPE_CHECKING:
@@ -128,12 +128,12 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot
 
 
 def leakage_plots(attacks: Sequence[AttackRow]) -> list[Plot]:
-    """Models by attacks, coloured by AUC: one heat map for each unit and game."""
-    panels = dict.fromkeys((r.unit, r.game) for r in attacks)
-    return [_leakage_plot(u, g, [r for r in attacks if (r.unit, r.game) == (u, g)]) for u, g in panels]
+    """Models by attacks, coloured by AUC: one heat map for each unit, game and kind of non-members, the fair ones first."""
+    panels = dict.fromkeys((r.unit, r.game, r.negatives) for r in sorted(attacks, key=lambda r: r.negatives in BESIDE))
+    return [_leakage_plot(*p, [r for r in attacks if (r.unit, r.game, r.negatives) == p]) for p in panels]
 
 
-def _leakage_plot(unit: Unit | None, game: str, attacks: list[AttackRow]) -> Plot:
+def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[AttackRow]) -> Plot:
     down_, across = (list(dict.fromkeys(x)) for x in ([_who(r) for r in attacks], [r.attack for r in attacks]))
     cells: dict[tuple[str, str], float] = {}
     for r in attacks:
@@ -160,42 +160,47 @@ def _leakage_plot(unit: Unit | None, game: str, attacks: list[AttackRow]) -> Plo
     most = max(cells.items(), key=lambda c: c[1])
     alt = f"AUC of {len(across)} attacks on {len(down_)} models; the largest is {most[1]:.2f}, {most[0][1]} on {most[0][0]}."
     rows = tuple((who, attack, auc) for (who, attack), auc in cells.items())
-    title = f"{game.capitalize()} game: AUC, 0.5 is a guess" + (f"; ε protects {UNITS[unit]}" if unit else "; no claim")
+    against = f" against {negatives} non-members" if negatives else ""
+    beside = ": homophily, not leakage" if negatives in BESIDE else ""
+    title = f"AUC of the {game} game{against}{beside}" + (f"; ε protects {UNITS[unit]}" if unit else "; no claim")
     size = (max(3.6, 1.9 + 0.55 * len(across)), 1.1 + 0.26 * len(down_))
-    return Plot(slug("leakage", unit, game), title, alt, ("model", "attack", "auc"), rows, draw, size)
+    return Plot(slug("leakage", unit, game, negatives), title, alt, ("model", "attack", "auc"), rows, draw, size)
 
 
 def roc_plots(found: Sequence[Evidence], look: Looks) -> list[Plot]:
-    """For each unit, game and budget, the ROC of the strongest attack on each model, both axes logarithmic."""
-    with_roc = [e for e in found if e.curves.get("roc")]
-    panels = sorted({(e.claim.unit, e.game, e.claim.epsilon) for e in with_roc})
-    return [_roc_plot(*p, [e for e in with_roc if (e.claim.unit, e.game, e.claim.epsilon) == p], look) for p in panels]
+    """For each unit, question and budget, the ROC of the strongest attack on each model, both axes logarithmic.
+
+    An attack may say its question in brackets, as in "lira (edge, dropped)".
+    """
+    panels: dict[tuple[Unit, str, float], dict[tuple[str, str], dict[str, Any]]] = {}
+    for e in found:
+        for attack, curve in e.curves.get("roc", {}).items():
+            who, _, question = attack.partition(" (")
+            question = question.rstrip(")") or e.game
+            if question.rpartition(", ")[2] not in BESIDE:
+                panel = panels.setdefault((e.claim.unit, question, e.claim.epsilon), {})
+                panel.setdefault((e.model, e.mode), {})[who] = curve
+    return [_roc_plot(*panel, curves, look) for panel, curves in sorted(panels.items(), key=lambda p: p[0])]
 
 
-def _roc_plot(unit: Unit, game: str, epsilon: float, found: list[Evidence], look: Looks) -> Plot:
-    chosen = {(e.model, e.mode): max(e.curves["roc"].items(), key=lambda c: _area(*c[1])) for e in found}
+def _roc_plot(unit: Unit, question: str, epsilon: float, curves: dict[tuple[str, str], dict[str, Any]], look: Looks) -> Plot:
+    chosen = {who: max(c.items(), key=lambda item: _area(*item[1])) for who, c in curves.items()}
 
     def draw(axes: Axes) -> None:
         for who, (attack, (fpr, tpr)) in chosen.items():
             style = {**look.get(who, {"color": INK, "linestyle": "-"}), "marker": ""}
             axes.plot(fpr, tpr, label=f"{name(*who)}: {attack}", **style)
         axes.plot([FLOOR, 1], [FLOOR, 1], color=INK, linewidth=0.8, linestyle=":")
-        axes.set(
-            xscale="log",
-            yscale="log",
-            xlim=(FLOOR, 1),
-            ylim=(FLOOR, 1),
-            xlabel="false-positive rate",
-            ylabel="true-positive rate",
-        )
+        axes.set(xscale="log", yscale="log", xlim=(FLOOR, 1), ylim=(FLOOR, 1))
+        axes.set(xlabel="false-positive rate", ylabel="true-positive rate")
         axes.minorticks_off()
         legend(axes)
 
     rows = tuple((name(*who), attack, x, y) for who, (attack, curve) in chosen.items() for x, y in zip(*curve, strict=True))
     areas = "; ".join(f"{name(*who)} {_area(*curve):.2f} by {attack}" for who, (attack, curve) in chosen.items())
     alt = f"ROC of the strongest attack on each model. Areas: {areas}."
-    title = f"{game.capitalize()} game, ε = {budget(epsilon)} protects {UNITS[unit]}"
-    return Plot(slug("roc", unit, game, budget(epsilon, "inf")), title, alt, ("model", "attack", "fpr", "tpr"), rows, draw)
+    title = f"ROC, {question}, ε = {budget(epsilon)} protects {UNITS[unit]}"
+    return Plot(slug("roc", unit, question, budget(epsilon, "inf")), title, alt, ("model", "attack", "fpr", "tpr"), rows, draw)
 
 
 def _area(fpr: Sequence[float], tpr: Sequence[float]) -> float:

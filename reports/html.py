@@ -50,7 +50,7 @@ def render(run_dir: Path) -> Path:
         whom=UNITS,
         figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
         telling=draw([p for e in telling(seen) for p in of_claim(e)[:1]]),
-        claims=[{"evidence": e, "figures": draw(of_claim(e))} for e in seen],
+        claims=[{"evidence": same, "figures": draw([p for e in same for p in of_claim(e)])} for same in by_claim(seen)],
         plan=_text(run_dir / "plan.toml"),
         **tables(found),
     )
@@ -79,13 +79,18 @@ def tables(found: Results) -> dict[str, Any]:
 
 
 def headline(claimed: Sequence[Line]) -> str:
-    """The verdicts of a run in one sentence."""
-    counts = Counter(line.verdict.kind for line in claimed)
+    """What a reader with ten seconds takes away."""
+    many = f"{len(claimed)} claims" if len(claimed) > 1 else "1 claim"
+    fell = [
+        f"{name(line.key.model, line.key.mode)} at ε = {line.key.epsilon:g}" for line in claimed if line.verdict.exit_code == 1
+    ]
     if not claimed:
         return "This run tested no claim."
-    said = [f"{counts[kind]} {WORDS[kind]}" for kind in WORDS if counts[kind]]
-    many = f"{len(claimed)} claims" if len(claimed) > 1 else "1 claim"
-    return f"Of {many}: {', '.join(said)}."
+    if fell:
+        more = f" and {len(fell) - 4} more" if len(fell) > 4 else ""
+        return f"{len(fell)} of {many} fell: {', '.join(fell[:4])}{more}."
+    weak = sum(line.verdict.exit_code == 3 for line in claimed)
+    return f"None of {many} fell{f'; {weak} tested too weakly to say' if weak else ''}."
 
 
 def telling(seen: Sequence[Evidence]) -> list[Evidence]:
@@ -97,6 +102,14 @@ def telling(seen: Sequence[Evidence]) -> list[Evidence]:
             if e.claim.unit not in best or ratio > best[e.claim.unit][0]:
                 best[e.claim.unit] = (ratio, e)
     return [e for _, e in best.values()]
+
+
+def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
+    """The evidence of all games on the same claim, together."""
+    groups: dict[Any, list[Evidence]] = {}
+    for e in seen:
+        groups.setdefault((e.claim, e.model, e.mode), []).append(e)
+    return list(groups.values())
 
 
 def clock(seconds: float) -> str:

@@ -54,9 +54,13 @@ def curves(claim: Claim, strength: float, rng: np.random.Generator) -> dict[str,
             "observed": [alpha, observed],
             "band": [alpha, np.clip(observed - width, 0, 1), np.clip(observed + width, 0, 1)],
         },
-        "histograms": {"out": [edges, np.histogram(zero, edges)[0]], "in": [edges, np.histogram(one, edges)[0]]},
+        "histograms": {"without the edge": counted(zero, edges), "with the edge": counted(one, edges)},
         "roc": roc,
     }
+
+
+def counted(scores: Any, edges: Any) -> list[Any]:
+    return [edges, np.histogram(scores, edges)[0]]
 
 
 def told(accountant: str, epsilon: float | None, note: str = "", **others: Any) -> Upper:
