@@ -156,20 +156,28 @@ def parse(text: str) -> Name:
 def own(text: str) -> Name:
     """A path, perhaps with options behind it."""
     parts, options = text.split(":"), []
-    while len(parts) > 1 and "=" in parts[-1] and not Path(":".join(parts)).exists():
+    while len(parts) > 1 and "=" in parts[-1] and not kind_of(":".join(parts)):
         options.append(parts.pop())
-    path = Path(":".join(parts)).expanduser()
-    try:
-        kind = "folder" if path.is_dir() else path.suffix.lower() if path.is_file() else ""
-    except (OSError, ValueError):  # too long, or with a null character
-        kind = ""
+    path = ":".join(parts)
+    kind = kind_of(path)
     if not kind:
         near = get_close_matches(parts[0], DATASETS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"data {text!r}: no such data set, file or folder.{hint} `audit data list` shows what there is.")
     if kind not in FORMATS:
         raise ValueError(f"data {text!r}: a file must end in {', '.join(k for k in FORMATS if k[0] == '.')}.")
-    return Name(text, FORMATS[kind], (), chosen(text, FORMATS[kind], options), path)
+    return Name(text, FORMATS[kind], (), chosen(text, FORMATS[kind], options), Path(path).expanduser())
+
+
+def kind_of(path: str) -> str:
+    """`folder`, the ending of a file, or nothing where there is neither."""
+    try:
+        at = Path(path).expanduser()
+        if path and at.is_dir():
+            return "folder"
+        return (at.suffix.lower() or "file") if at.is_file() else ""
+    except (OSError, ValueError, RuntimeError):  # too long, with a null character, the home of an unknown user
+        return ""
 
 
 def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:

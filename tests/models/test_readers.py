@@ -115,12 +115,13 @@ def test_tables_that_make_no_graph_are_refused_in_one_line(tmp_path, nodes, edge
     assert "\n" not in str(error.value)
 
 
-def planetoid_files(where, name, gap):
-    """Eight training rows in allx, three more to test, in an order of their own; with a gap, one of them has no row."""
-    test = np.array([10, 8, 9 + gap])
-    x, y = sp.csr_matrix(RNG.random((11, 4)).round(1)), np.eye(3, dtype=int)[RNG.integers(0, 3, 11)]
-    friends = {i: [(i + 1) % 11, (i + 3) % 11, (i + 1) % 11, i] for i in range(11)}
-    parts = {"x": x[:4], "tx": x[8:], "allx": x[:8], "y": y[:4], "ty": y[8:], "ally": y[:8], "graph": friends}
+def planetoid_files(where, name, gap=0, known=8):
+    """Four training rows among the known, three more to test in an order of their own; a gap leaves ids without a row."""
+    n = known + 3
+    test = np.array([n - 1, n - 3, n - 2 + gap])
+    x, y = sp.csr_matrix(RNG.random((n, 4)).round(1)), np.eye(3, dtype=int)[RNG.integers(0, 3, n)]
+    friends = {i: [(i + 1) % n, (i + 3) % n, (i + 1) % n, i] for i in range(n)}
+    parts = {"x": x[:4], "tx": x[known:], "allx": x[:known], "y": y[:4], "ty": y[known:], "ally": y[:known], "graph": friends}
     for part, value in parts.items():
         (where / f"ind.{name}.{part}").write_bytes(pickle.dumps(value, protocol=2))
     (where / f"ind.{name}.test.index").write_text("".join(f"{i}\n" for i in test))
@@ -137,7 +138,7 @@ def agrees_with_pyg(where, name, paths):
     u, v = raw.edges[:, raw.edges[0] != raw.edges[1]]
     arcs = np.unique(np.stack([u, v]), axis=1)
     both = np.unique(theirs.edge_index.numpy(), axis=1)
-    assert np.array_equal(raw.x.toarray(), theirs.x.numpy())
+    assert np.array_equal(raw.x.toarray().astype(np.float32), theirs.x.numpy())
     assert np.array_equal(raw.y, theirs.y.numpy())
     assert np.array_equal(arcs, both)
     assert np.array_equal(raw.masks[0], theirs.train_mask.numpy())
@@ -147,8 +148,8 @@ def agrees_with_pyg(where, name, paths):
 
 @pytest.mark.parametrize("gap", [0, 2])
 def test_planetoid_files_are_read_as_pyg_reads_them(tmp_path, gap):
-    paths = planetoid_files(tmp_path, "citeseer", gap)
-    assert planetoid(*paths).nodes == 11 + bool(gap)
+    paths = planetoid_files(tmp_path, "citeseer", gap, known=600)
+    assert planetoid(*paths).nodes == 603 + bool(gap)
     agrees_with_pyg(tmp_path, "citeseer", paths)
 
 
@@ -210,7 +211,7 @@ def test_the_german_table_gives_the_published_edges(data_dir):
 def test_nothing_in_a_file_is_executed(tmp_path):
     mark = tmp_path / "executed"
     evil = pickle.dumps(Payload(mark), protocol=2)
-    paths = planetoid_files(tmp_path, "cora", 0)
+    paths = planetoid_files(tmp_path, "cora")
     for path in paths[:6]:
         honest = path.read_bytes()
         path.write_bytes(evil)
@@ -277,7 +278,7 @@ def test_damaged_and_random_files_end_in_one_line(originals, tmp_path, suffix, r
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 6), st.binary(max_size=100) | changes)
 def test_damaged_planetoid_files_end_in_one_line(tmp_path, which, change):
-    paths = planetoid_files(tmp_path, "cora", 0)
+    paths = planetoid_files(tmp_path, "cora")
     honest = paths[which].read_bytes()
     paths[which].write_bytes(change if isinstance(change, bytes) else damaged(honest, change))
     said = outcome(planetoid, *paths)
