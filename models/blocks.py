@@ -1,0 +1,170 @@
+"""Many graphs side by side as one graph, so that K runs cost one sparse product."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .graph import Graph
+
+DENSE = 0.1  # features with more than this share of non-zeros are multiplied as a dense matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """A sparse matrix and its transpose, which the backward pass multiplies by. Gradients do not reach its values.
+
+    order: where each value of the transpose stands among the values of the matrix.
+    """
+
+    matrix: Tensor
+    transpose: Tensor
+    order: Tensor
+
+    @staticmethod
+    def of(matrix: sp.csr_array, device: str) -> Operator:
+        places = sp.csr_array((np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+        order = torch.from_numpy(sp.csr_array(places.T).data)
+        values = torch.from_numpy(matrix.data.astype(np.float32))
+        turned = sp.csr_array(matrix.T)
+        return Operator(
+            csr(matrix.indptr, matrix.indices, values, matrix.shape).to(device),
+            csr(turned.indptr, turned.indices, values[order], turned.shape).to(device),
+            order.to(device),
+        )
+
+    def scaled(self, factors: Tensor) -> Operator:
+        """Every stored value times its factor, (stored,) in the order of the matrix."""
+        values = self.matrix.values() * factors
+        return Operator(with_values(self.matrix, values), with_values(self.transpose, values[self.order]), self.order)
+
+    def __matmul__(self, rows: Tensor) -> Tensor:
+        """Block-diagonal times the rows of all runs: (K, columns / K, units) -> (K, rows / K, units)."""
+        product: Tensor = Product.apply(rows, self.matrix, self.transpose)
+        return product
+
+
+class Product(torch.autograd.Function):
+    """A sparse matrix times a dense one, whose backward pass is the transpose times the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, matrix: Tensor, transpose: Tensor) -> Tensor:
+        ctx.transpose = transpose
+        return multiply(matrix, rows)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return multiply(ctx.transpose, grads[0]), None, None
+
+
+def multiply(matrix: Tensor, rows: Tensor) -> Tensor:
+    """Without gradients. Naming the output spares the copy that torch.addmm makes of its first argument."""
+    runs, _, units = rows.shape
+    out = rows.new_empty((runs, matrix.shape[0] // runs, units))
+    flat = out.view(-1, units)
+    torch.addmm(flat, matrix, rows.reshape(-1, units), beta=0, out=flat)
+    return out
+
+
+def csr(starts: NDArray[np.int32], columns: NDArray[np.int32], values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A torch CSR matrix. 32-bit indices, because the multiplication is bound by reading them."""
+    rows, cols = (torch.from_numpy(a.astype(np.int32)) for a in (starts, columns))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(rows, cols, values, shape, check_invariants=False)
+
+
+def with_values(matrix: Tensor, values: Tensor) -> Tensor:
+    """The same non-zero places with other values."""
+    return torch.sparse_csr_tensor(matrix.crow_indices(), matrix.col_indices(), values, matrix.shape, check_invariants=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """K graphs of `size` nodes each as one graph of K * size nodes; node i of run k is row k * size + i.
+
+    arcs: (2, a) int64, (from, to) in that numbering, without self loops: no arc joins two runs.
+    """
+
+    runs: int
+    size: int
+    arcs: NDArray[np.int64]
+    device: str
+
+    @staticmethod
+    def of(graph: Graph, members: list[NDArray[np.int64]], edges: NDArray[np.bool_], device: str = "cpu") -> Blocks:
+        """The subgraph of each run on its own nodes. Shorter runs are filled up with nodes that have nothing.
+
+        members: for each run the node ids it keeps, in the order of its rows. edges: (K, m) bool over graph.edges; both
+        ends of an edge that is kept must be members.
+        """
+        size, found = max(len(rows) for rows in members), []
+        for k, rows in enumerate(members):
+            place = np.full(graph.nodes, -1)
+            place[rows] = np.arange(len(rows)) + k * size
+            kept = place[graph.edges[:, edges[k]]]
+            found.append(kept if graph.directed else np.concatenate([kept, kept[::-1]], axis=1))
+        return Blocks(len(members), size, np.concatenate(found, axis=1), device)
+
+    @property
+    def nodes(self) -> int:
+        return self.runs * self.size
+
+    @cached_property
+    def total(self) -> Operator:
+        """Row i: the sum over the arcs into i."""
+        return Operator.of(self._adjacency(np.ones(self.arcs.shape[1])), self.device)
+
+    @cached_property
+    def mean(self) -> Operator:
+        """Row i: the mean over the arcs into i, zero without any."""
+        degree = np.bincount(self.arcs[1], minlength=self.nodes)
+        return Operator.of(self._adjacency(1 / degree[self.arcs[1]]), self.device)
+
+    @cached_property
+    def symmetric(self) -> Operator:
+        """D^-1/2 (A + I) D^-1/2 with D the degrees of A + I (Kipf and Welling 2017, equation 2)."""
+        root = 1 / np.sqrt(np.bincount(self.arcs[1], minlength=self.nodes) + 1.0)
+        loops = sp.dia_array((root[None] ** 2, [0]), shape=(self.nodes, self.nodes))
+        return Operator.of(sp.csr_array(self._adjacency(root[self.arcs[0]] * root[self.arcs[1]]) + loops), self.device)
+
+    @cached_property
+    def looped(self) -> Tensor:
+        """(2, a + nodes) int64: the arcs and a self loop at every node, which attention reads one by one."""
+        own = np.arange(self.nodes)
+        return torch.from_numpy(np.concatenate([self.arcs, np.stack([own, own])], axis=1)).to(self.device)
+
+    def _adjacency(self, weights: NDArray[np.float64]) -> sp.csr_array:
+        return sp.csr_array((weights, (self.arcs[1], self.arcs[0])), shape=(self.nodes, self.nodes))
+
+
+def features(x: Any, members: list[NDArray[np.int64]], device: str) -> Operator | Tensor:
+    """The members' rows of x for every run: block-diagonal (K * size, K * dim) where sparse pays, else (K, size, dim)."""
+    size = max(len(rows) for rows in members)
+    share = x.nnz / (x.shape[0] * x.shape[1]) if sp.issparse(x) else np.count_nonzero(x) / max(x.size, 1)
+    if share <= DENSE:
+        whole = sp.csr_array(x)
+        parts = [whole[rows] for rows in members]
+        for part in parts:
+            part.resize((size, x.shape[1]))
+        return Operator.of(sp.csr_array(sp.block_diag(parts, format="csr")), device)
+    dense = x.toarray() if sp.issparse(x) else x
+    filled = np.zeros((len(members), size, x.shape[1]), dtype=np.float32)
+    for k, rows in enumerate(members):
+        filled[k, : len(rows)] = dense[rows]
+    return torch.from_numpy(filled).to(device)
+
+
+def linear(x: Operator | Tensor, weight: Tensor) -> Tensor:
+    """Each run's rows times its weight: features or (K, size, inputs), times (K, inputs, units)."""
+    return torch.bmm(x, weight) if isinstance(x, Tensor) else x @ weight

@@ -1,0 +1,86 @@
+"""Dropout for K runs at once: every run draws its masks from its own stream, however long the others are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .blocks import Operator
+from .noise import stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Row b: the eight bits of b, each as 0 or as 2, the factor of a unit that half of all masks keep.
+BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2
+
+
+@dataclass(eq=False)
+class Dropout:
+    """Sets a share of the units of one layer to zero and scales the others up; each call draws afresh.
+
+    A mask lives until the next call. rows: how many nodes each run has; what fills its block up stays zero.
+    """
+
+    share: float
+    rows: list[int]
+    randoms: list[np.random.Generator]
+    device: str
+    buffer: NDArray[np.float32] | None = None
+
+    @staticmethod
+    def of(share: float, seeds: NDArray[np.uint64], rows: list[int], purpose: str, device: str) -> Dropout:
+        return Dropout(share, rows, [stream(seed, purpose) for seed in seeds], device)
+
+    def relu(self, x: Tensor) -> Tensor:
+        """x: (K, size, units), rectified and then dropped, in place."""
+        if not self.share:
+            return torch.relu_(x)
+        y: Tensor = ReluTimes.apply(x, self.mask(x.shape), 1 / (1 - self.share))
+        return y
+
+    def features(self, x: Operator | Tensor) -> Operator | Tensor:
+        """Features with some dropped; of sparse features only those that are stored."""
+        if not self.share:
+            return x
+        if isinstance(x, Tensor):
+            return x * self.mask(x.shape)
+        size = x.matrix.shape[0] // len(self.rows)
+        stored = torch.diff(x.matrix.crow_indices()[::size]).tolist()
+        factors = [draw(random, count, self.share) for random, count in zip(self.randoms, stored, strict=True)]
+        return x.scaled(torch.from_numpy(np.concatenate(factors)).to(self.device))
+
+    def mask(self, shape: tuple[int, ...]) -> Tensor:
+        """(K, size, units) float32: zero, or one over the share that is kept."""
+        if self.buffer is None:
+            self.buffer = np.zeros(shape, dtype=np.float32)  # kept: filling fresh memory costs three times the draw
+        for mask, random, rows in zip(self.buffer, self.randoms, self.rows, strict=True):
+            mask[:rows] = draw(random, rows * shape[2], self.share).reshape(rows, shape[2])
+        return torch.from_numpy(self.buffer).to(self.device)
+
+
+def draw(random: np.random.Generator, count: int, share: float) -> NDArray[np.float32]:
+    """`count` factors: zero with probability `share`, else 1 / (1 - share). Halves take one random bit each."""
+    if share == 0.5:
+        return BITS.take(np.frombuffer(random.bytes(-(-count // 8)), dtype=np.uint8), axis=0).reshape(-1)[:count]
+    return (random.random(count, dtype=np.float32) >= share).astype(np.float32) / np.float32(1 - share)
+
+
+class ReluTimes(torch.autograd.Function):
+    """relu(x) * mask, over x; the mask is 0 or `factor`. What comes out above zero was kept, so the mask is not needed twice."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mask: Tensor, factor: float) -> Tensor:
+        y = x.relu_().mul_(mask)
+        ctx.factor = factor
+        ctx.mark_dirty(y)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return torch.ops.aten.threshold_backward(grads[0], *ctx.saved_tensors, 0).mul_(ctx.factor), None, None
