@@ -11,16 +11,16 @@ import numpy as np
 
 from ..accounting.claim import Unit
 from ..accounting.curves import curve
+from ..accounting.factorised import assumptions, factorised
 from ..accounting.lower import lower
-from ..accounting.one_run import independence, mahloujifar
-from ..attacks.likelihood import LikelihoodRatio
-from .case import Case, Outcome, keeping
-from .game import Game, matching
+from ..accounting.one_run import canaries
+from ..attacks.likelihood import LikelihoodRatio, noise_std
+from .case import Case, Outcome, keeping, offered
+from .game import Game, Seen, matching
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..accounting.lower import Bound
     from ..models.graph import Graph
     from .key import Key
     from .store import Store
@@ -43,8 +43,7 @@ def needs_aggregates(case: Case) -> str | None:
     """The game on released sums needs the sums, noise on them, and edges for secrets."""
     if case.claim.unit not in EDGES:
         return f"the game on released sums is about edges; this claim is about {case.claim.unit}"
-    offered = getattr(case.model, "offers", case.model.releases)
-    if not {"aggregates", "inputs"} <= set(offered):
+    if not {"aggregates", "inputs"} <= set(offered(case.model)):
         return f"{case.model.name} does not release 'aggregates'"
     if np.isinf(case.claim.epsilon):
         return "without noise the released sums show every edge; nothing is claimed and nothing is left to bound"
@@ -59,30 +58,36 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     (2024) takes its place, which needs none. The second look assumes no shape at all.
     """
     started = time.perf_counter()
-    union = graph.as_directed() if case.claim.unit is Unit.DIRECTED_EDGE else graph
-    canaries = matching(union, CANARIES, key.fold("canaries"))
-    game = Game(union, "edge", canaries, key.fold("game"))
-    seen = store.fit(keeping(case.model, ("aggregates", "inputs")), game, rounds)
-    attack = LikelihoodRatio()
+    seen, attack = canary_run(case, graph, store, key, rounds), LikelihoodRatio()
     scores = attack.score(seen.release, seen.challenge)
-    shaped = curve(case.model.ledger)
-    common: dict[str, Any] = {"alpha": alpha, "attack": attack.name, "audit": "game"}
-    found: list[Bound] = []
-    apart = independence(scores, seen.bits)
-    if apart.ok:
-        gaussian = shaped.mu is not None
-        found.append(
-            lower(scores, seen.bits, case.claim, shape="ledger", ledger_curve=shaped, likelihood_ratio=gaussian, **common)
-        )
-    else:
-        found.append(mahloujifar(scores[0], seen.bits[0], case.claim, shaped, **common))
-    found.append(lower(scores, seen.bits, case.claim, shape="any", **common, seed=key.fold("coin").seed))
-    seconds = time.perf_counter() - started
+    common: dict[str, Any] = {"alpha": alpha, "attack": attack.name, "audit": "game", "seed": key.fold("coin").seed}
+    shaped, apart = canaries(scores, seen.bits, case.claim, curve(case.model.ledger), **common)
+    found = (shaped, lower(scores, seen.bits, case.claim, shape="any", **common))
     curves = {"tradeoff": tradeoff(scores, seen.bits, case), "histograms": histograms(scores, seen.bits)}
-    reach = f"{rounds} rounds of {len(canaries)} canary edges"
-    if not apart.ok:
-        reach += f"; canaries are not independent ({apart.reason}), so the one-run bound stands in"
-    return Outcome("game", tuple(found), curves, reach, seconds)
+    reach = f"{len(seen)} rounds of {len(seen.challenge)} canary edges; independence: {apart.reason}"
+    return Outcome("game", found, curves, reach, time.perf_counter() - started)
+
+
+def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """How far the worst canary edge moves the means of one run, times what the residuals prove about the noise."""
+    started = time.perf_counter()
+    seen, attack = canary_run(case, graph, store, key, 1), LikelihoodRatio()
+    worst = int(attack.shift(seen.release, seen.challenge)[0].argmax())
+    ends = seen.challenge.items[worst]
+    senders = ends[:1] if case.claim.unit is Unit.DIRECTED_EDGE else ends
+    moves = seen.release["inputs"][0][:, senders].transpose(1, 0, 2) / noise_std(seen.release)
+    residuals = attack.residuals(seen.release, seen.challenge)
+    bound = factorised(residuals, moves, case.claim, alpha)
+    p_values = ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
+    reach = f"{residuals.size} residuals of one run; {p_values}"
+    return Outcome("residual", (bound,), {}, reach, time.perf_counter() - started)
+
+
+def canary_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int) -> Seen:
+    """Released sums of rounds in which every edge of a random matching has a coin."""
+    union = graph.as_directed() if case.claim.unit is Unit.DIRECTED_EDGE else graph
+    game = Game(union, "edge", matching(union, CANARIES, key.fold("canaries")), key.fold("game"))
+    return store.fit(keeping(case.model, ("aggregates", "inputs")), game, rounds)
 
 
 def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -> dict[str, Any]:
@@ -112,5 +117,6 @@ def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str
 
 
 AUDITS: dict[str, Audit] = {
+    "residual": Audit("residual", 1, needs_aggregates, weigh_noise),
     "game": Audit("game", 2, needs_aggregates, play_sums),
 }

@@ -64,6 +64,11 @@ class Outcome:
     seconds: float = 0.0
 
 
+def offered(model: Model) -> tuple[str, ...]:
+    """All arrays that a recipe could release; those of one without a choice are the ones it does release."""
+    return tuple(getattr(model, "offers", model.releases))
+
+
 def keeping(model: Model, names: tuple[str, ...]) -> Model:
     """The same recipe, computing and keeping only the arrays called `names`, if it can be told to."""
     fields = {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()
@@ -92,7 +97,7 @@ def cases(plan: Plan, graph: Graph, own: dict[str, Any] | None = None) -> tuple[
 def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
     """Calibrated to its own unit; claimed, if the plan says so, for another."""
     own_delta = default_delta(recipe.unit, recipe.mode, facts) if plan.delta is None else plan.delta
-    own = Claim(epsilon, own_delta, recipe.unit, exposes=recipe.releases)
+    own = Claim(epsilon, own_delta, recipe.unit, exposes=offered(recipe))
     unit = Unit(plan.unit) if plan.unit else recipe.unit
     if unit is not recipe.unit and recipe.mode != "paper":
         raise ValueError(

@@ -76,8 +76,15 @@ def _mlp(mode: str, facts: Facts) -> Model:
     return Mlp(mode=mode)
 
 
+def _vesper(mode: str, facts: Facts) -> Model:
+    from ..models.vesper import Vesper
+
+    return Vesper(mode=mode, n_train=facts.train)
+
+
 SYSTEMS: dict[str, System] = {
     "gap": System(_gap, "an edge", "posteriors, or the noisy aggregates", "Sajadmanesh et al., USENIX Security 2023"),
     "progap": System(_progap, "an edge", "posteriors, or the noisy aggregates", "Sajadmanesh & Gatica-Perez, WSDM 2024"),
+    "vesper": System(_vesper, "an edge", "posteriors, or all that party B receives", "Wu et al., arXiv 2310.20552"),
     "mlp": System(_mlp, "an edge, by not reading any", "posteriors", "baseline without a graph"),
 }

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from .data import app as data
+
 app = typer.Typer(
     help="Finds out whether differentially private graph neural networks are as private as they claim.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-data = typer.Typer(help="Data sets, and the facts of one.", no_args_is_help=True)
 app.add_typer(data, name="data")
 
 Option = typer.Option
@@ -73,6 +74,93 @@ def models(json: Json = False) -> None:
 
     rows = [{"name": n, "protects": s.protects, "adversary sees": s.sees, "source": s.source} for n, s in SYSTEMS.items()]
     _print("Systems", rows, json)
+
+
+@app.command()
+def contract(
+    model: Annotated[str, typer.Argument(help="FILE.py:Name, or the name of a system that comes with the harness.")],
+    mode: Annotated[str, Option(help="paper or sound.")] = "sound",
+    json: Json = False,
+) -> None:
+    """The model contract, run on a model: each clause that fails with the smallest graph that shows it.
+
+    Example: audit contract ./mine.py:Mine
+    """
+    from . import contract as module
+    from .catalogue import SYSTEMS, Facts
+    from .doors import own_models
+
+    graph = module.tiny(module.SIZES[-1])
+    made = SYSTEMS[model].make if model in SYSTEMS else next(iter(own_models(None, model).values()))
+    raise typer.Exit(module.show(made(mode, Facts.of(graph)), json))
+
+
+@app.command()
+def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
+    """Rebuild the HTML report of a run from what is on disk."""
+    from ..reports import html
+
+    print(html.render(run))
+
+
+@app.command()
+def mirror(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
+    mlflow: Annotated[Text, Option(help="Tracking URI. Default: SQLite beside the runs.")] = None,
+) -> None:
+    """Rebuild the MLflow mirror of runs from what is on disk."""
+    from ..reports import mirror as module
+
+    for run in runs:
+        module.mirror(run, mlflow)
+
+
+@app.command()
+def ui(
+    runs: Annotated[Path, typer.Argument(help="Folder that holds the runs.")] = Path("runs"),
+    mlflow: Annotated[Text, Option(help="Tracking URI. Default: SQLite beside the runs.")] = None,
+    port: Annotated[int, Option(help="Port on this machine.")] = 5000,
+) -> None:
+    """Open the MLflow UI on the runs' store."""
+    import subprocess
+
+    from ..reports.mirror import ui_command
+
+    raise typer.Exit(subprocess.call(ui_command(runs, mlflow, port)))
+
+
+@app.command()
+def compare(
+    one: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    other: Annotated[Path, typer.Argument(help="Folder of another run.")],
+    json: Json = False,
+) -> None:
+    """Two runs side by side: what leaks more, with intervals."""
+    from ..reports import compare as module
+
+    module.show(one, other, json)
+
+
+@app.command()
+def attacks(json: Json = False) -> None:
+    """The membership attacks: what each needs to see, and which secrets it asks about."""
+    from .membership import ATTACKS
+
+    rows = []
+    for name, make in ATTACKS.items():
+        attack = make()
+        about = (type(attack).__doc__ or "").strip().splitlines()[0]
+        rows.append({"name": name, "needs": ", ".join(attack.needs), "secrets": ", ".join(attack.kinds), "about": about})
+    _print("Attacks", rows, json)
+
+
+@app.command()
+def accountants(json: Json = False) -> None:
+    """The accountants that cross-check every ledger, and which of them give true upper bounds."""
+    from ..accounting.upper import ACCOUNTANTS, APPROXIMATIONS
+
+    rows = [{"name": n, "upper bound": "no, an approximation" if n in APPROXIMATIONS else "yes"} for n in ACCOUNTANTS]
+    _print("Accountants", rows, json)
 
 
 def _print(title: str, rows: list[dict[str, Any]], json: bool) -> None:
