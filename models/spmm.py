@@ -53,7 +53,7 @@ class Aggregation:
         ends = graph.edges[:, mask.items[which]]
         if not graph.directed:
             run, ends = np.tile(run, 2), np.concatenate([ends, ends[::-1]], axis=1)
-        self.absent = tuple(torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (run, *ends))
+        self.absent = tuple(torch.from_numpy(np.ascontiguousarray(a)).to(self.device) for a in (run, *ends))
 
     def _matrix(self, values: NDArray[Any]) -> Tensor:
         ones = torch.from_numpy(values.astype(np.float32)).to(self.device)

@@ -1,0 +1,52 @@
+"""Cutting out-degrees at random, as GAP and ProGAP do it at node level.
+
+Not stable: when a node leaves, its neighbours refill their lists with others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .noise import stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .graph import Worlds
+
+
+def arc_present(worlds: Worlds) -> NDArray[np.bool_]:
+    """(K, arcs) bool over graph.arcs, after both masks."""
+    edges = worlds.edge_present()
+    return edges if worlds.graph.directed else np.concatenate([edges, edges], axis=1)
+
+
+def bounded(worlds: Worlds, max_degree: int) -> NDArray[np.bool_]:
+    """(K, arcs) bool: of every node's outgoing arcs in each run, a uniform choice of max_degree, or all if there are no more.
+
+    The published code never visits the last node, which therefore sends nothing; so it is here. A run orders arcs by
+    keys that depend on its seed and on the arc's two ends alone, so that an absent edge changes no other's place.
+    """
+    graph = worlds.graph
+    sender, receiver = graph.arcs.astype(np.uint64)
+    present = arc_present(worlds)
+    present &= graph.arcs[0] != graph.nodes - 1
+    for run, seed in enumerate(worlds.seeds):
+        salt = stream(seed, "bound").integers(2**64, dtype=np.uint64)
+        crowded = np.bincount(graph.arcs[0][present[run]], minlength=graph.nodes) > max_degree
+        arcs = np.flatnonzero(present[run] & crowded[graph.arcs[0]])
+        keys = _mixed((sender[arcs] * np.uint64(graph.nodes) + receiver[arcs]) ^ salt)
+        order = arcs[np.lexsort((keys, sender[arcs]))]
+        of = graph.arcs[0][order]
+        first = np.searchsorted(of, of)
+        present[run, order[np.arange(order.size) - first >= max_degree]] = False
+    return present
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finaliser: a bijection whose output bits look independent of its input."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,127 @@
+"""DP-SGD for K networks at once: Poisson batches, clipping by norms of gradients that are never built, one noise stream a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+
+from .network import Network, Parts, Weights
+from .noise import stream
+from .optim import Adam
+from .shared import Shared
+from .train import Rows, hit_count, one_hot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from .layers import Separable
+
+
+@dataclass(frozen=True)
+class Private:
+    """How a private training samples, clips and adds noise.
+
+    sigma: noise std / clip, on the sum of the clipped gradients. rate: the chance of a node to join a batch. batch: the
+    public, expected size that the noisy sum is divided by. epochs x steps batches are drawn.
+    """
+
+    sigma: float
+    rate: float
+    batch: float
+    epochs: int
+    steps: int
+    clip: float = 1.0
+    learning_rate: float = 0.01
+
+
+def train_privately(
+    network: Network,
+    parts: Parts,
+    rows: Rows,
+    nodes: NDArray[np.int64],
+    population: int,
+    seeds: NDArray[np.uint64],
+    purpose: str,
+    how: Private,
+    check: Rows | None = None,
+) -> Weights:
+    """DP-Adam on each run's own Poisson batches; returns the last numbers, or with `check` those of the best epoch.
+
+    rows: what may be drawn, and nodes: (n,) the ids of those rows among the `population` of the graph. Every node has its
+    place in the stream of batches: two neighbouring worlds draw alike of the nodes that both have. purpose: names the streams.
+    """
+    weights, gradients = Weights(parts), Weights(parts)
+    optimiser = Adam(weights.flat, how.learning_rate)
+    best, record = weights.copy(), torch.full((len(seeds),), -1, device=weights.flat.device)
+    draws = [stream(seed, "batch", purpose) for seed in seeds]
+    noises = [stream(seed, "gradient", purpose) for seed in seeds]
+    target = one_hot(rows.labels, network).t()
+    for _ in range(how.epochs):
+        for _ in range(how.steps):
+            drawn = np.stack([d.random(population, dtype=np.float32)[nodes] < how.rate for d in draws])
+            index, real = _padded(drawn, weights.flat.device)
+            private_gradient(
+                network, weights, gather(rows.inputs, index), target[index].transpose(1, 2), real, how.clip, gradients
+            )
+            if how.sigma:
+                add_noise(gradients, noises, how.sigma * how.clip)
+            optimiser.step(gradients.flat.div_(how.batch))
+        if check is not None:
+            hits = hit_count(network, weights, check)
+            best.take(weights, (hits > record).nonzero()[:, 0])
+            record = torch.maximum(record, hits)
+    return weights if check is None else best
+
+
+def private_gradient(
+    network: Network, weights: Weights, inputs: Sequence[Tensor], target: Tensor, real: Tensor, clip: float, into: Weights
+) -> None:
+    """Writes the sum over each run's batch of the per-node gradients of the cross-entropy, each scaled to norm `clip` at most.
+
+    inputs: (runs, units, batch) each. target: (runs, classes, batch) one-hot. real: (runs, batch), 0 where a batch is
+    padded. The norm of a node's gradient follows from what its layers saw and were told (Goodfellow 2015), and scaling what they
+    were told scales the gradient: one backward pass does.
+    """
+    logits, tape = network.forward(weights.numbers, inputs, training=True)
+    met = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)
+    trained = [(i, *what) for i, what in zip(reversed(range(len(met))), met, strict=True) if weights.trained[i]]
+    squares = cast("Tensor", sum(cast("Separable", layer).square_norms(dy, saved) for _, layer, dy, saved in trained))
+    scale = (clip / (squares.sqrt() + 1e-6)).clamp_(max=1).mul_(real).unsqueeze(1)
+    for i, layer, dy, saved in trained:
+        cast("Separable", layer).gradient(dy * scale, saved, into.trained[i])
+
+
+def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: float) -> None:
+    """Adds Gaussian noise to every trained number, drawn for one run after the other."""
+    size = gradients.flat.numel() // len(random)
+    drawn = np.stack([r.standard_normal(size, dtype=np.float32) for r in random])
+    noise = torch.from_numpy(drawn).mul_(std).to(gradients.flat.device)
+    first = 0
+    for layer in gradients.trained:
+        for a in layer:
+            count = a[0].numel()
+            a.add_(noise[:, first : first + count].view_as(a))
+            first += count
+
+
+def gather(inputs: Sequence[Any], index: Tensor) -> list[Tensor]:
+    """The inputs of each run's own batch. index: (runs, batch) -> (runs, units, batch) each."""
+    return [x.gather(index) if isinstance(x, Shared) else x.gather(2, _wide(index, x)) for x in inputs]
+
+
+def _wide(index: Tensor, x: Tensor) -> Tensor:
+    return index.unsqueeze(1).expand(-1, x.shape[1], -1)
+
+
+def _padded(drawn: NDArray[np.bool_], device: torch.device) -> tuple[Tensor, Tensor]:
+    """drawn: (runs, n) -> row numbers (runs, batch) and 1 for the real ones, 0 for the padding."""
+    sizes = drawn.sum(1)
+    real = np.arange(max(1, sizes.max())) < sizes[:, None]
+    index = np.zeros(real.shape, dtype=np.int64)
+    index[real] = drawn.nonzero()[1]
+    return torch.from_numpy(index).to(device), torch.from_numpy(real.astype(np.float32)).to(device)

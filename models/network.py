@@ -1,0 +1,132 @@
+"""Many copies of one small network: its layers, its numbers, its forward and its backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from .noise import stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .layers import Layer, Numbers
+
+
+Input = Any  # a Tensor (runs, units, nodes), or Shared features
+Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]  # for each layer: trained and remembered, runs first
+
+
+@dataclass(frozen=True)
+class Tape:
+    """What the backward pass needs: what each layer saved, and how many units each branch gave to the trunk."""
+
+    saved: list[Any]
+    widths: list[int]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Branches, one for each input, whose outputs are stacked and go through the trunk."""
+
+    branches: tuple[tuple[Layer, ...], ...]
+    trunk: tuple[Layer, ...]
+    classes: int
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return (*(layer for branch in self.branches for layer in branch), *self.trunk)
+
+    def forward(self, numbers: Sequence[Numbers], inputs: Sequence[Input], training: bool = False) -> tuple[Tensor, Tape]:
+        """(runs, classes, nodes) logits, and the tape for `backward`."""
+        tape, parts, left = Tape([], []), [], list(numbers)
+        for branch, x in zip(self.branches, inputs, strict=True):
+            parts.append(through(branch, [left.pop(0) for _ in branch], x, training, tape.saved))
+            tape.widths.append(parts[-1].shape[1])
+        x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        return through(self.trunk, left, x, training, tape.saved), tape
+
+    def backward(
+        self, numbers: Sequence[Numbers], tape: Tape, dy: Tensor, gradients: Sequence[Numbers] | None
+    ) -> list[tuple[Layer, Tensor, Any]]:
+        """Writes the gradients of all trained numbers, or without `gradients` only says what they follow from.
+
+        Returns (layer, dy, what it saved) for each layer, last first.
+        """
+        met = []
+        layers, last = self.layers, len(self.layers)
+
+        def down(count: int, dy: Tensor, leaf: bool) -> Tensor:
+            nonlocal last
+            for i in range(last - 1, last - count - 1, -1):
+                into = None if gradients is None else gradients[i]
+                met.append((layers[i], dy, tape.saved[i]))
+                dx = layers[i].backward(numbers[i], dy, tape.saved[i], into, not (leaf and i == last - count))
+                dy = dy if dx is None else dx
+            last -= count
+            return dy
+
+        parts = down(len(self.trunk), dy, False).split(tape.widths, 1)
+        for branch, part in reversed(list(zip(self.branches, parts, strict=True))):
+            down(len(branch), part.contiguous(), True)
+        return met
+
+
+def through(
+    layers: Sequence[Layer], numbers: Sequence[Numbers], x: Any, training: bool = False, saved: list[Any] | None = None
+) -> Tensor:
+    """Some layers in a row. What their backward passes need is appended to `saved`."""
+    for layer, own in zip(layers, numbers, strict=True):
+        x, kept = layer.forward(own, x, training)
+        if saved is not None:
+            saved.append(kept)
+    return x
+
+
+def draw(layers: Sequence[Layer], seeds: np.ndarray[Any, Any], *path: int | str, device: str = "cpu") -> Parts:
+    """Fresh numbers of some layers: one stream a run, so that a run starts the same in any company."""
+    fresh = []
+    for seed in seeds:
+        random = stream(seed, "start", *path)
+        fresh.append([layer.start(random) for layer in layers])
+    return [
+        tuple(tuple(_tensor(np.stack(runs), device) for runs in zip(*kind, strict=True)) for kind in zip(*layer, strict=True))
+        for layer in zip(*fresh, strict=True)
+    ]  # type: ignore[misc]
+
+
+def _tensor(a: np.ndarray[Any, Any], device: str) -> Tensor:
+    return torch.from_numpy(a.astype(np.float32)).to(device)
+
+
+class Weights:
+    """The numbers of K copies of a network. All that is trained lies in one flat buffer, so that an optimiser is one pass.
+
+    flat: (all trained numbers,). trained, numbers: for each layer its tensors, runs first, without and with the
+    remembered ones; those of `trained` are views of `flat`.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        trained = [a for part in parts for a in part[0]]
+        self.flat = torch.cat([a.reshape(-1) for a in trained])
+        views = iter([v.view_as(a) for v, a in zip(self.flat.split([a.numel() for a in trained]), trained, strict=True)])
+        self.trained = [tuple(next(views) for _ in part[0]) for part in parts]
+        self.remembered = [tuple(a.clone() for a in part[1]) for part in parts]
+        self.numbers = [(*t, *r) for t, r in zip(self.trained, self.remembered, strict=True)]
+
+    @property
+    def parts(self) -> Parts:
+        return list(zip(self.trained, self.remembered, strict=True))
+
+    def copy(self) -> Weights:
+        return Weights(self.parts)
+
+    def take(self, other: Weights, runs: Tensor) -> None:
+        """Overwrites those runs with the numbers that they have in `other`. runs: indices."""
+        for mine, theirs in zip(self.numbers, other.numbers, strict=True):
+            for a, b in zip(mine, theirs, strict=True):
+                a[runs] = b[runs]

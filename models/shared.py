@@ -1,0 +1,81 @@
+"""Features that all runs share, and their product with the first layer of many networks."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+class Shared:
+    """Some rows of a graph's features, dense or sparse, ready to be multiplied with many weight matrices."""
+
+    def __init__(self, x: Any, rows: NDArray[np.int64], device: str = "cpu") -> None:
+        """x: (nodes, dim) float32, dense or csr_array. rows: the nodes that are wanted, in the order that is wanted."""
+        self.x, self.device = x[rows], device
+        self.nodes, self.dim = self.x.shape
+        self.sparse = bool(sp.issparse(x))
+
+    @cached_property
+    def dense(self) -> Tensor:
+        """(nodes, dim) float32."""
+        x = self.x.toarray() if self.sparse else self.x
+        return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(self.device)
+
+    @cached_property
+    def bags(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The columns of every row, where each row begins, and the entries unless all are one."""
+        return _bags(sp.csr_array(self.x), self.device)
+
+    @cached_property
+    def columns(self) -> Tensor:
+        """(dim, nodes) sparse."""
+        return _matrix(sp.csr_array(self.x.T), self.device)
+
+    def product(self, weight: Tensor, bias: Tensor) -> Tensor:
+        """W X^T + b of every run. weight: (runs, units, dim), bias: (runs, units, 1) -> (runs, units, nodes)."""
+        runs, units, _ = weight.shape
+        if not self.sparse:
+            wide = weight.reshape(runs * units, self.dim) @ self.dense.t()
+            return wide.view(runs, units, self.nodes).add_(bias)
+        index, offsets, values = self.bags
+        table = weight.reshape(runs * units, self.dim).t().contiguous()
+        wide = torch.nn.functional.embedding_bag(
+            index, table, offsets, mode="sum", per_sample_weights=values, include_last_offset=True
+        )
+        # (nodes, runs x units) to nodes last: a product with the identity transposes twice as fast as a copy.
+        unit = torch.eye(units, device=wide.device).expand(runs, units, units)
+        return torch.baddbmm(bias, unit, wide.view(self.nodes, runs, units).permute(1, 2, 0))
+
+    def gradient(self, dy: Tensor, out: Tensor) -> None:
+        """dy X of every run. dy: (runs, units, nodes), out: (runs, units, dim)."""
+        runs, units, _ = dy.shape
+        if not self.sparse:
+            torch.mm(dy.reshape(runs * units, self.nodes), self.dense, out=out.view(runs * units, self.dim))
+            return
+        unit = torch.eye(units, device=dy.device).expand(runs, units, units)
+        first = torch.bmm(dy.transpose(1, 2), unit)
+        for run in range(runs):
+            out[run].copy_((self.columns @ first[run]).t())
+
+    def gather(self, index: Tensor) -> Tensor:
+        """Each run's own choice of rows, dense. index: (runs, batch) -> (runs, dim, batch)."""
+        return self.dense[index].transpose(1, 2)
+
+
+def _bags(x: Any, device: str) -> tuple[Tensor, Tensor, Tensor | None]:
+    index, offsets = (torch.from_numpy(a.astype(np.int64)).to(device) for a in (x.indices, x.indptr))
+    return index, offsets, None if np.all(x.data == 1) else torch.from_numpy(x.data.astype(np.float32)).to(device)
+
+
+def _matrix(x: Any, device: str) -> Tensor:
+    index, offsets = (torch.from_numpy(a.astype(np.int32)) for a in (x.indices, x.indptr))
+    values = torch.from_numpy(x.data.astype(np.float32))
+    return torch.sparse_csr_tensor(offsets, index, values, x.shape, device=device, check_invariants=False)
