@@ -33,8 +33,9 @@ def render(run_dir: Path) -> Path:
     run_dir = Path(run_dir)
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
 
-    def draw(plots: Sequence[Plot]) -> list[dict[str, Any]]:
-        return [{"plot": p, "svg": Markup(save(p, run_dir / "figures"))} for p in plots]
+    def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
+        drawn = [(p, save(p, run_dir / "figures")) for p in plots]  # a figure shown again needs ids of its own
+        return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in drawn]
 
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -49,7 +50,7 @@ def render(run_dir: Path) -> Path:
         exits=EXITS,
         whom=UNITS,
         figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
-        telling=draw([p for e in telling(seen) for p in of_claim(e)[:1]]),
+        telling=draw([p for e in telling(seen) for p in of_claim(e)[:1]], "telling-"),
         claims=[{"evidence": same, "figures": draw([p for e in same for p in of_claim(e)])} for same in by_claim(seen)],
         plan=_text(run_dir / "plan.toml"),
         **tables(found),

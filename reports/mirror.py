@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 from . import results
 from .mirror_rows import Child, children, dataset, parent_params
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from .results import Results
 
 EXPERIMENT = "gnnaudit"
+LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the page no more lines than that
 PATIENCE = 120.0  # seconds that one writer waits for another
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags by which a run is found again
 log = logging.getLogger("gnnaudit")
@@ -96,7 +99,7 @@ def _write(found: Results, run_dir: Path, uri: str) -> None:
     experiment = _experiment(client, uri, run_dir.parent)
     identity = _identity(run_dir)
     known = {run.data.tags.get(CHILD, ""): run for run in _known(client, experiment, identity)}
-    tags = {RUN: identity, "verdict": found.run.verdict, "mlflow.note.content": f"`{found.run.command}`"}
+    tags = {RUN: identity, "verdict": found.run.verdict}
     parent = Child(
         "", found.run.name, parent_params(found), {"seconds": found.run.seconds, "exit_code": found.run.exit_code}, tags
     )
@@ -107,15 +110,28 @@ def _write(found: Results, run_dir: Path, uri: str) -> None:
     for folder in ("figures", "evidence"):
         if (run_dir / folder).is_dir():
             client.log_artifacts(top, str(run_dir / folder), folder)
+    together: dict[str, list[str]] = {}
     for child in children(found):
         tags = {RUN: identity, CHILD: child.identity, "mlflow.parentRunId": top, **child.tags}
         run_id = _put(client, experiment, child._replace(tags=tags), known.pop(child.identity, None), found)
+        together.setdefault(child.params["unit"], []).append(run_id)
         for path in sorted(run_dir.glob(f"evidence/{child.files}")):
             client.log_artifact(run_id, str(path), "evidence")
         for path in sorted(run_dir.glob(f"figures/*-{child.files.removesuffix('.json')}.png")):
             client.log_artifact(run_id, str(path), "figures")
     for gone in known.values():
         client.delete_run(gone.info.run_id)
+    client.set_tag(top, "mlflow.note.content", _note(found, experiment, together))
+
+
+def _note(found: Results, experiment: str, together: dict[str, list[str]]) -> str:
+    """The parent's description: what was run, and a link to the compare page of each unit, since units are not comparable."""
+    links = []
+    for unit, runs in together.items():
+        if unit and len(runs) > 1:
+            query = urlencode({"runs": json.dumps(runs[:LINKED]), "experiments": json.dumps([experiment])}, quote_via=quote)
+            links.append(f"- [Compare the models whose epsilon protects one {unit}](#/compare-runs?{query})")
+    return "\n".join([f"`{found.run.command}`", "", *links])
 
 
 def _experiment(client: MlflowClient, uri: str, runs: Path) -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 SLACK = 1e-9  # relative; floating-point dust must not move the last digit
 
 
 def down(value: float, digits: int = 3) -> str:
     """A lower bound, rounded towards zero to so many significant digits."""
-    return _round(value, digits, math.floor, 1 + SLACK)
+    return _round(value * (1 + SLACK), digits, ROUND_FLOOR)
 
 
 def up(value: float, digits: int = 4) -> str:
     """An upper bound, rounded away from zero to so many significant digits."""
-    return _round(value, digits, math.ceil, 1 - SLACK)
+    return _round(value * (1 - SLACK), digits, ROUND_CEILING)
 
 
 def percent(share: float) -> str:
@@ -34,8 +34,7 @@ def at_least(epsilon: float, alpha: float, shape: str) -> str:
     return f"at least {down(epsilon)} ({percent(1 - alpha)}, {SHAPES.get(shape, shape)})"
 
 
-def _round(value: float, digits: int, towards: Callable[[float], int], slack: float) -> str:
-    if value == 0 or not math.isfinite(value):
+def _round(value: float, digits: int, towards: str) -> str:
+    if not math.isfinite(value):
         return f"{value:g}"
-    scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{towards(value * scale * slack) / scale:.{digits}g}"
+    return f"{float(Context(prec=digits, rounding=towards).create_decimal_from_float(value)):.{digits}g}"

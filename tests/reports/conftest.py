@@ -14,10 +14,11 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import epsilon_of, mu_of
 from gnnaudit.accounting.lower import Bound
 from gnnaudit.accounting.upper import Upper
-from gnnaudit.reports import evidence, results
+from gnnaudit.reports import evidence, html, results
 from gnnaudit.reports.evidence import Evidence, judge
 
 EDGE, NODE, FEATURES = Unit.UNDIRECTED_EDGE, Unit.NODE, Unit.FEATURES
+BUDGETS = (1.0, 8.0, math.inf)
 SYSTEMS = {  # unit, delta, accuracy at epsilon 1, 8 and without privacy
     ("gap", "paper"): (EDGE, 1e-6, (0.77, 0.86, 0.89)),
     ("gap", "sound"): (EDGE, 1e-6, (0.73, 0.85, 0.89)),
@@ -139,7 +140,7 @@ def attack_rows(found: Evidence, rng: np.random.Generator) -> list[results.Attac
 def utility_rows() -> list[results.UtilityRow]:
     rows = []
     for (model, mode), (unit, delta, values) in SYSTEMS.items():
-        for epsilon, value in zip((1.0, 8.0, math.inf), values, strict=True):
+        for epsilon, value in zip(BUDGETS, values, strict=True):
             rows.append(_utility(model, mode, unit, epsilon, delta, value))
     for model, value in {"mlp": 0.53, "sage": 0.91}.items():
         rows.append(_utility(model, "", None, math.inf, None, value))
@@ -169,7 +170,7 @@ def extra_rows() -> list[results.Row]:
 def write_example(folder: Path, leak: float = 0.0) -> Path:
     """Writes results.json, spec.json, plan.toml and evidence of a run. leak: added to every AUC, to have something to compare."""
     rng = np.random.default_rng(7)
-    found = [pieces(model, mode, epsilon, rng) for model, mode in SYSTEMS for epsilon in (1.0, 8.0, math.inf)]
+    found = [pieces(model, mode, epsilon, rng) for model, mode in SYSTEMS for epsilon in BUDGETS]
     rows: list[results.Row] = list(utility_rows())
     for piece in found:
         evidence.write(piece, folder)
@@ -195,3 +196,10 @@ def write_example(folder: Path, leak: float = 0.0) -> Path:
 def example_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Read-only; a test that writes makes its own with `write_example`."""
     return write_example(tmp_path_factory.mktemp("runs") / "demo")
+
+
+@pytest.fixture(scope="session")
+def rendered(example_run: Path) -> Path:
+    """The same run, with its report and figures."""
+    html.render(example_run)
+    return example_run

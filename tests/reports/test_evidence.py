@@ -1,0 +1,142 @@
+"""Evidence survives its file, and verdicts say what was proved and no more."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.lower import Bound
+from gnnaudit.accounting.upper import Upper
+from gnnaudit.reports import evidence
+from gnnaudit.reports.evidence import Evidence, exit_code, judge
+from gnnaudit.reports.words import down, percent, up
+
+CLAIM = Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE)
+
+
+def look(epsilon: float, refuted: bool = False, notices: float = 1.2, alpha: float = 0.05) -> Bound:
+    return Bound(epsilon, alpha, "ledger", "gate", (50, 50), refuted, 0.5, notices, notices * 1.1, "lira", "game")
+
+
+def ceiling(epsilon: float | None, valid: bool = True, unsupported: str | None = None) -> Upper:
+    return Upper("dp_accounting-pld", epsilon, valid, unsupported, 0.1)
+
+
+def test_evidence_comes_back_from_its_file_as_it_was(tmp_path):
+    told = Evidence(
+        claim=Claim(math.inf, 0.0, Unit.NODE, Relation.REPLACE, ("posteriors", "aggregates")),
+        model="gap",
+        mode="paper",
+        game="edge",
+        ledger="GaussianDpEvent(noise_multiplier=2.0)",
+        uppers=(ceiling(0.1 + 0.2), ceiling(None, unsupported="no"), ceiling(math.inf)),
+        bounds=(look(1 / 3), look(0.0, notices=math.inf)),
+        curves={"tradeoff": {"claimed": [np.array([0.0, 0.5]), np.array([1.0, -np.inf])]}, "roc": {"lira": ((0, 1), (0, 1))}},
+        reach="far",
+        randomness="cryptographic",
+        assumptions=("The split is public.",),
+        versions={"torch": "2.13.0"},
+        seconds=1.5,
+    )
+    evidence.write(told, tmp_path)
+    assert evidence.read_all(tmp_path) == [told]
+
+
+def test_the_file_is_strict_json(tmp_path):
+    path = evidence.write(Evidence(Claim(math.inf, 0.0), "gap", "sound", "edge", bounds=(look(math.inf),)), tmp_path)
+    json.loads(path.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+
+
+def test_one_game_on_two_units_makes_two_files():
+    names = {Evidence(Claim(4.0, 1e-6, unit), "gap", "paper", "edge").file_name for unit in Unit}
+    assert len(names) == len(Unit)
+
+
+def test_a_name_cannot_leave_the_folder():
+    assert "/" not in Evidence(CLAIM, "../../etc/x", "sound", "a b").file_name
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence" / "broken.json").write_text('{"claim": {}}')
+    with pytest.raises(ValueError, match=r"broken\.json"):
+        evidence.read_all(tmp_path)
+
+
+def test_a_refuting_bound_wins_over_everything_else():
+    verdict = judge(CLAIM, [ceiling(9.0)], [look(0.5), look(1.347, refuted=True), look(1.2, refuted=True)])
+    assert (verdict.kind, verdict.exit_code) == ("refuted", 1)
+    assert verdict.sentence == "refuted: at least 1.34 (95 %, shape of the ledger) against a claim of 1"
+
+
+def test_a_large_bound_that_did_not_refute_refutes_nothing():
+    assert judge(CLAIM, [], [look(5.0, refuted=False)]).kind == "not-refuted"
+
+
+def test_a_ledger_that_costs_more_than_the_claim_exceeds_it():
+    verdict = judge(CLAIM, [ceiling(1.42), ceiling(1.5)], [look(0.5)])
+    assert (verdict.kind, verdict.exit_code) == ("exceeds", 1)
+    assert "1.42" in verdict.sentence
+
+
+def test_one_tight_valid_bound_below_the_claim_is_enough():
+    assert judge(CLAIM, [ceiling(1.08), ceiling(0.99)], [look(0.5)]).kind == "not-refuted"
+    assert judge(CLAIM, [ceiling(1.0005)], [look(0.5)]).kind == "not-refuted"  # the accountants' grids are no finer
+
+
+@pytest.mark.parametrize("other", [ceiling(5.0, valid=False), ceiling(5.0, unsupported="no"), ceiling(None)])
+def test_what_is_not_an_upper_bound_is_not_held_against_the_claim(other):
+    assert judge(CLAIM, [other], [look(0.5)]).kind == "not-refuted"
+
+
+def test_a_verdict_that_does_not_refute_says_what_it_would_have_noticed():
+    assert judge(CLAIM, [], [look(0.5, notices=1.3), look(0.2, notices=2.0)]).sentence == (
+        "not refuted; a true epsilon above 1.43 would have been noticed"
+    )
+
+
+@pytest.mark.parametrize("bounds", [[], [look(0.5, notices=1.6)], [look(0.5, notices=math.inf)]])
+def test_an_audit_that_could_not_have_noticed_is_inconclusive(bounds):
+    verdict = judge(CLAIM, [ceiling(0.9)], bounds, notices=1.5)
+    assert (verdict.kind, verdict.exit_code) == ("inconclusive", 3)
+
+
+def test_nothing_is_held_against_a_model_that_claims_nothing():
+    assert judge(Claim(math.inf, 0.0), [ceiling(math.inf)], [look(9.0, notices=math.inf)]).exit_code == 0
+
+
+LOOKS = st.lists(st.tuples(st.floats(0, 50), st.booleans(), st.floats(1, 9)))
+
+
+@given(st.floats(0, 50), st.lists(st.floats(0, 50), max_size=3), LOOKS)
+def test_private_is_never_an_output(epsilon, ceilings, looks):
+    sentence = judge(Claim(epsilon, 1e-5), [ceiling(c) for c in ceilings], [look(*args) for args in looks]).sentence
+    assert "private" not in sentence
+    assert "\n" not in sentence
+
+
+def test_a_run_fails_when_any_claim_fell_and_is_unfinished_when_any_look_was_weak():
+    strong, weak = judge(CLAIM, [], [look(0.5)]), judge(CLAIM, [], [])
+    fell = judge(CLAIM, [], [look(2.0, refuted=True)])
+    assert [exit_code(v) for v in ([strong, weak, fell], [strong, weak], [strong], [])] == [1, 3, 0, 0]
+
+
+@given(st.floats(1e-9, 1e9))
+def test_lower_bounds_round_down_and_upper_bounds_round_up(value):
+    assert float(down(value)) <= value * (1 + 2e-9)
+    assert float(up(value)) >= value * (1 - 2e-9)
+    assert float(up(value)) / float(down(value)) < 1.012
+
+
+@given(st.floats(0.5, 1 - 1e-12))
+def test_a_confidence_is_never_rounded_up(share):
+    assert float(percent(share).removesuffix(" %")) <= 100 * share * (1 + 1e-11)
+
+
+@pytest.mark.parametrize(("share", "words"), [(0.95, "95 %"), (0.992, "99.2 %"), (1 - 0.05 / 6, "99.16 %"), (1.0, "100 %")])
+def test_confidences_read_as_a_person_would_write_them(share, words):
+    assert percent(share) == words
