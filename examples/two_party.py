@@ -36,8 +36,8 @@ def run_a(part: Path, recipe: Vesper, claim: Claim, address: str) -> None:
     with connected(PARTY_A, address) as channel:
         while a.answer(channel):
             pass
-    spent = tightest(upper(a.odometer.spent, claim))
-    print(f"party A: released {a.odometer.taken} noisy pass(es), spent epsilon = {spent.epsilon:.3f} of {claim.epsilon:g}")
+    spent, passes = tightest(upper(a.odometer.spent, claim)), a.odometer.taken["REFRESH"]
+    print(f"party A: released {passes} noisy pass(es), spent epsilon = {spent.epsilon:.3f} of {claim.epsilon:g}")
 
 
 def run_b(part: Path, recipe: Vesper, address: str) -> None:

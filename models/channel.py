@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 WHITELIST = {
     "HELLO": ("uint8", 1),  # digest of the recipe and of the node count; both sides must agree
     "REFRESH": ("int64", 1),  # B asks for a new noisy pass over the whole graph; empty payload
+    "LAYER0": ("int64", 1),  # B asks for the edge-free rows of these node ids, to learn from
     "BATCH": ("int64", 1),  # B asks for the rows of these node ids, to learn from
     "FWD": ("float32", 4),  # A's rows
     "BWD": ("float32", 4),  # B's gradient with respect to them

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..accounting.published_vesper import gcn_sensitivity, gcn_sensitivity_printed, gin_sensitivity
 from .graph import Graph, Mask, Worlds
 from .spmm import Aggregation
 
@@ -29,34 +30,11 @@ def normalise(rows: Tensor) -> Tensor:
     return rows * (rows * rows).sum(1, keepdim=True).clamp_min(TINY).rsqrt()  # many times faster than Tensor.norm
 
 
-def step_down(degree: float) -> float:
-    """1/sqrt(degree) - 1/sqrt(degree + 1): what a neighbour's GCN coefficient gains when a degree falls by one."""
-    return 1 / math.sqrt(degree) - 1 / math.sqrt(degree + 1)
-
-
-def printed_gcn(floor: int) -> float:
-    """The published sensitivity of a GCN layer whose degrees are all at least `floor` (VESPER, Proposition 2).
-
-    The constant under the last root is not recoverable from the text; the larger of the two candidates is used. The proof
-    leaves out the neighbours of the two end nodes, yet on graphs that keep the assumption the value covers the truth.
-    """
-    own = (floor - 1) / (2 * floor**2) if floor > 3 else 1 / (3 * math.sqrt(3 * floor))
-    return math.sqrt(2) * (1 / (floor * (floor + 1)) + 1 / (floor + 1) + own)
-
-
-def floor_gcn(floor: int) -> float:
-    """An upper bound on what one edge moves with coefficients 1/sqrt((max(d_u, floor)+1)(max(d_v, floor)+1)), on any graph.
-
-    The worst case has both end degrees at floor + 1: the two end rows move by `ends` each, the rows of the other
-    neighbours, which see a sender's coefficient grow, by the second term; common neighbours at most double it.
-    """
-    gain = step_down(floor + 1)
-    ends = 1 / ((floor + 1) * (floor + 2)) + 1 / (floor + 2) + floor * gain / math.sqrt(floor + 1)
-    return math.sqrt(2 * ends**2 + 4 * floor * gain**2 / (floor + 1))
-
-
 def floor_mean(floor: int) -> float:
-    """The same for sum / max(d, floor): an end of degree d <= floor moves by 1/floor, one above it by at most 2/d."""
+    """What one edge moves with sum / max(d, floor), on any graph.
+
+    An end of degree d <= floor moves by 1/floor, one above it by at most 2/d.
+    """
     return math.sqrt(2) * max(1 / floor, 2 / (floor + 1))
 
 
@@ -67,12 +45,10 @@ def sensitivity(aggregator: str, floor: int) -> float:
     the truth) and for gcn-truncated (which does not: one end at exactly `floor` changes branch).
     """
     if aggregator == "gin":
-        return math.sqrt(2)
+        return gin_sensitivity()
     if aggregator == "gcn-floor":
-        return floor_gcn(floor)
-    if aggregator == "mean-floor":
-        return floor_mean(floor)
-    return printed_gcn(floor)
+        return gcn_sensitivity(floor)
+    return floor_mean(floor) if aggregator == "mean-floor" else gcn_sensitivity_printed(floor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,8 +60,8 @@ def party_a(
     edges: (2, m), each once. present: (K, m) bool. seeds: A's own, never B's; outside of an experiment they come from
     the operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: in place of fresh
     noise, for replays. budget: what A is ready to spend.
-    Raises ValueError when the recipe's ledger exceeds the budget, in mode "paper" for more than one run, and for
-    gcn-min-degree on a graph that breaks its assumption.
+    Raises ValueError when the recipe's ledger exceeds the budget, for more than one run of a variant that works in
+    batches, and for gcn-min-degree on a graph that breaks its assumption.
     """
     if budget is not None:
         within(recipe, budget)
@@ -69,9 +69,9 @@ def party_a(
     noise = perturb or gaussian_noise(seeds, recipe.noise_std)
     encoder = Encoder(x, device)
     hello = greeting(recipe, nodes)
-    if recipe.mode == "paper":
+    if recipe.batched:
         sender = _published(recipe, encoder, edges, present, seeds, noise)
-        return PartyA(hello, sender, Odometer(recipe.step, recipe.passes), "BATCH")
+        return PartyA(hello, sender, Odometer(recipe.prices))
 
     constant = Neighbours.of(edges, present, nodes, device) if recipe.edge_sampling == 1 else None
 
@@ -95,8 +95,7 @@ def party_a(
             watch=watch,
             clip=1 / recipe.n_train if recipe.variant == "s3" else None,
         ),
-        Odometer(recipe.step, recipe.passes),
-        "REFRESH",
+        Odometer(recipe.prices),
     )
 
 
@@ -119,7 +118,9 @@ def _published(
     noise: Perturb,
 ) -> Perturbed:
     if len(seeds) != 1:
-        raise ValueError(f"{len(seeds)} runs: mode paper samples a subgraph for every batch and trains one run at a time.")
+        raise ValueError(
+            f"{len(seeds)} runs: variant {recipe.variant} samples a subgraph for every batch and trains one run at a time."
+        )
     nodes = encode.x.shape[0]
     ends = edges[:, present[0]]
     receive, send = np.concatenate([ends, ends[::-1]], axis=1)
@@ -127,9 +128,11 @@ def _published(
     least = int(np.diff(adjacency.indptr).min())
     if recipe.aggregator == "gcn-min-degree" and least < recipe.floor:
         raise ValueError(f"degree {least}: gcn-min-degree needs at least {recipe.floor} at every node; use gcn-floor.")
-    weights = recipe.layers * (2 if recipe.aggregator == "gcn-truncated" else 1)
+    layers = 0 if recipe.variant == "gap-resampled" else recipe.layers
+    weights = layers * (2 if recipe.aggregator == "gcn-truncated" else 1)
     vectors = [normalise(uniform(seeds, (recipe.hidden, 1), 1, "vector", i))[0, :, 0] for i in range(weights)]
     return Perturbed(
+        rule=recipe.variant,
         encode=encode,
         adjacency=adjacency,
         learner=Learner.of(start_of_a(encode, recipe, seeds, weights), recipe.learning_rate),
@@ -164,11 +167,11 @@ def train(
 ) -> None:
     """Party B's side of the training, from HELLO to the last gradient. decode=False stops where nothing more is released."""
     b.greet(channel)
-    if recipe.mode == "paper":
-        b.train_batches(channel, batches(recipe, b.nodes, seeds[0]))
-        return
-    b.train_encoder(channel, recipe.epochs)
-    if recipe.variant == "s1":
+    if recipe.variant not in ("pmp", "vfgnn"):
+        b.train_encoder(channel, recipe.epochs)
+    if recipe.batched:
+        b.train_batches(channel, batches(recipe, b.nodes, seeds[0]), teach=recipe.variant != "gap-resampled")
+    elif recipe.variant == "s1":
         b.train_once(channel, recipe.epochs if decode else 0)
     else:
         share, more = divmod(recipe.epochs, recipe.passes)

@@ -1,7 +1,8 @@
-"""Party A as VESPER publishes it: sampled neighbourhoods, a weight, then noise, and a backward pass that is not perturbed.
+"""Party A as VESPER publishes it and its two baselines: a noisy pass over sampled neighbourhoods for every batch.
 
-What this shows party B beyond the noisy rows that the paper's accounting covers: every weight of A is trained by gradients that
-crossed the private adjacency without noise, so later messages depend on the secret in rows that never touch it.
+What "pmp" and "vfgnn" show party B beyond the noisy rows that the paper's accounting covers: every weight of A is trained by
+gradients that crossed the private adjacency without noise, so later messages depend on the secret in rows that never
+touch it. The encoder of "gap-resampled" is trained without edges, and nothing else of A learns.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Perturbed:
-    """A's network for one run (VESPER, Algorithm 1; Algorithm 2 for gcn-truncated).
+    """A's network for one run.
+
+    rule: "pmp" (Algorithm 1, and 2 for gcn-truncated): weight, noise, ReLU, unit rows, in every layer. "gap-resampled": noise
+    and unit rows, no weights. "vfgnn": weight, ReLU, unit rows; noise on the last layer's rows only, all that B gets.
 
     adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
     weight a layer, then for gcn-truncated one edge-free weight a layer. vectors: the running singular vector of each of
-    these; None for its exact norm. key: the secret that neighbours are sampled by.
+    these; None for its exact norm. key: the secret that neighbours are sampled by, once a batch for all layers.
     """
 
+    rule: str
     encode: Callable[[list[Tensor], NDArray[np.int64] | None], Tensor]
     adjacency: Any
     learner: Learner
@@ -53,6 +58,11 @@ class Perturbed:
     def refresh(self) -> None:
         raise ValueError("this party perturbs every batch anew and has nothing to refresh; ask for a BATCH.")
 
+    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(1, 1, width, rows) float32: the encoded features, rows of length 1."""
+        self._sent = normalise(self.encode(self.learner.weights[:2], nodes))[:, None]
+        return self._sent.detach().cpu().numpy()
+
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
         """(1, layers, width, rows) float32: every layer's rows of these nodes, from one noisy pass over their subgraphs."""
         with torch.set_grad_enabled(learn):
@@ -63,19 +73,25 @@ class Perturbed:
     def _forward(self, roots: NDArray[np.int64], learn: bool) -> list[Tensor]:
         needed = [np.unique(roots)]
         arcs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        for layer in reversed(range(self.layers)):
-            send, receive = few(self.adjacency, needed[0], self.fan_out, (self.key, self.passes, layer))
+        for _ in range(self.layers):
+            send, receive = few(self.adjacency, needed[0], self.fan_out, (self.key, self.passes))
             needed.insert(0, np.union1d(needed[0], send))
             arcs.insert(0, (send, receive))
         rows = normalise(self.encode(self.learner.weights[:2], needed[0])[0].T)
         seen = []
         for layer in range(self.layers):
             linear = self._layer(layer, needed[layer], needed[layer + 1], arcs[layer], rows, learn)
-            noisy = self.perturb(("forward", self.passes, layer), linear.T[None])[0].T
-            rows = normalise(torch.relu(noisy))
+            if self.rule != "vfgnn":
+                linear = self._noisy(layer, linear)
+            rows = normalise(linear if self.rule == "gap-resampled" else torch.relu(linear))
+            if self.rule == "vfgnn" and layer == self.layers - 1:
+                rows = self._noisy(layer, rows)
             seen.append(rows[np.searchsorted(needed[layer + 1], roots)])
         self.passes += 1
-        return seen
+        return seen[-1:] if self.rule == "vfgnn" else seen
+
+    def _noisy(self, layer: int, rows: Tensor) -> Tensor:
+        return self.perturb(("forward", self.passes, layer), rows.T[None])[0].T
 
     def _layer(
         self,
@@ -98,8 +114,10 @@ class Perturbed:
             messages = messages * (coefficient[send] * coefficient[receive])[:, None]
             inside = own * coefficient[wanted, None] ** 2
         at = torch.from_numpy(np.searchsorted(wanted, receive))
-        weight = self._normed(layer, learn)
-        linear = inside.index_add(0, at, messages) @ weight.T
+        linear = inside.index_add(0, at, messages)
+        if self.rule == "gap-resampled":
+            return linear
+        linear = linear @ self._normed(layer, learn).T
         if self.aggregator == "gcn-truncated":
             low = torch.from_numpy(self.degree[wanted] < self.floor)[:, None]
             free = self._normed(self.layers + layer, learn)

@@ -98,6 +98,11 @@ class Refresh:
 
         return back
 
+    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(K, 1, width, rows) float32: the encoded features, rows of length 1."""
+        self._sent = normalise(self.encode(self.learner.weights[:2], nodes))[:, None]
+        return self._sent.detach().cpu().numpy()
+
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
         """Layer 0, which holds no edge, then every layer of the last refresh: (K, 1 + layers, width, rows) float32."""
         index = torch.from_numpy(nodes)

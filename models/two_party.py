@@ -6,8 +6,9 @@ and what may be sent at all is the channel's whitelist; A pays for an answer bef
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -24,31 +25,34 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Odometer:
-    """Counts the noisy passes that A has released against those on its ledger.
+    """Counts what A has released against the calibrated ledger.
 
-    step: the event of one pass. steps: how many the calibrated ledger holds.
+    prices: for each request that costs something, the event of one answer, and how many answers the ledger holds.
     """
 
-    step: DpEvent
-    steps: int
-    taken: int = 0
+    prices: dict[str, tuple[DpEvent, int]]
+    taken: Counter[str] = field(default_factory=Counter)
 
-    def charge(self) -> None:
-        """Before a pass is released. Raises BudgetSpent when the ledger holds no further one."""
-        if self.taken >= self.steps:
-            raise BudgetSpent(f"{self.taken} noisy passes were released; the ledger holds no more.")
-        self.taken += 1
+    def charge(self, kind: str) -> None:
+        """Before an answer is computed. Raises BudgetSpent when the ledger holds no further one."""
+        if kind in self.prices and self.taken[kind] >= self.prices[kind][1]:
+            raise BudgetSpent(f"{kind} was answered {self.taken[kind]} times; the ledger holds no more.")
+        self.taken[kind] += 1
 
     @property
     def spent(self) -> DpEvent:
         """The ledger of what has been released so far."""
-        from ..accounting.events import repeated
+        from ..accounting.events import composed, repeated
 
-        return repeated(self.step, self.taken)
+        return composed(*(repeated(event, self.taken[kind]) for kind, (event, _) in self.prices.items()))
 
 
 class Sender(Protocol):
     """A's network: how rows are made from the graph, and how A learns from B's gradient."""
+
+    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(runs, 1, dim, rows): what the features alone say of these nodes."""
+        ...
 
     def refresh(self) -> None:
         """A new noisy pass over the whole graph, kept for the rows asked for after it."""
@@ -65,16 +69,11 @@ class Sender(Protocol):
 
 @dataclass(eq=False)
 class PartyA:
-    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses.
-
-    hello: what both parties must agree on. paid: the request that costs a noisy pass, "REFRESH" in modes that release the
-    whole graph at once, "BATCH" where every batch is perturbed anew.
-    """
+    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses. hello: what both must agree on."""
 
     hello: bytes
     sender: Sender
     odometer: Odometer
-    paid: str
 
     def answer(self, channel: Channel) -> bool:
         """Answers one request. False once B says STOP. Raises ValueError for what B may not send."""
@@ -86,15 +85,16 @@ class PartyA:
                 raise ValueError("the two parties were started with different recipes or node sets; start both from one.")
             channel.send("HELLO", payload)
             return True
-        if kind == self.paid:
-            try:
-                self.odometer.charge()
-            except BudgetSpent:
-                channel.send("REFUSED", NOTHING)
-                return True
+        try:
+            self.odometer.charge(kind)
+        except BudgetSpent:
+            channel.send("REFUSED", NOTHING)
+            return True
         if kind == "REFRESH":
             self.sender.refresh()
             channel.send("DONE", NOTHING)
+        elif kind == "LAYER0":
+            channel.send("FWD", self.sender.layer0(payload.astype(np.int64)))
         elif kind in ("BATCH", "EVAL_REQ"):
             rows = self.sender.rows(payload.astype(np.int64), kind == "BATCH")
             channel.send("FWD" if kind == "BATCH" else "EVAL", rows)
@@ -154,7 +154,7 @@ class PartyB:
         """A linear head that is thrown away later teaches A's encoder from layer 0, which holds no edge."""
         head: Learner | None = None
         for _ in range(steps):
-            rows = ask(channel, "BATCH", self.nodes, "FWD")
+            rows = ask(channel, "LAYER0", self.nodes, "FWD")
             head = head or self.start("linear", rows.shape[1], rows.shape[2])
             ask(channel, "BWD", self._step("linear", head, self.nodes, rows), "DONE")
 
@@ -173,10 +173,13 @@ class PartyB:
             for _ in range(count):
                 self.teach(channel, self.nodes)
 
-    def train_batches(self, channel: Channel, batches: Iterable[NDArray[np.int64]]) -> None:
-        """As published: every batch is a noisy pass of its own, and both parties learn from it."""
+    def train_batches(self, channel: Channel, batches: Iterable[NDArray[np.int64]], teach: bool) -> None:
+        """As published: every batch is a noisy pass of its own. teach: whether A learns from it too."""
         for nodes in batches:
-            self.teach(channel, nodes)
+            if teach:
+                self.teach(channel, nodes)
+            else:
+                self.learn(nodes, ask(channel, "BATCH", nodes, "FWD"))
 
     def posteriors(self, channel: Channel, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """(K, rows, classes) float32 logarithms of the class probabilities. Raises ValueError before any training."""

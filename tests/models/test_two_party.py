@@ -84,7 +84,7 @@ def test_a_refuses_what_the_ledger_does_not_hold(model):
     a, b, channel = parties(model, graph)
     train(model, b, channel, SEEDS[1], NOTHING)
     assert a.odometer.spent == model.ledger
-    kind = a.paid
+    (kind,) = a.odometer.prices
     with pytest.raises(BudgetSpent, match=f"refused {kind}"):
         ask(channel, kind, np.arange(4) if kind == "BATCH" else NOTHING, "FWD")
     assert b.posteriors(channel, np.arange(3)).shape == (1, 3, 3)  # what was paid for stays at hand
@@ -95,7 +95,7 @@ def test_a_counts_what_it_has_spent_so_far():
     a, _, channel = parties(model, small_graph())
     assert a.odometer.spent == replace(model, layers=0).ledger  # nothing yet
     ask(channel, "REFRESH", NOTHING, "DONE")
-    assert a.odometer.spent == model.step
+    assert a.odometer.spent == model.prices["REFRESH"][0]
 
 
 def test_only_messages_on_the_whitelist_cross():

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from gnnaudit.models.graph import Graph, Mask, Worlds
-from gnnaudit.models.vesper import Vesper
+from gnnaudit.models.vesper import ARRAYS, Vesper
+from gnnaudit.models.vfl_baselines import gap_resampled, vfgnn
 
-SMALL = {"hidden": 6, "epochs": 6, "n_train": 16}
+SMALL = {"hidden": 6, "epochs": 6, "n_train": 16, "keep": ARRAYS}
 SOUND = [
     Vesper(**SMALL),
     Vesper(**SMALL, aggregator="gcn-floor", floor=2, decoder="gru"),
@@ -20,6 +21,8 @@ SOUND = [
 PAPER = [
     Vesper(**SMALL, mode="paper", batch_size=8, fan_out=2),
     Vesper(**SMALL, mode="paper", batch_size=8, aggregator="gcn-truncated", floor=3, decoder="gru"),
+    gap_resampled(**SMALL, batch_size=8, fan_out=3),
+    vfgnn(**SMALL, batch_size=8, fan_out=3),
 ]
 
 
@@ -69,15 +72,8 @@ def test_releases_have_the_documented_shapes(model):
     w = worlds(small_graph())
     release = model.fit(w)
     assert tuple(release.arrays) == model.releases
-    messages = (
-        {
-            "s1": 3,
-            "s2": (model.passes + 1) * 3,
-            "s3": (model.passes + 1) * 3,
-        }[model.variant]
-        if model.mode == "sound"
-        else (model.passes + 1) * 2
-    )
+    layers = {"pmp": 2, "gap-resampled": 2, "vfgnn": 1}.get(model.variant, 3)
+    messages = layers * (1 if model.variant == "s1" else model.passes + 1)
     assert release["transcript"].shape == (3, messages, 6, 6)
     assert release["posteriors"].shape == (3, 6, 3)
     np.testing.assert_allclose(np.exp(release["posteriors"].astype(float)).sum(-1), 1, atol=1e-5)

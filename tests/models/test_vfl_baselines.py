@@ -1,0 +1,143 @@
+"""The baselines under VESPER's ledger, and what the published theorem prints for each recipe."""
+
+import math
+from dataclasses import replace
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from test_two_party import SEEDS, parties
+from test_vesper import small_graph
+
+from gnnaudit.accounting.calibrate import calibrate
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.rdp import epsilon
+from gnnaudit.models.channel import NOTHING, BudgetSpent
+from gnnaudit.models.graph import Worlds
+from gnnaudit.models.parties import train
+from gnnaudit.models.sampling import few, ticket
+from gnnaudit.models.vesper import Vesper
+from gnnaudit.models.vfl_baselines import gap_once, gap_resampled, vfgnn
+
+# 2000 training nodes, batches of 64, fan-out 10, 20 epochs: 640 steps; delta = 1 / 5000 edges.
+TOY = {"n_train": 2000, "batch_size": 64, "fan_out": 10, "epochs": 20}
+DELTA = 2e-4
+
+
+@pytest.mark.parametrize(
+    ("layers", "sigma", "printed", "seen"), [(1, 10.0, 1.0940, 2.4610), (1, 20.0, 0.5002, 1.1081), (2, 40.0, 3.5038, 2.3865)]
+)
+def test_the_published_theorem_prints_its_golden_values_and_known_batches_cost_more_where_sampling_helps(
+    layers, sigma, printed, seen
+):
+    model = Vesper(mode="paper", layers=layers, sigma=sigma, **TOY)
+    assert model.passes == 640
+    assert model.printed(DELTA) == pytest.approx(printed, abs=6e-5)
+    resampled = gap_resampled(layers=layers, sigma=2 * sigma, **TOY)  # half of its multiplier counts
+    training, times = resampled.prices["BATCH"]
+    assert epsilon(
+        dp.SelfComposedDpEvent(training, times), DELTA, orders=tuple(float(a) for a in (*range(2, 65), 96, 128, 192, 256))
+    ) == (pytest.approx(seen, abs=6e-5))
+
+
+def test_inclusion_of_an_edge_has_its_golden_values():
+    assert Vesper(mode="paper", layers=1, **TOY).rate == pytest.approx(1 - 1936 * 1935 / (2000 * 1999), rel=1e-12)
+    assert Vesper(mode="paper", layers=2, **TOY).rate == pytest.approx(0.5129343914450802, rel=1e-9)
+    assert Vesper(mode="paper", layers=3, **TOY).rate == pytest.approx(0.99953, abs=6e-6)
+
+
+@pytest.mark.parametrize(("layers", "std"), [(1, 4.2561), (2, 6.0191)])
+def test_gap_once_needs_its_golden_noise(layers, std):
+    assert calibrate(gap_once(layers=layers), Claim(1.0, DELTA)).noise_std == pytest.approx(std, rel=1e-4)
+
+
+@pytest.mark.parametrize(("epsilon", "std"), [(1.0, 26.918), (4.0, 8.224), (16.0, 2.7665)])
+def test_a_refresh_at_every_epoch_needs_its_golden_noise(epsilon, std):
+    model = Vesper(variant="s2", refreshes=20, epochs=20, layers=2)
+    assert calibrate(model, Claim(epsilon, DELTA)).noise_std == pytest.approx(std, rel=2e-4)
+
+
+@pytest.mark.parametrize(("layers", "sigma"), [(1, 10.8214), (2, 119.3574)])
+def test_published_noise_has_its_golden_values_at_epsilon_one(layers, sigma):
+    model = Vesper(mode="paper", layers=layers, **TOY)
+    assert model.with_noise(sigma).printed(DELTA) == pytest.approx(1.0, abs=1e-4)
+    assert model.with_noise(sigma * 0.999).printed(DELTA) > 1.0
+
+
+def test_noise_of_vfgnn_has_its_golden_values():
+    assert vfgnn(layers=1, sigma=10.8214, **TOY).noise_std == pytest.approx(30.608, abs=6e-3)
+    assert vfgnn(layers=2, sigma=1.0, **TOY).noise_std == pytest.approx(9.3808, abs=6e-5)
+
+
+def test_vfgnn_promises_nothing_and_gap_resampled_what_it_charges():
+    assert isinstance(vfgnn(sigma=9.0, **TOY).ledger, dp.NonPrivateDpEvent)
+    assert math.isfinite(epsilon(gap_resampled(sigma=50.0, **TOY).ledger, DELTA))
+    assert vfgnn(**TOY).name == "vfgnn"
+
+
+def test_evaluation_is_charged_once_and_refused_after():
+    model = gap_resampled(n_train=16, batch_size=8, epochs=2, hidden=4)
+    a, b, channel = parties(model, small_graph())
+    train(model, b, channel, SEEDS[1], NOTHING)
+    b.posteriors(channel, np.arange(3))
+    assert a.odometer.spent == model.ledger
+    with pytest.raises(BudgetSpent, match="EVAL_REQ"):
+        b.posteriors(channel, np.arange(3))
+
+
+def test_gap_resampled_learns_nothing_from_edges_at_party_a():
+    graph = small_graph()
+    less = replace(graph, edges=graph.edges[:, 1:])
+    model = gap_resampled(n_train=16, batch_size=8, epochs=2, hidden=4)
+    weights = []
+    for g in (graph, less):
+        a, b, channel = parties(model, g)
+        train(model, b, channel, SEEDS[1], NOTHING)
+        weights.append(np.concatenate([w.detach().numpy().ravel() for w in a.sender.learner.weights]))
+    np.testing.assert_array_equal(*weights)
+
+
+def test_vfgnn_sends_unit_rows_with_noise_of_the_stated_size():
+    graph = small_graph()
+    quiet = vfgnn(n_train=16, batch_size=8, epochs=1, hidden=4, sigma=0.0, keep=("transcript",), fan_out=30)
+    worlds = Worlds.of(graph, list(range(30)))
+    rows = quiet.fit(worlds)["transcript"][:, -1]
+    norms = np.linalg.norm(rows, axis=-1)
+    assert ((abs(norms - 1) < 1e-5) | (norms < 1e-5)).all()
+    loud = replace(quiet, sigma=100.0)
+    noise = loud.fit(worlds)["transcript"][:, -1].ravel() / loud.noise_std
+    assert abs(noise.var() - 1) < 5 * math.sqrt(2 / noise.size)  # fails less than once in a million honest runs
+
+
+def test_sampling_takes_every_neighbour_of_a_quiet_node_and_a_fair_choice_of_a_crowded_one():
+    star = sp.csr_array((np.ones(12, np.float32), (np.r_[np.zeros(10, int), 11, 11], np.r_[1:11, 1, 2])), shape=(12, 12))
+    counts = np.zeros(12)
+    for draw in range(2000):
+        send, receive = few(star, np.array([0, 11]), 4, (draw,))
+        assert (receive == 0).sum() == 4
+        assert sorted(send[receive == 11]) == [1, 2]
+        counts[send[receive == 0]] += 1
+    # Each of ten neighbours is taken with probability 0.4: standard deviation 22 around 800.
+    assert abs(counts[1:11] - 800).max() < 115  # fails once in a million honest runs
+    np.testing.assert_array_equal(few(star, np.array([0]), 4, (1,)), few(star, np.array([0]), 4, (1,)))
+
+
+def test_an_edge_at_a_crowded_node_takes_the_place_of_another():
+    """With more neighbours than the fan-out a row moves by up to 2, not 1: the reason for half the multiplier."""
+    wheel = sp.csr_array((np.ones(6, np.float32), (np.zeros(6, int), np.arange(1, 7))), shape=(7, 7))
+    less = sp.csr_array((np.ones(5, np.float32), (np.zeros(5, int), np.arange(1, 6))), shape=(7, 7))
+    rows = np.where(np.arange(7) == 6, 1.0, -1.0)
+    moved = {
+        abs(rows[few(wheel, np.array([0]), 3, (d,))[0]].sum() - rows[few(less, np.array([0]), 3, (d,))[0]].sum())
+        for d in range(50)
+    }
+    assert moved == {0.0, 2.0}
+
+
+def test_tickets_are_uniform_and_differ_between_secrets():
+    first, second = np.arange(20000), np.arange(20000)[::-1].copy()
+    drawn = np.sort(ticket(("a", 1), first, second))
+    assert abs(drawn - (np.arange(20000) + 0.5) / 20000).max() < 2.7 / math.sqrt(20000)  # Kolmogorov: once in a million
+    other = ticket(("a", 2), first, second)
+    assert abs(np.corrcoef(ticket(("a", 1), first, second), other)[0, 1]) < 5 / math.sqrt(20000)
