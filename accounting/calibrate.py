@@ -82,7 +82,8 @@ def _accounted(model: Noisy, claim: Claim, relative: float) -> float:
         coarse = _smallest(lambda s: _by_losses(model, claim, s, 10.0), claim, 10 * relative, start)
         return _smallest(lambda s: _by_losses(model, claim, s, 1.0), claim, relative, coarse)
     except Unsupported:
-        return _smallest(lambda s: _best(model, claim, s), claim, relative, start)
+        names = _bounding(model, claim)
+        return _smallest(lambda s: min(_by(name, model, claim, s) for name in names), claim, relative, start)
 
 
 def _by(accountant: str, model: Noisy, claim: Claim, sigma: float) -> float:
@@ -106,16 +107,17 @@ def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> floa
     return by_losses
 
 
-def _best(model: Noisy, claim: Claim, sigma: float) -> float:
+def _bounding(model: Noisy, claim: Claim) -> list[str]:
+    """The accountants that give a true upper bound for this model. Raises Unsupported, with all their reasons, when none does."""
     from .ledger import Unsupported
-    from .upper import tightest, upper
+    from .upper import upper
 
-    rows = upper(model.with_noise(sigma).ledger, claim)
-    best = tightest(rows)
-    if best is None or best.epsilon is None:
+    rows = upper(model.with_noise(1.0).ledger, claim)
+    names = [r.accountant for r in rows if r.is_upper_bound and r.epsilon is not None]
+    if not names:
         reasons = "; ".join(f"{r.accountant}: {r.unsupported or r.note}" for r in rows)
         raise Unsupported(f"no accountant bounds the ledger of {model.name}, so it cannot be calibrated: {reasons}")
-    return best.epsilon
+    return names
 
 
 def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, start: float) -> float:

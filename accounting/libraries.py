@@ -101,13 +101,10 @@ def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -
 
 def opacus_prv(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
     """epsilon (nats) from Opacus' privacy random variables: the upper end of its interval, at its error of 0.01 nats."""
-    from .rdp import epsilon
+    from .loss import scale
 
-    scale = epsilon(ledger, delta, relation) if delta else 0.0
-    if LARGEST_PRV < scale < math.inf:
-        raise Unsupported(
-            f"epsilon is about {scale:.0f}: the grid for losses above {LARGEST_PRV:g} nats would not fit in memory."
-        )
+    if _opacus_history(ledger, relation) and LARGEST_PRV < (reach := scale(ledger, relation)) < math.inf:
+        raise Unsupported(f"losses reach about {reach:.0f} nats: a grid beyond {LARGEST_PRV:g} would not fit in memory.")
     return _opacus("PRVAccountant", ledger, delta, relation)
 
 
@@ -118,12 +115,13 @@ def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
     return _opacus("GaussianAccountant", ledger, delta, relation)
 
 
-def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) -> float:
+def _opacus_history(ledger: DpEvent, relation: Relation) -> list[tuple[float, float, int]] | None:
+    """(noise multiplier, sampling rate, steps) of every part; None for a ledger without privacy. Raises Unsupported."""
     history: list[tuple[float, float, int]] = []
     for event, count in parts(ledger):
         match event:
             case dp.NonPrivateDpEvent():
-                return math.inf
+                return None
             case dp.GaussianDpEvent():
                 history.append((event.noise_multiplier, 1.0, count))
             case dp.PoissonSampledDpEvent() if isinstance(event.event, dp.GaussianDpEvent):
@@ -132,8 +130,13 @@ def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) 
                 history.append((event.event.noise_multiplier, event.sampling_probability, count))
             case _:
                 raise Unsupported(f"Opacus knows Gaussian noise with or without Poisson sampling; this is {_words(event)}.")
+    return history
+
+
+def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) -> float:
+    history = _opacus_history(ledger, relation)
     if not history:
-        return 0.0
+        return math.inf if history is None else 0.0
     if delta == 0:
         raise Unsupported("delta=0: a Gaussian mechanism has no finite epsilon there. Use a delta above 0.")
     with warnings.catch_warnings(), np.errstate(all="ignore"):

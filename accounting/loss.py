@@ -46,13 +46,18 @@ def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, inte
 
 def grid(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
     """An interval fine enough for the ledger: 1e-4 nats, coarser in proportion once its losses span more than 50 nats."""
-    from .rdp import epsilon
-
     try:
-        scale = epsilon(ledger, 1e-6, relation)
+        span = scale(ledger, relation)
     except Unsupported:
         return 1e-4
-    return 1e-4 * max(1.0, scale / 50) if math.isfinite(scale) else 1e-4
+    return 1e-4 * max(1.0, span / 50) if math.isfinite(span) else 1e-4
+
+
+def scale(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """About how far the losses of a ledger reach (nats): a loose epsilon at delta = 1e-6, from a handful of Renyi orders."""
+    from .rdp import epsilon
+
+    return epsilon(ledger, 1e-6, relation, (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0))
 
 
 def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
