@@ -57,7 +57,7 @@ def factorised(
     mus = {name: _over(move, noise_at_most(x, shares[name])) for name, (x, move) in views.items()}
     best = max(mus, key=lambda name: mus[name])
     epsilon = float(gaussian.epsilon_of(mus[best], claim.delta))
-    claimed = float(gaussian.mu_of(claim.epsilon, claim.delta))
+    claimed = gaussian.mu_of_claim(claim)
     p_value = min(_p_value(x, move, claimed) * alpha / shares[name] for name, (x, move) in views.items())
     notices, reach = _notices(claim, claimed, strength, r.size, shares["all noise"])
     method = "replay and residuals" if best == "all noise" else f"replay and residuals, {best}"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+
+from .claim import Claim
 
 STEPS = 80  # halvings: the bracket shrinks below one unit in the last place
 
@@ -46,6 +50,12 @@ def mu_of(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
         fits = delta_of(middle, finite) <= delta
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return np.where(np.isinf(epsilon), np.inf, np.where(delta <= 0, 0.0, low))
+
+
+@lru_cache(maxsize=4096)
+def mu_of_claim(claim: Claim) -> float:
+    """The largest mu that keeps a claim."""
+    return float(mu_of(claim.epsilon, claim.delta))
 
 
 def tradeoff(mu: ArrayLike, alpha: ArrayLike) -> NDArray[np.float64]:

@@ -83,7 +83,7 @@ def largest_mu(m: int, r: int, v: int, alpha: float) -> float:
     level = np.full(65, alpha)
     while high < 100 and rejects(gaussian_beta(np.full(1, high)), m, r, v, level[:1])[0]:
         low, high = high, 2 * high
-    for _ in range(4):
+    for _ in range(5):
         grid = np.linspace(low, high, 65)
         yes = rejects(gaussian_beta(grid), m, r, v, level)
         last = int(np.argmin(yes)) - 1 if not yes.all() else 64

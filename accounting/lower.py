@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from . import gaussian, power
 from .claim import Claim
 from .family import Family
-from .rates import Rule, epsilon_of_rates, rate_at_most, rule_from_pilot, smallest_level
+from .rates import Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
 
 if TYPE_CHECKING:
     from .curves import Curve
@@ -87,7 +86,7 @@ def lower(
         return _likelihood_ratio(scores0, scores1, claim, alpha, sd, attack, audit)
 
     def gain(a: Array, b: Array) -> Array:
-        return -ndtri(a) - ndtri(b) if shape == "ledger" else epsilon_of_rates(a, b, claim.delta)
+        return mu_of_rates(a, b) if shape == "ledger" else epsilon_of_rates(a, b, claim.delta)
 
     if rule is None:
         if pilot is not None:
@@ -107,9 +106,9 @@ def lower(
         epsilon, method = any_shape, "Clopper-Pearson"
         p_value = smallest_level(lambda level: bool(epsilon_of_rates(*rates(level), claim.delta) > claim.epsilon))
     elif mu_like:
-        mu, claimed = max(float(-ndtri(a) - ndtri(b)), 0.0), float(gaussian.mu_of(claim.epsilon, claim.delta))
+        mu, claimed = max(float(mu_of_rates(a, b)), 0.0), gaussian.mu_of_claim(claim)
         epsilon, method = float(gaussian.epsilon_of(mu, claim.delta)), "Gaussian profile gate"
-        p_value = smallest_level(lambda level: -sum(map(ndtri, rates(level))) > claimed)
+        p_value = smallest_level(lambda level: bool(mu_of_rates(*rates(level)) > claimed))
     else:
         assert ledger_curve is not None
         members = Family(ledger_curve, family)
@@ -170,7 +169,7 @@ def _likelihood_ratio(
     difference, spread, known = scores1.mean() - scores0.mean(), sd or pooled_sd(scores0, scores1), sd is not None
     mu = gaussian.mu_lower(difference, spread, *trials, alpha, sd_known=known)
     epsilon = float(gaussian.epsilon_of(mu, claim.delta))
-    claimed = float(gaussian.mu_of(claim.epsilon, claim.delta))
+    claimed = gaussian.mu_of_claim(claim)
     p_value = 1.0 if math.isinf(claimed) else gaussian.mu_p_value(difference, spread, *trials, claimed, sd_known=known)
     notices, reach = power.notices(claim, *trials, alpha, "likelihood-ratio")
     refuted = epsilon > claim.epsilon

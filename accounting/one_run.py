@@ -22,7 +22,7 @@ from .power import MOST_KAPPA
 if TYPE_CHECKING:
     from .curves import Curve
 
-__all__ = ["Independence", "canaries", "independence", "mahloujifar", "steinke"]
+__all__ = ["Independence", "best_guesses", "canaries", "independence", "mahloujifar", "steinke"]
 
 Array = NDArray[np.float64]
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # of the canaries that are guessed
@@ -69,7 +69,7 @@ def steinke(
     their number is fixed beforehand: by the caller, or by what the claim itself, attacked optimally, would make best.
     """
     m = np.asarray(bits).size
-    r = _even(guesses if guesses is not None else _best_guesses(claim, m, alpha, "steinke"), m)
+    r = _even(guesses if guesses is not None else best_guesses(claim, m, alpha, "steinke"), m)
     v = correct_guesses(scores, bits, r, seed)
     epsilon = _largest(lambda e: steinke_p_value(e, claim.delta, m, r, v) < alpha)
     p_value = 1.0 if math.isinf(claim.epsilon) else steinke_p_value(claim.epsilon, claim.delta, m, r, v)
@@ -98,11 +98,11 @@ def mahloujifar(
     divided by its argument.
     """
     m = np.asarray(bits).size
-    r = _even(guesses if guesses is not None else _best_guesses(claim, m, alpha, "mahloujifar"), m)
+    r = _even(guesses if guesses is not None else best_guesses(claim, m, alpha, "mahloujifar"), m)
     v = correct_guesses(scores, bits, r, seed)
     if curve.mu is not None:
         epsilon = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), claim.delta))
-        tested: Callable[[Array], Array] | None = gaussian_beta(float(gaussian.mu_of(claim.epsilon, claim.delta)))
+        tested: Callable[[Array], Array] | None = gaussian_beta(gaussian.mu_of_claim(claim))
     else:
         members = Family(curve, family)
         rejected = members.last(lambda c: bool(rejects(c.beta, m, r, v, np.array([alpha]))[0]))
@@ -139,9 +139,9 @@ def _trials(bits: ArrayLike) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1024)
-def _best_guesses(claim: Claim, m: int, alpha: float, method: str) -> int:
+def best_guesses(claim: Claim, m: int, alpha: float, method: str) -> int:
     """The number of guesses that, were the claim exactly true and the attack optimal, would give the largest bound."""
-    mu = claim.epsilon if claim.delta == 0 else float(gaussian.mu_of(claim.epsilon, claim.delta))
+    mu = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
     if math.isinf(mu):
         return m
     found = []
@@ -156,7 +156,7 @@ def _best_guesses(claim: Claim, m: int, alpha: float, method: str) -> int:
 
 def _notices(claim: Claim, m: int, r: int, rejected: Callable[[int], bool]) -> tuple[float, float]:
     """(kappa, reach) of Bound: where 90 % of the audits reach the smallest count that is rejected."""
-    strength = claim.epsilon if claim.delta == 0 else float(gaussian.mu_of(claim.epsilon, claim.delta))
+    strength = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
     if math.isinf(strength) or strength <= 0 or not r or not rejected(r):
         return math.inf, math.inf
     low, high = r // 2 - 1, r

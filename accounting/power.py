@@ -77,7 +77,7 @@ def _check(claim: Claim, power: float, alpha: float, method: str) -> None:
 
 def _mu(claim: Claim) -> float:
     """The strength of the claim in the family that is made stronger: mu, or epsilon itself for delta = 0."""
-    return claim.epsilon if claim.delta == 0 else float(gaussian.mu_of(claim.epsilon, claim.delta))
+    return claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
 
 
 def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: str) -> float:
@@ -89,7 +89,7 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
         return np.maximum(np.maximum(1 - d - np.exp(epsilon) * a, np.exp(-epsilon) * (1 - d - a)), 0.0)
 
     if d == 0:  # randomised response sits at the corner of its region
-        corner = 1 / (1 + math.exp(kappa * e))
+        corner = float(special.expit(-kappa * e))
         return float(np.max(_power_of_gate(np.array([corner]), np.array([corner]), lambda a: region(a, e), n0, n1, alpha)))
     a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 24), np.linspace(0.34, 0.98, 12)])
     claimed = (lambda x: region(x, e)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))

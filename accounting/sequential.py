@@ -60,7 +60,7 @@ def anytime(
     scores0, scores1 = split(scores, bits)
     pairs = min(len(scores0), len(scores1))
     differences = (scores1[:pairs] - scores0[:pairs]) / sd
-    claimed = float(gaussian.mu_of(claim.epsilon, claim.delta))
+    claimed = gaussian.mu_of_claim(claim)
     scale = (TUNED - 1) * (claimed if 0 < claimed < math.inf else 1.0)
     mu = float(mu_reached(differences, alpha, scale).max(initial=0.0))
     epsilon = float(gaussian.epsilon_of(mu, claim.delta))

@@ -1,0 +1,94 @@
+"""How other public tools turn scores into an epsilon, written anew from their formulas, so that false alarms can be counted.
+
+Each function takes scores of many audits and says in which of them the rule's bound exceeds the truth, at nominal 5 %.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from gnnaudit.accounting.rates import epsilon_of_rates, mu_of_rates, rate_at_most
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+def counts(scores0: Array, scores1: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """False positives and false negatives of every threshold. (audits, n) twice -> (audits, 2n + 1) twice."""
+    n = scores0.shape[1]
+    order = np.argsort(-np.concatenate([scores0, scores1], axis=1), axis=1)
+    ones = np.cumsum(order >= n, axis=1)
+    zeros = np.arange(1, 2 * n + 1) - ones
+    edge = np.zeros((len(scores0), 1), int)
+    return np.hstack([edge, zeros]), n - np.hstack([edge, ones])
+
+
+def best_threshold(scores0: Array, scores1: Array, epsilon: float, delta: float, alpha: float = 0.05) -> Flags:
+    """Clopper-Pearson at the threshold and in the direction that look best on the same scores, alpha / 2 a rate.
+
+    PrivacyGuard's eps_cp and bb-audit-dpsgd's cp; TensorFlow Privacy's audit_2020 without a threshold.
+    """
+    fp, fn = counts(scores0, scores1)
+    n = scores0.shape[1]
+    upper = rate_at_most(np.arange(n + 1), n, alpha / 2)
+    worth = np.maximum(epsilon_of_rates(upper[fp], upper[fn], delta), epsilon_of_rates(upper[n - fp], upper[n - fn], delta))
+    return np.asarray(worth.max(axis=1) > epsilon)
+
+
+def best_gaussian_threshold(scores0: Array, scores1: Array, mu: float, alpha: float = 0.05) -> Flags:
+    """mu from Clopper-Pearson ends, alpha a rate, at the threshold that looks best on the same scores: bb-audit-dpsgd's gdp."""
+    fp, fn = counts(scores0, scores1)
+    n = scores0.shape[1]
+    upper = rate_at_most(np.arange(n + 1), n, alpha)
+    return np.asarray(mu_of_rates(upper[fp], upper[fn]).max(axis=1) > mu)
+
+
+def hull_bonferroni(scores0: Array, scores1: Array, epsilon: float, delta: float, alpha: float = 0.05) -> Flags:
+    """Clopper-Pearson over the corners of the ROC hull of the same scores, alpha / corners: jax_privacy's default, unproved."""
+    fp, fn = counts(scores0, scores1)
+    n = scores0.shape[1]
+    found = np.zeros(len(fp), bool)
+    for i, (x, y) in enumerate(zip(fp, n - fn, strict=True)):
+        corners = _hull(x, y)
+        upper = rate_at_most(np.arange(n + 1), n, alpha / len(corners) / 2)
+        a, b = upper[x[corners]], upper[n - y[corners]]
+        found[i] = np.log(np.maximum(1 - b - delta, 1e-300) / a).max() > epsilon
+    return found
+
+
+def _hull(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Indices of the corners of the upper concave hull of a ROC curve."""
+    keep: list[int] = []
+    for k in range(len(x)):
+        while len(keep) > 1 and (y[k] - y[keep[-2]]) * (x[keep[-1]] - x[keep[-2]]) >= (y[keep[-1]] - y[keep[-2]]) * (
+            x[k] - x[keep[-2]]
+        ):
+            keep.pop()
+        keep.append(k)
+    return np.array(keep)
+
+
+def best_guess_grid(scores: Array, bits: Flags, epsilon: float, alpha: float = 0.05, steps: int = 20) -> Flags:
+    """Steinke's bound at the numbers of guesses that look best on the same scores: ML Privacy Meter. (audits, m) twice."""
+    m = scores.shape[1]
+    sorted_bits = np.take_along_axis(bits, np.argsort(scores, axis=1), axis=1)
+    zeros = np.hstack([np.zeros((len(bits), 1), int), np.cumsum(~sorted_bits, axis=1)])
+    ones = np.hstack([np.zeros((len(bits), 1), int), np.cumsum(sorted_bits[:, ::-1], axis=1)])
+    q = 1 / (1 + math.exp(-epsilon))
+    found = np.zeros(len(bits), bool)
+    grid = sorted({round(m * k / steps) for k in range(steps + 1)})
+    for low in grid:
+        for high in grid:
+            if 0 < low + high <= m:
+                right = zeros[:, low] + ones[:, high]
+                found |= np.where(right > 0, special.betainc(np.maximum(right, 1), low + high - right + 1, q), 1.0) < alpha
+    return found
+
+
+def product_null(wrong: NDArray[np.int64], m: int, mu: float, alpha: float = 0.05) -> Flags:
+    """All m canaries guessed, errors taken for independent with the best error rate of mu-GDP: Xiang et al. 2025 at r = m."""
+    return np.asarray(special.bdtr(wrong, m, float(special.ndtr(-mu / 2))) < alpha)
