@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.calibrate import calibrate
-from ..accounting.claim import Claim, Unit
+from ..accounting.claim import Claim, Relation, Unit
 from .catalogue import SYSTEMS, Facts, default_delta
+from .doors import External, own_models
 
 if TYPE_CHECKING:
     from ..accounting.lower import Bound
     from ..models.base import Model
     from ..models.graph import Graph
     from .plan import Plan
+
+
+Factory = Callable[[str, Facts, bool], Any]
 
 
 @dataclass(frozen=True)
@@ -75,20 +79,24 @@ def keeping(model: Model, names: tuple[str, ...]) -> Model:
     return dataclasses.replace(model, keep=names) if "keep" in fields else model  # type: ignore[type-var]
 
 
-def cases(plan: Plan, graph: Graph, own: dict[str, Any] | None = None) -> tuple[list[Case], list[Skip]]:
-    """Every system of the plan in every mode at every budget, calibrated; and those that cannot be, with the reason.
+def recipes(plan: Plan) -> dict[str, Factory]:
+    """The systems that the plan names, and the user's own, as factories by name. Raises ValueError for unknown names."""
+    own = own_models(plan.target, plan.model)
+    known = {name: system.make for name, system in SYSTEMS.items()} | own
+    names = tuple(own) if own and "models" not in plan.model_fields_set else plan.chosen(plan.models, tuple(known), "models")
+    return {name: known[name] for name in dict.fromkeys((*own, *names))}
 
-    own: models of the user's own, name -> factory, beside those of the catalogue. Raises ValueError for unknown names.
-    """
+
+def cases(plan: Plan, graph: Graph, makes: dict[str, Factory]) -> tuple[list[Case], list[Skip]]:
+    """Every recipe in every mode at every budget, calibrated; and those that cannot be, with the reason."""
     facts = Facts.of(graph)
-    factories = {name: system.make for name, system in SYSTEMS.items()} | (own or {})
     made: list[Case] = []
     skips: list[Skip] = []
-    for name in plan.chosen(plan.models, tuple(factories), "models"):
+    for name, make in makes.items():
         for mode in plan.modes:
             for epsilon in plan.epsilon:
                 try:
-                    made.append(_case(factories[name](mode, facts), plan, facts, epsilon))
+                    made.append(_case(make(mode, facts, math.isfinite(epsilon)), plan, facts, epsilon))
                 except ValueError as reason:
                     skips.append(Skip(None, f"{name} {mode} epsilon={epsilon:g}", str(reason), name, mode, epsilon))
     return made, skips
@@ -97,11 +105,13 @@ def cases(plan: Plan, graph: Graph, own: dict[str, Any] | None = None) -> tuple[
 def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
     """Calibrated to its own unit; claimed, if the plan says so, for another."""
     own_delta = default_delta(recipe.unit, recipe.mode, facts) if plan.delta is None else plan.delta
-    own = Claim(epsilon, own_delta, recipe.unit, exposes=offered(recipe))
+    relation = Relation.REPLACE if recipe.unit is Unit.FEATURES else Relation.ADD_REMOVE
+    own = Claim(epsilon, own_delta, recipe.unit, relation, exposes=offered(recipe))
     unit = Unit(plan.unit) if plan.unit else recipe.unit
-    if unit is not recipe.unit and recipe.mode != "paper":
+    if unit is not recipe.unit and recipe.mode != "paper" and not isinstance(recipe, External):
         raise ValueError(
             f"{recipe.name} protects {recipe.unit}; this plan claims {unit} privacy. "
             f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
         )
-    return Case(calibrate(recipe, own), dataclasses.replace(own, unit=unit))
+    model = recipe if isinstance(recipe, External) else calibrate(recipe, own)
+    return Case(model, dataclasses.replace(own, unit=unit))

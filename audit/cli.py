@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from .bound import bound
 from .data import app as data
+from .power import power
 
 app = typer.Typer(
     help="Finds out whether differentially private graph neural networks are as private as they claim.",
@@ -17,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data, name="data")
+app.command()(bound)
+app.command()(power)
 
 Option = typer.Option
 Text = str | None
@@ -92,7 +96,7 @@ def contract(
 
     graph = module.tiny(module.SIZES[-1])
     made = SYSTEMS[model].make if model in SYSTEMS else next(iter(own_models(None, model).values()))
-    raise typer.Exit(module.show(made(mode, Facts.of(graph)), json))
+    raise typer.Exit(module.show(made(mode, Facts.of(graph), True), json))
 
 
 @app.command()
@@ -196,3 +200,7 @@ def main() -> None:
             print(f"audit: {getattr(fault, 'message', fault)}", file=sys.stderr)
             sys.exit(2)
         raise
+
+
+if __name__ == "__main__":
+    main()

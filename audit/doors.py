@@ -151,15 +151,15 @@ def load_model(address: str) -> Any:
 
 
 def own_models(target: str | None, model: str | None) -> dict[str, Any]:
-    """The user's own models as catalogue factories: name -> (mode, facts) -> Model."""
+    """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
     found: dict[str, Any] = {}
     if target is not None:
         program = External(target)
-        found[program.name] = lambda mode, facts: program
+        found[program.name] = lambda mode, facts, private: program
     if model is not None:
         made = load_model(model)()
         if not isinstance(made, Model):
             absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
             raise ValueError(f"model={model}: lacks {absent}. See docs/own-model.md, or run `audit contract {model}`.")
-        found[made.name] = lambda mode, facts: made
+        found[made.name] = lambda mode, facts, private: made
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -20,6 +21,7 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
 
 
 @contextmanager

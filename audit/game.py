@@ -60,6 +60,7 @@ class Game:
 
     graph: the union graph, with all challenge units in it. kind: "edge" (items are edge ids), "node" or "label" (node ids).
     items: (c,) int64, ascending. watch: node ids whose rows are looked at, all by default.
+    paired: run 2k + 1 has the opposite coins of run 2k, so that an even number of shadow runs holds every unit equally often.
     """
 
     graph: Graph
@@ -67,6 +68,7 @@ class Game:
     items: NDArray[np.int64]
     key: Key
     watch: NDArray[np.int64] | None = None
+    paired: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -79,7 +81,14 @@ class Game:
     @property
     def identity(self) -> str:
         """Names the game's randomness and units, for the store."""
-        seed = fold(*self.key.path, self.kind, self.graph.digest, self.items.tobytes().hex(), self._watch.tobytes().hex())
+        seed = fold(
+            *self.key.path,
+            self.kind,
+            int(self.paired),
+            self.graph.digest,
+            self.items.tobytes().hex(),
+            self._watch.tobytes().hex(),
+        )
         return f"{seed:032x}"
 
     @property
@@ -101,11 +110,15 @@ class Game:
     def rounds(self, stop: int, start: int = 0) -> Rounds:
         """Runs start … stop-1. A run's noise never depends on its bits: they come from other branches of the key."""
         runs = range(start, stop)
-        coins = [self.key.fold("bits", k).generator().random(self.items.size) < 0.5 for k in runs]
-        bits = np.array(coins, dtype=bool).reshape(len(runs), self.items.size)
+        bits = np.array([self._coins(k) for k in runs], dtype=bool).reshape(len(runs), self.items.size)
         mask = {f"{self.kind}s": Mask(self.items, bits)}
         worlds = Worlds(self.graph, self.key.seeds(start, stop), self._watch, **mask)
         return Rounds(worlds, self.challenge, bits)
+
+    def _coins(self, run: int) -> NDArray[np.bool_]:
+        if self.paired and run % 2:
+            return ~self._coins(run - 1)
+        return self.key.fold("bits", run).generator().random(self.items.size) < 0.5
 
 
 def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..accounting.claim import Unit
 from ..attacks.base import Challenge, missing
 from ..attacks.link import FeatureDistance, LinkStealing
+from ..attacks.lira import Lira
+from ..attacks.multi_lira import MultiLira
+from ..attacks.relative import Relative
 from ..attacks.roc import Leak, measure, roc_points
-from ..attacks.threshold import Confidence, Entropy, ModifiedEntropy
+from ..attacks.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
 from ..reports.results import AttackRow, UtilityRow
 from .case import Case, Skip, keeping
 from .game import Game, Seen, sample
@@ -24,12 +28,19 @@ if TYPE_CHECKING:
     from .store import Store
 
 UNITS_WATCHED = 1000  # challenged nodes or edges in a membership game
+QUERY = "posteriors"  # members and non-members are asked in the same way: as the deployed model answers
 ATTACKS: dict[str, Callable[[], Any]] = {
+    "label-only": LabelOnly,
     "confidence": Confidence,
     "entropy": Entropy,
     "modified-entropy": ModifiedEntropy,
+    "lira": lambda: Lira(query=QUERY),
+    "rmia": lambda: Relative(gamma=1.0, query=QUERY),
     "link-stealing": LinkStealing,
+    "edge-lira": lambda: Lira(signal="ends", query=QUERY),
+    "edge-multi-lira": lambda: MultiLira("edge", logits=(QUERY,), scalars=(QUERY,)),
 }
+NEEDS_SHADOWS = (Lira, MultiLira, Relative)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +83,9 @@ def membership(case: Case, graph: Graph, store: Store, key: Key, names: tuple[st
     skips: list[Skip] = []
     for kind in ("label", "edge"):
         attacks = [a for a in (ATTACKS[n]() for n in names) if kind in a.kinds]
+        if kind == "edge" and case.claim.unit is Unit.FEATURES:
+            skips += [Skip(case, a.name, f"{case.model.name} takes the edges to be public") for a in attacks]
+            continue
         refused = {a.name: reason for a in attacks if (reason := missing(a, case.claim.exposes))}
         skips += [Skip(case, name, reason) for name, reason in refused.items()]
         able = [a for a in attacks if a.name not in refused]
@@ -82,7 +96,7 @@ def membership(case: Case, graph: Graph, store: Store, key: Key, names: tuple[st
         pilot, target = seen[:shadows], seen[shadows:]
         for attack in able:
             fitted = attack.fit(pilot.pilot)
-            for negatives, question_seen, scores in asked(fitted, target, quizzes):
+            for negatives, question_seen, scores in asked(fitted, target, {} if isinstance(attack, NEEDS_SHADOWS) else quizzes):
                 leak = measure(scores, question_seen.bits)
                 baseline = feature_only(question_seen) if kind == "edge" else None
                 rows.append(row(case, attack.name, kind, negatives, leak, shadows, baseline))
@@ -94,12 +108,12 @@ def question(graph: Graph, kind: str, key: Key) -> tuple[Game, dict[str, Quiz]]:
     """The game, and for edges the pairs that are asked beside it and need no coins: edges against pairs without one."""
     if kind == "label":
         items = sample(np.flatnonzero(graph.train), UNITS_WATCHED, key.fold("nodes"))
-        return Game(graph, "label", items, key.fold("label"), watch=items), {}
+        return Game(graph, "label", items, key.fold("label"), watch=items, paired=True), {}
     order = key.fold("edges").generator().permutation(graph.edges.shape[1])
     items, known = np.sort(order[:UNITS_WATCHED]), graph.edges[:, order[UNITS_WATCHED : 2 * UNITS_WATCHED]].T
     quizzes = {name: quiz(known, pairs(graph, UNITS_WATCHED, key.fold(name))) for name, pairs in NON_EDGES.items()}
     ends = [graph.edges[:, items].ravel(), *(q.pairs.ravel() for q in quizzes.values())]
-    return Game(graph, "edge", items, key.fold("edge"), watch=np.unique(np.concatenate(ends))), quizzes
+    return Game(graph, "edge", items, key.fold("edge"), watch=np.unique(np.concatenate(ends)), paired=True), quizzes
 
 
 def quiz(edges: NDArray[np.int64], others: NDArray[np.int64]) -> Quiz:

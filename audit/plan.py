@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-MODELS = ("gap", "progap", "vesper", "dpar", "privgnn", "lpgnn")
-ATTACKS = ("confidence", "entropy", "modified-entropy", "lira", "link-stealing", "edge-lira")
-AUDITS = ("replay", "residual", "game", "blackbox", "one-run", "exact")
+MODELS = ("gap", "progap", "vesper", "lpgnn")
 
 
 def split(value: Any) -> Any:
@@ -51,7 +49,7 @@ class Plan(BaseModel):
     attacks: Words = ("all",)
     audits: Words = ("all",)
     rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once
-    shadows: int = Field(16, ge=2)
+    shadows: int = Field(16, ge=2, multiple_of=2)  # in pairs of opposite coins
     targets: int = Field(4, ge=1)
     repeats: int = Field(5, ge=1)  # trainings behind a utility figure
     seed: str | None = None

@@ -18,7 +18,7 @@ from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
 from ..reports.results import Results, Run, SkippedRow
 from .audits import AUDITS
-from .case import Case, Outcome, Skip, cases
+from .case import Case, Outcome, Skip, cases, recipes
 from .executor import executor
 from .folder import machine, opened, randomness, root_key, versions, write_spec
 from .membership import ATTACKS, membership, utility
@@ -38,12 +38,13 @@ def run(plan: Plan, json: bool = False) -> int:
     started, clock = datetime.now(UTC), time.perf_counter()
     audits = [AUDITS[n] for n in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
     attacks = plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
+    makes = recipes(plan)
     graph, facts = load_described(plan.data, plan.data_dir, plan.split)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
         write_spec(folder)
         key = root_key(plan, folder)
         store = Store(folder, memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
-        todo, skips = cases(plan, graph)
+        todo, skips = cases(plan, graph, makes)
         looks = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
         alpha = divide(plan.alpha, max(1, looks))  # before anything is looked at: a union bound over all looks
         rows: list[Any] = []
@@ -161,3 +162,5 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool) -> None:
     junit.write(folder)
     if plan.mlflow != "none":
         mirror.mirror(folder, plan.mlflow)
+    if not json:
+        Console(stderr=True).print(f"Report: {folder / 'report.html'}", highlight=False)

@@ -57,6 +57,7 @@ class Gap:
     train_nodes: int = 0
     clip: float = 1.0
     name = "gap"
+    offers = noisy.ARRAYS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", noisy.checked_unit(self.name, self.mode, self.unit))

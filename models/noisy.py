@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .train import Rows
 
 MODES = ("paper", "sound")
+ARRAYS = ("posteriors", "aggregates", "inputs")  # what GAP and ProGAP can release
 
 
 class Private(Protocol):
@@ -132,7 +133,7 @@ def taken_as_public(model: Private, epochs_are_chosen: bool = True) -> tuple[str
 
 def check_kept(name: str, keep: tuple[str, ...]) -> None:
     """Raises ValueError for an array that the model cannot release."""
-    if not keep or set(keep) - {"posteriors", "aggregates", "inputs"}:
+    if not keep or set(keep) - set(ARRAYS):
         raise ValueError(
             f"keep={keep}: {name} can release 'posteriors', 'aggregates' and 'inputs', and must release one of them."
         )

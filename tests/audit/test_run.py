@@ -1,0 +1,165 @@
+"""`audit run` as a user meets it: files, verdicts, exit codes, and a run that is killed half way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PLAN = [
+    "--data",
+    "campus:n=300",
+    "--models",
+    "gap,mlp",
+    "--epsilon",
+    "2,inf",
+    "--shadows",
+    "4",
+    "--targets",
+    "2",
+    "--repeats",
+    "2",
+]
+
+
+def audit(*words, cwd, check=None, **options):
+    """Runs the command in a process of its own. Returns what it printed and its exit code."""
+    env = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(Path(cwd) / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "gnnaudit.audit.cli", *words], cwd=cwd, env=env, capture_output=True, text=True, **options
+    )
+    assert check is None or done.returncode == check, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    done = audit("run", *PLAN, "--seed", "test", "--out", "out", "--jobs", "1", "--json", cwd=folder)
+    return folder / "out", done
+
+
+def test_a_run_leaves_every_file_that_scripts_rely_on(finished):
+    folder, done = finished
+    assert done.returncode == 0, done.stderr
+    for name in ("plan.toml", "spec.json", "results.json", "report.html", "junit.xml"):
+        assert (folder / name).stat().st_size > 0, name
+    assert list((folder / "evidence").glob("gap-sound-2-*.json"))
+    assert list((folder / "gap").glob("*/000000.npz"))
+
+
+def test_json_is_the_only_thing_on_stdout_and_says_what_the_file_says(finished):
+    folder, done = finished
+    assert json.loads(done.stdout) == json.loads((folder / "results.json").read_text())
+
+
+def test_rows_carry_the_fields_that_scripts_rely_on(finished):
+    document = json.loads((finished[0] / "results.json").read_text())
+    assert document["schema"] == 1
+    common = {"kind", "model", "mode", "unit", "epsilon", "delta"}
+    fields = {
+        "utility": {"metric", "split", "value", "ci95", "runs", "sigma"},
+        "account": {"accountant", "value", "unsupported", "is_upper_bound"},
+        "attack": {"attack", "game", "query", "negatives", "auc", "auc_ci95", "tpr_at_fpr", "members", "non_members", "shadows"},
+        "bound": {"audit", "attack", "shape", "value", "confidence", "rounds", "exposes", "verdict", "notices", "seconds"},
+        "skipped": {"what", "reason"},
+    }
+    for row in document["rows"]:
+        assert common | fields[row["kind"]] <= set(row), row
+    assert {r["kind"] for r in document["rows"]} == set(fields)
+    assert {r["epsilon"] for r in document["rows"]} == {2.0, "inf"}
+
+
+def test_no_lower_bound_of_a_sound_model_exceeds_its_claim(finished):
+    document = json.loads((finished[0] / "results.json").read_text())
+    bounds = [r for r in document["rows"] if r["kind"] == "bound" and r["epsilon"] != "inf"]
+    assert bounds
+    assert all(r["value"] <= r["epsilon"] for r in bounds)  # two bounds at 0.05 in all, with a fixed seed
+
+
+def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished):
+    words = ["run", *PLAN, "--seed", "test", "--out", "out", "--jobs", "1", "--json", "--mlflow", "none"]
+    env = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    first = subprocess.Popen(
+        [sys.executable, "-m", "gnnaudit.audit.cli", *words],
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "out").rglob("*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    kept = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("[0-9]*.npz")}
+    assert kept
+    again = audit(*words, cwd=tmp_path, check=0)
+    assert all(p.stat().st_mtime_ns == t for p, t in kept.items())  # finished parts were not made again
+    whole = json.loads((finished[0] / "results.json").read_text())["rows"]
+    for ours, theirs in zip(json.loads(again.stdout)["rows"], whole, strict=True):
+        for name in ours.keys() - {"seconds"}:
+            if isinstance(ours[name], float):
+                np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-9)
+            else:
+                assert ours[name] == theirs[name]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--models", "nope"], "models=nope"),
+        (["--epsilon", "minus"], "epsilon"),
+        (["--data", "nowhere"], "nowhere"),
+        (["--models", "gap", "--unit", "features", "--epsilon", "1"], None),
+        (["--attacks", "shouting"], "attacks=shouting"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2_or_a_reasoned_skip(tmp_path, words, said):
+    done = audit("run", "--data", "campus:n=300", "--mlflow", "none", *words, cwd=tmp_path)
+    assert "Traceback" not in done.stderr
+    if said is not None:
+        assert done.returncode == 2
+        assert said in done.stderr.splitlines()[-1]
+    else:
+        rows = json.loads((tmp_path / "runs/audit/results.json").read_text())["rows"]
+        assert [r["kind"] for r in rows] == ["skipped"]
+        assert "features" in rows[0]["reason"]
+
+
+def test_a_second_run_in_the_same_folder_is_told_to_wait(tmp_path):
+    import fcntl
+
+    (tmp_path / "out").mkdir()
+    with open(tmp_path / "out" / ".lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = audit("run", *PLAN, "--out", "out", cwd=tmp_path, check=2)
+    assert "another run is writing here" in done.stderr
+
+
+def test_without_a_seed_the_key_is_secret_and_kept_from_all_reports(tmp_path):
+    audit(
+        "run",
+        "--data",
+        "campus:n=300",
+        "--models",
+        "mlp",
+        "--epsilon",
+        "inf",
+        "--attacks",
+        "none",
+        "--out",
+        "out",
+        cwd=tmp_path,
+        check=0,
+    )
+    key = tmp_path / "out" / "key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    for path in tmp_path.rglob("*"):
+        if path.is_file() and path != key:
+            assert key.read_bytes() not in path.read_bytes(), path
