@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from .gnn_layers import KINDS, Values
 from .noise import stream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
@@ -110,6 +112,16 @@ class Gnn:
             (right * weight).sum().backward()
             optimiser.step()
         return [{n: v.detach() for n, v in layer.items()} for layer in values]
+
+    def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]:
+        """Trains every run and puts it behind an API that keeps its world's graph.
+
+        It takes features of all nodes, (nodes, dim), and answers with log-probabilities (K, nodes, classes).
+        """
+        values = self.train(worlds, device)
+        everyone = [np.arange(worlds.graph.nodes)] * len(worlds)
+        blocks = Blocks.of(worlds.graph, everyone, worlds.edge_present(), device)
+        return lambda x: self.posteriors(values, features(x, everyone, device), blocks)
 
     def forward(self, values: list[Values], x: Operator | Tensor, blocks: Blocks, dropout: list[Dropout] | None = None) -> Tensor:
         """Logits (K, size, classes)."""
