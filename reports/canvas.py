@@ -14,12 +14,12 @@ from .files import write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours that stand out on white and on black. Shapes and dashes repeat what the colour says.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK = "#010203"  # stands for the colour of the page's text; no other part of a figure uses it
+PNG_DPI = 160
 FAINT = 0.25  # opacity of grids
 
 STYLE: Any = {
@@ -65,16 +65,21 @@ class Plot:
 def save(plot: Plot, folder: Path) -> str:
     """Writes NAME.svg, NAME.png and NAME.csv; returns the SVG for a page, in the colour of the page's text."""
     from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     folder.mkdir(parents=True, exist_ok=True)
-    with rc_context(STYLE):
-        figure = Figure(figsize=plot.size, layout="constrained")
-        plot.draw(figure.add_subplot())
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # once laid out, it stays so for both files
-        figure.savefig(folder / f"{plot.name}.png", dpi=160, facecolor="white")
-        drawn = _svg(figure)
+    text = io.StringIO()
+    with rc_context(STYLE):  # both canvases are used directly: savefig would draw everything five times
+        figure = Figure(figsize=plot.size, layout="constrained", dpi=PNG_DPI, facecolor="white")
+        plot.draw(figure.add_subplot(facecolor="none"))
+        FigureCanvasAgg(figure).print_png(folder / f"{plot.name}.png")
+        figure.set_layout_engine("none")  # once laid out, it stays so
+        figure.set_facecolor("none")
+        figure.set_dpi(72)  # points, the unit of an SVG
+        FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})
+    drawn = text.getvalue()
     write_text(folder / f"{plot.name}.svg", drawn.replace("<defs>", '<rect width="100%" height="100%" fill="white"/><defs>', 1))
     write_text(folder / f"{plot.name}.csv", plot.csv)
     return inline(drawn, plot)
@@ -112,9 +117,3 @@ def styles(models: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str,
         filled = {"linestyle": "--", "markerfacecolor": "none"} if mode == "paper" else {"linestyle": "-"}
         looks[model, mode] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], **filled}
     return looks
-
-
-def _svg(figure: Figure) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    return text.getvalue()

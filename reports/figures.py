@@ -194,6 +194,8 @@ def _roc_plot(unit: Unit, question: str, epsilon: float, curves: dict[tuple[str,
         axes.set(xscale="log", yscale="log", xlim=(FLOOR, 1), ylim=(FLOOR, 1))
         axes.set(xlabel="false-positive rate", ylabel="true-positive rate")
         axes.minorticks_off()
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:g}")
         legend(axes)
 
     rows = tuple((name(*who), attack, x, y) for who, (attack, curve) in chosen.items() for x, y in zip(*curve, strict=True))

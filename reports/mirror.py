@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from . import results
-from .mirror_rows import Child, children, dataset, parent_params
+from .mirror_rows import Child, children, dataset, parent
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -99,11 +99,9 @@ def _write(found: Results, run_dir: Path, uri: str) -> None:
     experiment = _experiment(client, uri, run_dir.parent)
     identity = _identity(run_dir)
     known = {run.data.tags.get(CHILD, ""): run for run in _known(client, experiment, identity)}
-    tags = {RUN: identity, "verdict": found.run.verdict}
-    parent = Child(
-        "", found.run.name, parent_params(found), {"seconds": found.run.seconds, "exit_code": found.run.exit_code}, tags
-    )
-    top = _put(client, experiment, parent, known.pop("", None), found)
+    whole = parent(found)
+    whole = whole._replace(tags={RUN: identity, **whole.tags})
+    top = _put(client, experiment, whole, known.pop("", None), found)
     for artifact in ("report.html", "results.json", "spec.json", "plan.toml", "junit.xml"):
         if (run_dir / artifact).is_file():
             client.log_artifact(top, str(run_dir / artifact))

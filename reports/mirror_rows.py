@@ -28,17 +28,17 @@ class Child(NamedTuple):
     files: str = ""
 
 
-def parent_params(found: Results) -> dict[str, str]:
-    """What the plan asked, as far as a reader compares plans by it."""
+def parent(found: Results) -> Child:
+    """What the plan asked, and what came of it."""
     run = found.run
-    rows = [r for r in found.rows if r.model]
     several = {
-        "models": dict.fromkeys(r.model for r in rows),
-        "modes": dict.fromkeys(r.mode for r in rows if r.mode),
-        "epsilons": dict.fromkeys(budget(r.epsilon, "inf") for r in rows),
+        "models": dict.fromkeys(r.model for r in found.rows if r.model),
+        "modes": dict.fromkeys(r.mode for r in found.rows if r.mode),
+        "epsilons": dict.fromkeys(budget(r.epsilon, "inf") for r in found.rows),
     }
-    listed = {k: ",".join(v)[:500] for k, v in several.items()}
-    return {"data": str(run.data.get("name", "")), "alpha": f"{run.alpha:g}", "notices": f"{run.notices:g}", **listed}
+    params = {"data": str(run.data.get("name", "")), "alpha": f"{run.alpha:g}", "notices": f"{run.notices:g}"}
+    tags = {"verdict": run.verdict, **{k: ",".join(v)[:500] for k, v in several.items()}}
+    return Child("", run.name, params, {"seconds": run.seconds, "exit_code": float(run.exit_code)}, tags)
 
 
 def dataset(found: Results) -> dict[str, str]:
@@ -88,9 +88,8 @@ def _child(found: Results, k: Key, game: str, line: Line | None) -> Child:
         **_attacks(r for r in here if isinstance(r, AttackRow) and r.game == game),
     }
     verdict = {"verdict": line.verdict.kind, "mlflow.note.content": line.verdict.sentence} if line else {}
-    title = " ".join(
-        [name(k.model, k.mode), f"ε={budget(k.epsilon)}", *(f"per {u}" for u in [k.unit] if u), *([game] if game else [])]
-    )
+    whom, asked_about = f" per {k.unit}" if k.unit else "", f", {game} game" if game else ""
+    title = f"{name(k.model, k.mode)} ε={budget(k.epsilon)}{whom}{asked_about}"
     identity = "|".join([k.model, k.mode, params["unit"], params["epsilon"], game])
     files = "-".join([k.model, k.mode, f"{k.epsilon:g}", params["unit"], "*"]) + ".json"
     return Child(identity, title, params, {n: v for n, v in metrics.items() if math.isfinite(v)}, verdict, files)

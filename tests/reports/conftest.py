@@ -120,12 +120,12 @@ def pieces(model: str, mode: str, epsilon: float, rng: np.random.Generator) -> E
     )
 
 
-def attack_rows(found: Evidence, rng: np.random.Generator) -> list[results.AttackRow]:
+def attack_rows(found: Evidence, rng: np.random.Generator, leak: float) -> list[results.AttackRow]:
     claim = found.claim
     power = 1.0 if math.isinf(claim.epsilon) else min(1.0, claim.epsilon / 12)
     rows = []
     for name, gain in ATTACKS.items():
-        auc = 0.5 + power * gain * 6 + float(rng.normal(0, 0.004))
+        auc = 0.5 + leak + power * gain * 6 + float(rng.normal(0, 0.004))
         rows.append(
             results.AttackRow(
                 model=found.model, mode=found.mode, unit=claim.unit, epsilon=claim.epsilon, delta=claim.delta, attack=name,
@@ -175,7 +175,7 @@ def write_example(folder: Path, leak: float = 0.0) -> Path:
     for piece in found:
         evidence.write(piece, folder)
         rows += [*results.account_rows(piece), *results.bound_rows(piece, 1.5)]
-        rows += [r.model_copy(update={"auc": r.auc + leak}) for r in attack_rows(piece, rng)]
+        rows += attack_rows(piece, rng, leak)
     rows += extra_rows()
     verdicts = [judge(p.claim, p.uppers, p.bounds, 1.5) for p in found]
     code = evidence.exit_code(verdicts)

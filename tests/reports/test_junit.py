@@ -1,0 +1,42 @@
+"""Each claim is a test that passes, fails or could not tell, as its verdict says."""
+
+import xml.etree.ElementTree as ET
+
+from gnnaudit.reports import junit, results
+from gnnaudit.reports.results import BoundRow, Results, Run
+from gnnaudit.reports.summary import lines
+
+
+def suite(found):
+    return ET.fromstring(junit.to_xml(found).encode()).find("testsuite")
+
+
+def test_counts_agree_with_the_cases_and_the_verdicts(example_run):
+    found = results.read(example_run)
+    told = suite(found)
+    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert int(told.get(name)) == len(told.findall(f"testcase/{tag}"))
+    assert int(told.get("tests")) == len(told.findall("testcase")) == 15
+    assert [int(told.get(n)) for n in ("failures", "errors", "skipped")] == [2, 2, 1]
+
+
+def test_a_failure_carries_the_sentence_of_the_verdict(example_run):
+    found = results.read(example_run)
+    sentences = {line.verdict.sentence for line in lines(found) if line.verdict.kind == "refuted"}
+    assert {f.get("message") for f in suite(found).iter("failure")} == sentences
+
+
+def test_models_without_a_claim_are_no_tests():
+    bound = BoundRow(
+        model="gap", audit="game", attack="lira", shape="any", value=9.0, confidence=0.95, rounds=10, verdict="not-refuted"
+    )
+    assert suite(Results(run=Run(name="r"), rows=(bound,))).get("tests") == "0"
+
+
+def test_names_with_markup_stay_well_formed(tmp_path):
+    bound = BoundRow(
+        model='<a&"b">', epsilon=1.0, delta=0.0, audit="game", attack="x", shape="any", value=2.0, confidence=0.95, rounds=10,
+        verdict="refuted", notices=1.1, reach=1.1,
+    )  # fmt: skip
+    results.write(Results(run=Run(name="<r>"), rows=(bound,)), tmp_path)
+    assert '<a&"b">' in ET.parse(junit.write(tmp_path)).getroot().find(".//testcase").get("name")

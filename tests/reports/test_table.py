@@ -1,0 +1,43 @@
+"""The terminal says first what fell, and never puts two kinds of epsilon into one table."""
+
+import io
+import re
+
+from rich.console import Console
+
+from gnnaudit.accounting.claim import Unit
+from gnnaudit.reports import results, table
+from gnnaudit.reports.results import AttackRow, Results, Run, SkippedRow
+from gnnaudit.reports.summary import lines, strongest
+
+
+def shown(found, width=160):
+    console = Console(file=io.StringIO(), width=width)
+    table.show(found, console)
+    return console.file.getvalue()
+
+
+def test_refuted_claims_come_before_all_others(example_run):
+    text = shown(results.read(example_run))
+    assert text.index("refuted: at least") < text.index("not refuted; a true epsilon")
+    kinds = [line.verdict.kind for line in lines(results.read(example_run))]
+    assert kinds == sorted(kinds, key=["refuted", "exceeds", "inconclusive", "not-refuted"].index)
+
+
+def test_each_unit_has_tables_of_its_own(example_run):
+    blocks = re.split(r"\n(?=Claims on|Test accuracy|Strongest|Skipped)", shown(results.read(example_run)))
+    edge_models, node_models = {" gap (", " progap (", " vesper ("}, {" dpar (", " privgnn ("}
+    assert len(blocks) == 3 + 4 + 3 + 1
+    for block in blocks:
+        assert not (any(m in block for m in edge_models) and any(m in block for m in node_models))
+
+
+def test_a_reason_in_brackets_is_printed_as_it_is():
+    row = SkippedRow(model="gap", what="attack", reason="needs ['aggregates']")
+    assert "needs ['aggregates']" in shown(Results(run=Run(name="r"), rows=(row,)))
+
+
+def test_the_strongest_attack_is_not_one_that_homophily_alone_explains():
+    where = {"model": "gap", "unit": Unit.UNDIRECTED_EDGE, "epsilon": 1.0, "game": "edge", "attack": "lsa"}
+    rows = [AttackRow(**where, negatives=n, auc=auc) for n, auc in (("random", 0.95), ("2-hop", 0.8), ("dropped", 0.55))]
+    assert [r.negatives for r in strongest(rows)] == ["dropped"]
