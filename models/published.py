@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .checks import Raw, whole
+from .matlab import matrices
 from .readers import csr, one_line, read_table
 
 if TYPE_CHECKING:
@@ -27,22 +28,15 @@ def facebook100(path: Path, target: str = "year") -> Raw:
     with a column for every value that occurs in the file except 0, which means missing; the high school is dropped.
     Raises ValueError for another target or a file without these two matrices.
     """
-    from scipy.io import loadmat
-
     if target not in FACEBOOK_COLUMNS:
         raise ValueError(f"target={target}: must be one of {', '.join(FACEBOOK_COLUMNS)}.")
-    try:
-        file = loadmat(path, variable_names=("A", "local_info"))
-    except Exception as error:  # scipy raises many kinds of error on a file that it did not write
-        raise ValueError(f"{path}: not a Matlab file that scipy can read ({one_line(error)}).") from None
+    file = matrices(path, ("A", "local_info"))
     if "A" not in file or "local_info" not in file:
         raise ValueError(f"{path}: must hold the matrices A and local_info, as the files of Facebook100 do.")
-    table, stored = np.asarray(file["local_info"]), file["A"]
-    if table.ndim != 2 or table.shape[1] < 6 or table.dtype.kind not in "iuf" or stored.shape != (len(table),) * 2:
-        raise ValueError(f"{path}: A is {stored.shape} and local_info {table.shape}; must be (n, n) and (n, 7) numbers.")
-    if sp.issparse(stored):  # a csc matrix; read as csr it is the transpose, which is the same friendships
-        stored = csr(stored.data, stored.indices, stored.indptr, stored.shape[::-1], f"{path}: A")
-    edges = np.stack(sp.coo_array(stored).coords).astype(np.int64)
+    table, friends = file["local_info"], sp.coo_array(file["A"])  # A may be transposed: the same friendships
+    if sp.issparse(table) or table.shape[1] < 6 or friends.shape != (len(table),) * 2:
+        raise ValueError(f"{path}: A is {friends.shape} and local_info {table.shape}; must be (n, n) and (n, 7) numbers.")
+    edges = np.stack(friends.coords).astype(np.int64)
     table = whole(table, f"{path}: local_info")
     columns = []
     for i, name in enumerate(FACEBOOK_COLUMNS):
@@ -53,36 +47,42 @@ def facebook100(path: Path, target: str = "year") -> Raw:
     return Raw(x=np.concatenate(columns, axis=1).astype(np.float32), y=np.where(y == 0, -1, y), edges=edges)
 
 
+class _Kind:
+    """Stands in for a dtype while a pickle is read: numpy lets a damaged one corrupt memory."""
+
+    def __init__(self, code: str, *_: Any) -> None:
+        self.code, self.order = code, "="
+
+    def __setstate__(self, state: Any) -> None:
+        self.order = state[1]
+
+
+class _Array:
+    """Stands in for an array until its parts are checked."""
+
+    state: Any = None
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def whole(self) -> NDArray[Any]:
+        _, shape, kind, fortran, content = self.state
+        if kind.code not in ("i4", "i8", "f4", "f8") or kind.order not in ("<", ">", "="):
+            raise ValueError(f"an array of {kind.order}{kind.code}")
+        raw = content.encode("latin1") if isinstance(content, str) else content
+        return np.frombuffer(raw, kind.order + kind.code).reshape(shape, order="F" if fortran else "C").astype(kind.code)
+
+
 class _Parts:
-    """Stands in for a sparse matrix while its pickle is read, so that scipy sees its parts only after they are checked."""
+    """Stands in for a sparse matrix: scipy trusts indices that would make it read out of bounds."""
 
     data: Any = None
     indices: Any = None
     indptr: Any = None
     _shape: Any = ()
-
-
-class _Planetoid(pickle.Unpickler):
-    """Admits arrays, lists, dicts and the parts of sparse matrices; any other name in the file is an error."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        where = module.replace("numpy._core", "numpy.core")
-        admitted: dict[tuple[str, str], Any] = {
-            ("scipy.sparse.csr", "csr_matrix"): _Parts,
-            ("scipy.sparse._csr", "csr_matrix"): _Parts,
-            ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
-            ("numpy", "ndarray"): np.ndarray,
-            ("numpy", "dtype"): np.dtype,
-            ("collections", "defaultdict"): collections.defaultdict,
-            ("__builtin__", "list"): list,
-            ("builtins", "list"): list,
-            ("__builtin__", "object"): object,
-            ("copy_reg", "_reconstructor"): _reconstructed,
-            ("_codecs", "encode"): _encoded,
-        }
-        if (where, name) not in admitted:
-            raise pickle.UnpicklingError(f"{module}.{name} is not admitted in a graph file")
-        return admitted[where, name]
 
 
 def _encoded(text: str, encoding: str) -> bytes:
@@ -95,18 +95,41 @@ def _reconstructed(kind: type, base: type, state: object) -> object:
     return _Parts()
 
 
+ADMITTED: dict[tuple[str, str], Any] = {
+    ("scipy.sparse.csr", "csr_matrix"): _Parts,
+    ("scipy.sparse._csr", "csr_matrix"): _Parts,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Kind,
+    ("collections", "defaultdict"): collections.defaultdict,
+    ("__builtin__", "list"): list,
+    ("builtins", "list"): list,
+    ("__builtin__", "object"): object,
+    ("copy_reg", "_reconstructor"): _reconstructed,
+    ("_codecs", "encode"): _encoded,
+}
+
+
+class _Planetoid(pickle.Unpickler):
+    """Admits stand-ins, lists and dicts; any other name in the file is an error."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in ADMITTED:
+            raise pickle.UnpicklingError(f"{module}.{name} is not admitted in a graph file")
+        return ADMITTED[module, name]
+
+
 def _unpickled(path: Path) -> Any:
     try:
         with path.open("rb") as file:
-            return _matrix(_Planetoid(file, encoding="latin1").load(), path)
-    except ValueError:
-        raise
+            value = _Planetoid(file, encoding="latin1").load()
+        if isinstance(value, _Parts):
+            data, indices, indptr = (part.whole() for part in (value.data, value.indices, value.indptr))
+            return csr(data, indices, indptr, value._shape, "it")
+        return value.whole() if isinstance(value, _Array) else value
     except Exception as error:  # a damaged pickle raises nearly anything
         raise ValueError(f"{path}: not a file of Planetoid ({one_line(error)}).") from None
-
-
-def _matrix(value: Any, path: Path) -> Any:
-    return csr(value.data, value.indices, value.indptr, value._shape, str(path)) if isinstance(value, _Parts) else value
 
 
 def planetoid(*paths: Path) -> Raw:

@@ -12,8 +12,9 @@ import scipy.sparse as sp
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy.io import savemat
+from scipy.io import loadmat, savemat
 
+from gnnaudit.models.matlab import matrices
 from gnnaudit.models.published import facebook100, musae_facebook, planetoid
 from gnnaudit.models.readers import csr, folder, npz, pt
 from gnnaudit.models.similarity import alike, german
@@ -168,6 +169,19 @@ def facebook_file(path):
     return table, upper + upper.T
 
 
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("kind", ["u1", "i2", "u2", "i4", "i8", "f4", "f8"])
+def test_matlab_files_are_read_as_scipy_reads_them(tmp_path, compressed, kind):
+    full = RNG.integers(0, 100, (5, 3)).astype(kind)
+    few = sp.csc_matrix(np.where(RNG.random((6, 4)) < 0.3, RNG.random((6, 4)), 0))
+    savemat(tmp_path / "m.mat", {"other": "text", "full": full, "few": few}, do_compression=compressed)
+    theirs, ours = loadmat(tmp_path / "m.mat"), matrices(tmp_path / "m.mat", ("full", "few"))
+    assert list(ours) == ["full", "few"]
+    assert np.array_equal(ours["full"], theirs["full"])
+    assert ours["full"].dtype == theirs["full"].dtype
+    assert np.array_equal(ours["few"].T.toarray(), theirs["few"].toarray())
+
+
 def test_facebook100_features_are_the_dummies_of_pandas(tmp_path):
     table, adjacency = facebook_file(tmp_path / "U.mat")
     frame = pd.DataFrame(table[:, :5], columns=list("abcde")).replace({0: None})
@@ -231,11 +245,18 @@ def test_nothing_in_a_file_is_executed(tmp_path):
 
 @pytest.mark.parametrize(
     ("indices", "indptr", "shape"),
-    [([0, 9], [0, 1, 2], (2, 2)), ([0, -1], [0, 1, 2], (2, 2)), ([0, 1], [0, 7, 2], (2, 2)), ([0, 1], [0, 1, 2], (5, 5))],
+    [
+        ([0, 9], [0, 1, 2], (2, 2)),
+        ([0, -1], [0, 1, 2], (2, 2)),
+        ([0, 1], [0, 7, 2], (2, 2)),
+        ([], [0, 10**6, 0], (2, 2)),
+        ([0, 1], [0, 1, 2], (5, 5)),
+        ([0, 1], [0, 1, 2], (2,)),
+    ],
 )
 def test_a_matrix_that_points_outside_itself_is_refused(indices, indptr, shape):
     with pytest.raises(ValueError, match="well-formed"):
-        csr(np.ones(2), np.array(indices), np.array(indptr), shape, "A")
+        csr(np.ones(len(indices)), np.array(indices), np.array(indptr), shape, "A")
 
 
 def damaged(honest: bytes, cuts):
