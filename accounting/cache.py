@@ -52,11 +52,18 @@ def remembered(compute: Callable[[], Any], *key: object) -> Any:
 
 
 @cache
+def sources(folder: Path) -> str:
+    """A hash of the Python files of one folder."""
+    h = hashlib.blake2b(digest_size=16)
+    for source in sorted(folder.glob("*.py")):
+        h.update(source.name.encode() + source.read_bytes())
+    return h.hexdigest()
+
+
+@cache
 def _code() -> str:
     """Changes whenever this folder's code or a library does."""
-    h = hashlib.blake2b(digest_size=16)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        h.update(source.read_bytes())
+    h = hashlib.blake2b(sources(Path(__file__).parent).encode(), digest_size=16)
     for library in LIBRARIES:
         try:
             h.update(f"{library} {version(library)}".encode())

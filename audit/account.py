@@ -6,14 +6,18 @@ import ast
 import dataclasses
 import json as encoder
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from ..accounting.upper import Upper
+    from ..models.graph import Graph
     from .case import Case, Skip
     from .catalogue import Facts
+    from .plan import Plan
 
 Option = typer.Option
 COLUMNS = {
@@ -44,8 +48,8 @@ def account(
 
     Example: audit account --models gap,progap --mode both --epsilon 1,8 --param hops=3
     """
+    from ..accounting.cache import remembered, sources
     from ..models.datasets import load
-    from .case import cases, recipes
     from .catalogue import Facts
     from .plan import read
 
@@ -54,15 +58,26 @@ def account(
     asked = {"models": models, "mode": mode, "epsilon": epsilon, "delta": delta, "data": data, "data_dir": data_dir}
     plan = read(None, asked)
     graph = load(plan.data, plan.data_dir)
-    found, skips = cases(plan, graph, tuned(recipes(plan), param or []))
-    documents = [(case, looks(case)) for case in found]
-    warned = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
+    # Ledgers depend on the facts alone, so the whole answer can be kept, and asked for again without loading a model.
+    here = Path(__file__).parent
+    code = [sources(folder) for folder in (here, here.parent / "models")]
+    wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, param, Facts.of(graph), code)
+    document = remembered(lambda: accounted(plan, graph, param or []), "account", wanted)
     if json:
-        rows = [row for case, uppers in documents for row in account_rows(case, uppers)]
-        rows += [_skipped(skip) for skip in skips]
-        print(encoder.dumps({"schema": 1, "rows": rows, "warnings": warned}, indent=1))
-        return
-    show(documents, skips, warned, style)
+        print(encoder.dumps({"schema": 1, **document}, indent=1))
+    else:
+        show(document, style)
+
+
+def accounted(plan: Plan, graph: Graph, params: list[str]) -> dict[str, Any]:
+    """rows: of kind "account" and "skipped", as in results.json. warnings: what no accountant can see, one sentence each."""
+    from .case import cases, recipes
+    from .catalogue import Facts
+
+    found, skips = cases(plan, graph, tuned(recipes(plan), params))
+    rows = [row for case in found for row in account_rows(case, looks(case))]
+    warned = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
+    return {"rows": rows + [_skipped(skip) for skip in skips], "warnings": warned}
 
 
 def looks(case: Case) -> tuple[Upper, ...]:
@@ -123,8 +138,8 @@ def tuned(makes: Mapping[str, Callable[..., Any]], params: Iterable[str]) -> dic
     known: dict[str, set[str]] = {path: set() for path, _ in pairs}
 
     def with_fields(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
-        def made(mode: str, facts: Facts) -> Any:
-            model = make(mode, facts)
+        def made(*asked: Any) -> Any:
+            model = make(*asked)
             fields = {f.name for f in dataclasses.fields(model)}
             chosen = {}
             for path, value in pairs:
@@ -141,63 +156,59 @@ def tuned(makes: Mapping[str, Callable[..., Any]], params: Iterable[str]) -> dic
     return {name: with_fields(name, make) for name, make in makes.items()}
 
 
-def show(documents: list[tuple[Case, tuple[Upper, ...]]], skips: list[Skip], warned: list[str], style: str = "table") -> None:
-    """Prints one line a case, then why figures differ, then warnings and what was left out."""
-    lines = [cells(case, uppers) for case, uppers in documents]
+def show(document: dict[str, Any], style: str = "table") -> None:
+    """Prints one line for each model, mode and budget, then why figures differ, warnings, and what was left out."""
+    accounts = [row for row in document["rows"] if row["kind"] == "account"]
+    lines = [cells(list(rows)) for _, rows in groupby(accounts, lambda r: (r["model"], r["mode"], r["unit"], r["epsilon"]))]
     if style == "table":
         from rich import box
         from rich.console import Console
         from rich.table import Table
 
-        console = Console(width=None if Console().is_terminal else 200)
-        table = Table(*HEAD, box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in table.columns[2:]:
-            column.justify = "right"
+        console = Console() if Console().is_terminal else Console(width=200)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for i, title in enumerate(HEAD):
+            table.add_column(title, justify="left" if i < 2 else "right")
         for line in lines:
             table.add_row(*line)
         console.print(table)
-        say: Callable[[str], None] = lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)  # noqa: E731
     else:
         print(markdown(lines) if style == "markdown" else latex(lines))
-        say = print
-    say("epsilon in nats, rounded up; true: the tightest upper bound of what is run. * Central limit, not an upper bound.")
-    for name, reason in dict.fromkeys(reasons(documents)):
-        say(f"  {name}: {reason}")
-    for sentence in dict.fromkeys(warned):
-        say(f"Warning. {sentence}")
-    for skip in skips:
-        say(f"Left out: {skip.what}: {skip.reason}")
+    print("epsilon in nats, rounded up. true: the tightest upper bound of what is run. *: central limit, not an upper bound.")
+    for name, reason in dict.fromkeys((row["accountant"], _reason(row)) for row in accounts if _reason(row)):
+        print(f"  {name}: {reason}")
+    for sentence in dict.fromkeys(document["warnings"]):
+        print(f"Warning. {sentence}")
+    for row in document["rows"]:
+        if row["kind"] == "skipped":
+            print(f"Left out: {row['what']}: {row['reason']}")
 
 
-def cells(case: Case, uppers: tuple[Upper, ...]) -> tuple[str, ...]:
-    """One line of the table, in the order of HEAD; "-" where nobody can tell."""
-    from ..accounting.upper import tightest
+def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    """One line of the table, in the order of HEAD, from all rows of one ledger; "-" where nobody can tell."""
     from ..reports.words import up
 
-    by_name = {u.accountant: u for u in uppers}
-    best, published, coded = tightest(uppers), by_name.get("published"), as_coded(case)
-    sigma = getattr(case.model, "sigma", None)
-    values = [by_name[n].epsilon if n in by_name else None for n in COLUMNS]
-    figures = [published.epsilon if published else None, coded, best.epsilon if best else None, *values]
+    by_name = {row["accountant"]: row for row in rows}
+    values = {name: None if row["value"] is None else float(row["value"]) for name, row in by_name.items()}
+    bounds = [v for n, v in values.items() if v is not None and by_name[n]["is_upper_bound"]]
+    coded = by_name.get("published", {}).get("as_coded")
+    figures = [values.get("published"), coded, min(bounds, default=None), *(values.get(n) for n in COLUMNS)]
+    first = rows[0]
     return (
-        f"{case.model.name} ({case.model.mode})",
-        str(case.claim.unit),
-        f"{case.claim.epsilon:g}",
-        f"{case.claim.delta:g}",
-        "-" if sigma is None else f"{sigma:.5g}",
-        *("-" if v is None else up(v) for v in figures),
+        f"{first['model']} ({first['mode']})",
+        first["unit"],
+        f"{float(first['epsilon']):g}",
+        f"{first['delta']:g}",
+        "-" if first["sigma"] is None else f"{first['sigma']:.5g}",
+        *("-" if v is None else up(float(v)) for v in figures),
     )
 
 
-def reasons(documents: list[tuple[Case, tuple[Upper, ...]]]) -> list[tuple[str, str]]:
-    """Why an accountant differs or declines; percentages are left to the table."""
-    found = []
-    for _, uppers in documents:
-        for u in uppers:
-            text = u.unsupported or u.note.partition(": ")[2] or u.note
-            if text and u.accountant != "published":
-                found.append((u.accountant, text))
-    return found
+def _reason(row: dict[str, Any]) -> str:
+    """Why an accountant differs or declines; the percentage can be read off the table."""
+    if row["accountant"] == "published":
+        return ""
+    return row["unsupported"] or row["note"].partition(": ")[2] or row["note"]
 
 
 def markdown(lines: list[tuple[str, ...]]) -> str:
