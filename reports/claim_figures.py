@@ -18,7 +18,7 @@ TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 CURVES = {  # name in the evidence: (what a reader is told, colour, dashes)
     "claimed": ("claimed: no pair of error rates may lie below", COLOURS[1], "--"),
     "ledger": ("what the ledger allows", COLOURS[2], ":"),
-    "observed": ("observed, with its simultaneous band", COLOURS[0], "-"),
+    "observed": ("observed", COLOURS[0], "-"),
 }
 
 
@@ -39,7 +39,7 @@ def tradeoff_plot(found: Evidence) -> Plot:
     def draw(axes: Axes) -> None:
         if curves.get("band"):
             x, low, high = (_probit(v) for v in curves["band"])
-            axes.fill_between(x, low, high, color=COLOURS[0], alpha=0.25, linewidth=0)
+            axes.fill_between(x, low, high, color=COLOURS[0], alpha=0.25, linewidth=0, label="simultaneous band")
         for key, (label, colour, dashes) in CURVES.items():
             if curves.get(key):
                 axes.plot(_probit(curves[key][0]), _probit(curves[key][1]), label=label, color=colour, linestyle=dashes)

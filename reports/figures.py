@@ -22,13 +22,14 @@ FLOOR = 1e-4  # the smallest false-positive rate on a log axis
 
 
 def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]:
-    """The figures of each section of the report: utility, epsilon, roc and leakage."""
+    """The figures of each section of the report: utility, epsilon, roc, leakage, and what homophily alone gives away."""
     look = styles((r.model, r.mode) for r in results.rows)
     return {
         "utility": [utility_plot(results, unit, look) for unit in units(results.of(UtilityRow)) if unit],
         "epsilon": epsilon_plots(lines(results)),
         "roc": roc_plots(found, look),
-        "leakage": leakage_plots(results.of(AttackRow)),
+        "leakage": leakage_plots([r for r in results.of(AttackRow) if r.negatives not in BESIDE]),
+        "beside": leakage_plots([r for r in results.of(AttackRow) if r.negatives in BESIDE]),
     }
 
 
@@ -128,8 +129,8 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot
 
 
 def leakage_plots(attacks: Sequence[AttackRow]) -> list[Plot]:
-    """Models by attacks, coloured by AUC: one heat map for each unit, game and kind of non-members, the fair ones first."""
-    panels = dict.fromkeys((r.unit, r.game, r.negatives) for r in sorted(attacks, key=lambda r: r.negatives in BESIDE))
+    """Models by attacks, coloured by AUC: one heat map for each unit, game and kind of non-members."""
+    panels = dict.fromkeys((r.unit, r.game, r.negatives) for r in attacks)
     return [_leakage_plot(*p, [r for r in attacks if (r.unit, r.game, r.negatives) == p]) for p in panels]
 
 

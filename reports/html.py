@@ -16,7 +16,7 @@ from .evidence import Evidence
 from .figures import of_run
 from .files import write_text
 from .results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
-from .summary import UNITS, Line, budget, lines, name, strongest, units, utility
+from .summary import UNITS, Line, budget, lines, name, skips, strongest, units, utility
 from .words import down, percent, up
 
 HERE = Path(__file__).parent
@@ -75,7 +75,7 @@ def tables(found: Results) -> dict[str, Any]:
         "accountants": list(dict.fromkeys(row.accountant for c in told for row in c.told)),
         "reasons": reasons(told),
         "findings": found.of(FindingRow),
-        "skipped": found.of(SkippedRow),
+        "skipped": skips(found.of(SkippedRow)),
     }
 
 

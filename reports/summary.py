@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..accounting.claim import Claim, Unit
 from .evidence import Verdict, judge, lowest
-from .results import AccountRow, AttackRow, BoundRow, Results, Row, UtilityRow
+from .results import AccountRow, AttackRow, BoundRow, Results, Row, SkippedRow, UtilityRow
 
 UNITS = {
     Unit.UNDIRECTED_EDGE: "an undirected edge",
@@ -116,6 +116,14 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
         if place not in best or row.auc > best[place].auc:
             best[place] = row
     return list(best.values())
+
+
+def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
+    """(what, model, budgets, reason): one entry for all budgets that were skipped for the same reason."""
+    together: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        together.setdefault((row.what, name(row.model, row.mode), row.reason), []).append(budget(row.epsilon))
+    return [(what, who, ", ".join(dict.fromkeys(at)), reason) for (what, who, reason), at in together.items()]
 
 
 def utility(results: Results) -> dict[tuple[Unit | None, str, str], dict[float, UtilityRow]]:

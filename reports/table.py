@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..accounting.claim import Unit
 from .results import AttackRow, Results, SkippedRow, UtilityRow
-from .summary import UNITS, Line, budget, lines, name, strongest, units, utility
+from .summary import UNITS, Line, budget, lines, name, skips, strongest, units, utility
 from .words import down, up
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _attacks(rows: list[AttackRow]) -> Table:
 def _skipped(rows: list[SkippedRow]) -> Table:
     from rich.markup import escape
 
-    table = _table("what", "model", "why")
-    for row in rows:
-        table.add_row(*(escape(text) for text in (row.what, row.model, row.reason)))
+    table = _table("what", "model", "ε", "why")
+    for entry in skips(rows):
+        table.add_row(*(escape(text) for text in entry))
     return table
