@@ -74,7 +74,11 @@ def accounted(plan: Plan, graph: Graph, params: list[str]) -> dict[str, Any]:
     from .case import cases, recipes
     from .catalogue import Facts
 
-    found, skips = cases(plan, graph, tuned(recipes(plan), params))
+    used: set[str] = set()
+    found, skips = cases(plan, graph, tuned(recipes(plan), params, used))
+    for text in params:
+        if text not in used:
+            raise ValueError(f"param={text!r}: none of the chosen models has such a field.")
     rows = [row for case in found for row in account_rows(case, looks(case))]
     warned = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
     return {"rows": rows + [_skipped(skip) for skip in skips], "warnings": warned}
@@ -126,29 +130,23 @@ def warnings(case: Case, facts: Facts) -> list[str]:
     return [f"{case}: {sentence}" for sentence in doubts(case.model.ledger, case.claim, units)]
 
 
-def tuned(makes: Mapping[str, Callable[..., Any]], params: Iterable[str]) -> dict[str, Callable[..., Any]]:
+def tuned(makes: Mapping[str, Callable[..., Any]], params: Iterable[str], used: set[str]) -> dict[str, Callable[..., Any]]:
     """The same factories with fields set from "NAME=VALUE" (every model that has it) or "MODEL.NAME=VALUE".
 
-    Raises ValueError for a malformed pair, for the noise itself, and for a field that no chosen model has.
+    used: gathers the pairs that some model took, as the factories are called. Raises ValueError for a malformed pair and for
+    the noise itself.
     """
-    pairs = [_pair(p) for p in params]
-    for path, _ in pairs:
-        if path.rpartition(".")[2] == "sigma":
-            raise ValueError("sigma: the noise is what --epsilon calibrates; give --epsilon instead.")
-    known: dict[str, set[str]] = {path: set() for path, _ in pairs}
+    pairs = [(text, *_pair(text)) for text in params]
 
     def with_fields(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
         def made(*asked: Any) -> Any:
             model = make(*asked)
             fields = {f.name for f in dataclasses.fields(model)}
             chosen = {}
-            for path, value in pairs:
-                owner, _, field = path.rpartition(".")
+            for text, owner, field, value in pairs:
                 if field in fields and owner in ("", name):
-                    known[path].add(name)
+                    used.add(text)
                     chosen[field] = value
-                elif owner == name:
-                    raise ValueError(f"{path}: {name} has no such field; it has {', '.join(sorted(fields))}.")
             return dataclasses.replace(model, **chosen) if chosen else model
 
         return made
@@ -225,14 +223,18 @@ def latex(lines: list[tuple[str, ...]]) -> str:
     return rf"\begin{{tabular}}{{{form}}}" + "\n\\toprule\n" + body + "\n\\bottomrule\n\\end{tabular}"
 
 
-def _pair(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
+def _pair(text: str) -> tuple[str, str, Any]:
+    """(model or "", field, value)"""
+    path, equals, value = text.partition("=")
+    owner, _, field = path.rpartition(".")
+    if not (field and equals):
         raise ValueError(f"param={text!r}: must be NAME=VALUE, e.g. hops=3.")
+    if field == "sigma":
+        raise ValueError("sigma: the noise is what --epsilon calibrates; give --epsilon instead.")
     try:
-        return name, ast.literal_eval(value)
+        return owner, field, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return name, value
+        return owner, field, value
 
 
 def _skipped(skip: Skip) -> dict[str, Any]:
