@@ -36,6 +36,8 @@ def epsilon_of(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
         middle = (low + high) / 2
         leaks = delta_of(mu, middle) > delta
         low, high = np.where(leaks, middle, low), np.where(leaks, high, middle)
+        if not (high - low > 1e-15 * high).any():
+            break
     high = np.where((mu <= 0) | (delta_of(mu, 0.0) <= delta), 0.0, high)
     return np.where((mu > 0) & ((delta <= 0) | np.isinf(mu)), np.inf, high)
 
@@ -49,6 +51,8 @@ def mu_of(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
         middle = (low + high) / 2
         fits = delta_of(middle, finite) <= delta
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        if not (high - low > 1e-15 * high).any():
+            break
     return np.where(np.isinf(epsilon), np.inf, np.where(delta <= 0, 0.0, low))
 
 

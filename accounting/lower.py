@@ -171,7 +171,7 @@ def _likelihood_ratio(
     epsilon = float(gaussian.epsilon_of(mu, claim.delta))
     claimed = gaussian.mu_of_claim(claim)
     p_value = 1.0 if math.isinf(claimed) else gaussian.mu_p_value(difference, spread, *trials, claimed, sd_known=known)
-    notices, reach = power.notices(claim, *trials, alpha, "likelihood-ratio")
+    notices, reach = power.notices(claim, *trials, alpha, "likelihood-ratio, noise known" if known else "likelihood-ratio")
     refuted = epsilon > claim.epsilon
     return Bound(epsilon, alpha, "ledger", "Gaussian likelihood ratio", trials, refuted, p_value, notices, reach, attack, audit)
 

@@ -15,7 +15,7 @@ from .claim import Claim
 from .rates import rate_at_most
 
 Array = NDArray[np.float64]
-METHODS = ("likelihood-ratio", "gate", "any")
+METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any")
 MOST_ROUNDS = 10**12
 MOST_KAPPA = 1e3
 QUANTILES = (np.arange(24) + 0.5) / 24  # of the false positives: a deterministic stand-in for their distribution
@@ -26,7 +26,7 @@ def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float 
 
     The violation is that of a Gaussian mechanism attacked optimally: mu = kappa times the mu of the claim (for delta = 0:
     randomised response with kappa times the claimed epsilon). Methods: "likelihood-ratio" (`lower` with
-    likelihood_ratio=True), "gate" (shape="ledger"), "any" (shape="any"), both at the best threshold.
+    likelihood_ratio=True; "noise known" also with sd), "gate" (shape="ledger"), "any" (shape="any"), both at the best threshold.
     """
     _check(claim, power, alpha, method)
     if not kappa > 1:
@@ -84,6 +84,8 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
     mu, (e, d) = _mu(claim), (claim.epsilon, claim.delta)
     if method == "likelihood-ratio":
         return _power_of_t(mu, kappa * mu, n0, n1, alpha)
+    if method == "likelihood-ratio, noise known":
+        return float(special.ndtr((kappa - 1) * mu / math.sqrt(1 / n0 + 1 / n1) + special.ndtri(alpha)))
 
     def region(a: Array, epsilon: float) -> Array:
         return np.maximum(np.maximum(1 - d - np.exp(epsilon) * a, np.exp(-epsilon) * (1 - d - a)), 0.0)

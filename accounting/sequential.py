@@ -65,7 +65,7 @@ def anytime(
     mu = float(mu_reached(differences, alpha, scale).max(initial=0.0))
     epsilon = float(gaussian.epsilon_of(mu, claim.delta))
     largest = float(log_e_values(differences, claimed, scale).max(initial=0.0)) if math.isfinite(claimed) else 0.0
-    reach = power.notices(claim, pairs, pairs, alpha, "likelihood-ratio")
+    reach = power.notices(claim, pairs, pairs, alpha, "likelihood-ratio, noise known")
     trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
     p_value = math.exp(-largest)
     return Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, p_value, *reach, attack, audit)

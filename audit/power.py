@@ -9,6 +9,7 @@ import typer
 
 Option = typer.Option
 WORDS = {
+    "likelihood-ratio, noise known": "log-likelihood ratios of Gaussian releases, their sd known from residuals",
     "likelihood-ratio": "log-likelihood ratios of Gaussian releases",
     "gate": "any scores, against the Gaussian ledger's curve",
     "any": "any scores, against any mechanism",

@@ -1,0 +1,57 @@
+"""Finite channels are enumerated; explored estimates stay estimates."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gnnaudit.accounting import explore
+from gnnaudit.accounting.channel import channel_epsilon, enumerated
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.lower import Bound
+from gnnaudit.accounting.rates import epsilon_of_rates, rate_at_most
+
+
+def profile(p, q, epsilon):
+    return np.maximum(np.asarray(p) - math.exp(epsilon) * np.asarray(q), 0).sum()
+
+
+def test_randomised_response_over_many_classes_is_exact():
+    for classes in (2, 3, 10):
+        p = math.exp(1.5) / (math.exp(1.5) + classes - 1)
+        channel = np.full((classes, classes), (1 - p) / (classes - 1))
+        np.fill_diagonal(channel, p)
+        assert channel_epsilon(channel) == pytest.approx(1.5, abs=1e-12)
+        bound = enumerated(channel, Claim(1.5, 0))
+        assert not bound.refuted
+        assert enumerated(channel, Claim(1.4, 0)).refuted
+        assert str(bound) == "at least 1.50 (100 %, exact)"
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.01, 0.1])
+def test_the_epsilon_of_any_channel_solves_its_profile(delta):
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        channel = draw.dirichlet(np.full(5, 0.4), size=2)
+        e = channel_epsilon(channel, delta)
+        pairs = [(channel[0], channel[1]), (channel[1], channel[0])]
+        assert max(profile(p, q, e) for p, q in pairs) <= delta + 1e-9
+        assert e == 0 or max(profile(p, q, e - 1e-6) for p, q in pairs) > delta - 1e-12
+
+
+def test_an_output_of_one_input_only_is_infinite_until_delta_covers_it():
+    channel = [[0.9, 0.1, 0.0], [0.9, 0.05, 0.05]]
+    assert channel_epsilon(channel, 0.04) == math.inf
+    assert channel_epsilon(channel, 0.06) == 0
+    with pytest.raises(ValueError, match="summing to 1"):
+        channel_epsilon([[0.5, 0.4], [0.5, 0.5]])
+
+
+def test_explored_estimates_lie_above_the_bound_and_are_not_bounds():
+    fp, fn, n = 20, 400, 1000
+    bound = float(epsilon_of_rates(rate_at_most(fp, n, 0.025), rate_at_most(fn, n, 0.025), 1e-5))
+    for estimate in (explore.jeffreys, explore.bayesian):
+        found = estimate(fp, n, fn, n, 1e-5)
+        assert bound < found < float(epsilon_of_rates(fp / n, fn / n, 1e-5))
+        assert not isinstance(found, Bound)
+    assert explore.bayesian(500_000, 10**6, 490_000, 10**6, 1e-5) >= 0  # where the published integral fails
