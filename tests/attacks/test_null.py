@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.attacks.base import Challenge
+from gnnaudit.attacks.label_only import NeighbourhoodLabels
 from gnnaudit.attacks.link import FeatureDistance, LinkStealing
 from gnnaudit.attacks.link_stealing import LinkClassifier
 from gnnaudit.attacks.lira import Lira
@@ -23,6 +24,7 @@ NODE = [
     Entropy(),
     ModifiedEntropy(),
     LabelOnly(),
+    NeighbourhoodLabels(),
     Lira(),
     Lira(shrinkage=0),
     Lira(online=False),
@@ -93,7 +95,7 @@ def test_a_release_that_shows_the_bits_is_read_and_shuffled_bits_are_not(attack,
     release, nodes, _, bits, _ = world
     right = (nodes.known.y[:, None] == np.arange(4))[None] * bits[:, :, None]
     release = telling({name: a * 0.2 + 4 * right for name, a in release.arrays.items()}, release.watch)
-    assert gained(attack, release, nodes, bits)[0] > (0.85 if attack.name == "label-only" else 0.98)
+    assert gained(attack, release, nodes, bits)[0] > (0.85 if "label-only" in attack.name else 0.98)
     auc, margin = gained(attack, release, nodes, np.random.default_rng(2).permuted(bits, axis=1))
     assert abs(auc - 0.5) < margin
 
