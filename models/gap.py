@@ -150,9 +150,9 @@ def activated(units: int, unit: Unit) -> tuple[Layer, ...]:
     return (Selu(),) if unit is Unit.NODE else (BatchNorm(units), Selu())
 
 
-def mlp(widths: tuple[int, ...] | list[int], unit: Unit) -> tuple[Layer, ...]:
+def mlp(widths: list[int] | tuple[int, ...], unit: Unit) -> tuple[Layer, ...]:
     """Linear layers with a norm and an activation between them, none behind the last."""
     layers: list[Layer] = []
-    for i, (inputs, outputs) in enumerate(pairwise(widths)):
-        layers += [*activated(inputs, unit), Linear(inputs, outputs)] if i else [Linear(inputs, outputs)]
-    return tuple(layers)
+    for inputs, outputs in pairwise(widths[:-1]):
+        layers += [Linear(inputs, outputs, centred=unit is not Unit.NODE), *activated(outputs, unit)]
+    return (*layers, Linear(*widths[-2:]))

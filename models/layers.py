@@ -60,10 +60,15 @@ class Separable(Layer, Protocol):
 
 @dataclass(frozen=True)
 class Linear:
-    """y = W x + b, started as torch.nn.Linear is: uniform within ±1/√inputs. x: (runs, inputs, nodes) or Shared."""
+    """y = W x + b, started as torch.nn.Linear is: uniform within ±1/√inputs. x: (runs, inputs, nodes) or Shared.
+
+    centred: a batch norm follows and takes b out again. The gradient of b is then zero but for rounding, which Adam would blow
+    up to full steps; b stays as it is.
+    """
 
     inputs: int
     outputs: int
+    centred: bool = False
 
     def start(self, random: np.random.Generator) -> tuple[Arrays, Arrays]:
         bound = 1 / math.sqrt(self.inputs)
@@ -84,7 +89,10 @@ class Linear:
             saved.gradient(dy, weight)
         else:
             torch.bmm(dy, saved.transpose(1, 2), out=weight)
-        torch.sum(dy, 2, keepdim=True, out=bias)
+        if self.centred:
+            bias.zero_()
+        else:
+            torch.sum(dy, 2, keepdim=True, out=bias)
 
     def square_norms(self, dy: Tensor, saved: Any) -> Tensor:
         """A node's gradient is the outer product of dy and (x, 1), and the norm of a product is the product of the norms."""

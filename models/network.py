@@ -12,6 +12,7 @@ import torch
 from .noise import stream
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from .layers import Layer, Numbers
@@ -87,20 +88,19 @@ def through(
     return x
 
 
-def draw(layers: Sequence[Layer], seeds: np.ndarray[Any, Any], *path: int | str, device: str = "cpu") -> Parts:
+def draw(layers: Sequence[Layer], seeds: NDArray[np.uint64], *path: int | str, device: str = "cpu") -> Parts:
     """Fresh numbers of some layers: one stream a run, so that a run starts the same in any company."""
-    fresh = []
-    for seed in seeds:
-        random = stream(seed, "start", *path)
-        fresh.append([layer.start(random) for layer in layers])
-    return [
-        tuple(tuple(_tensor(np.stack(runs), device) for runs in zip(*kind, strict=True)) for kind in zip(*layer, strict=True))
-        for layer in zip(*fresh, strict=True)
-    ]  # type: ignore[misc]
+    streams = [stream(seed, "start", *path) for seed in seeds]
+    parts: Parts = []
+    for layer in layers:
+        starts = [layer.start(random) for random in streams]
+        trained, remembered = ([_stacked(runs, device) for runs in zip(*kind, strict=True)] for kind in zip(*starts, strict=True))
+        parts.append((tuple(trained), tuple(remembered)))
+    return parts
 
 
-def _tensor(a: np.ndarray[Any, Any], device: str) -> Tensor:
-    return torch.from_numpy(a.astype(np.float32)).to(device)
+def _stacked(runs: Sequence[NDArray[Any]], device: str) -> Tensor:
+    return torch.from_numpy(np.stack(runs).astype(np.float32)).to(device)
 
 
 class Weights:

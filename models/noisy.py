@@ -134,9 +134,7 @@ def taken_as_public(model: Private, epochs_are_chosen: bool = True) -> tuple[str
 def check_kept(name: str, keep: tuple[str, ...]) -> None:
     """Raises ValueError for an array that the model cannot release."""
     if not keep or set(keep) - set(ARRAYS):
-        raise ValueError(
-            f"keep={keep}: {name} can release 'posteriors', 'aggregates' and 'inputs', and must release one of them."
-        )
+        raise ValueError(f"keep={keep}: {name} releases one or more of 'posteriors', 'aggregates' and 'inputs'.")
 
 
 def log_probabilities(network: Network, weights: Weights, rows: Rows) -> NDArray[np.float32]:

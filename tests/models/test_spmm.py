@@ -1,0 +1,65 @@
+"""Neighbour sums of many worlds against a product with each world's own matrix, physically without what it lacks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from gnnaudit.models import spmm
+from gnnaudit.models.graph import Graph, Mask, Worlds
+from gnnaudit.models.spmm import Aggregation
+
+
+def some_graph(directed: bool = False, nodes: int = 30) -> Graph:
+    random = np.random.default_rng(4)
+    pairs = np.stack(np.triu_indices(nodes, 1))
+    edges = pairs[:, random.random(pairs.shape[1]) < 0.2].astype(np.int64)
+    if directed:
+        edges[:, ::2] = edges[::-1, ::2]
+    none = np.zeros(nodes, dtype=bool)
+    x = random.random((nodes, 3)).astype(np.float32)
+    return Graph(x, np.zeros(nodes, dtype=np.int64), edges, ~none, none, none, directed=directed, classes=2)
+
+
+def some_worlds(graph: Graph, share: float, kind: str) -> Worlds:
+    random = np.random.default_rng(5)
+    worlds = Worlds.of(graph, list(range(4)))
+    size = graph.edges.shape[1] if kind == "edges" else graph.nodes
+    items = np.arange(0, size, 2)
+    return dataclasses.replace(worlds, **{kind: Mask(items, random.random((4, items.size)) > share)})
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize(("kind", "share"), [("edges", 0.1), ("edges", 0.8), ("nodes", 0.3)])
+def test_what_is_masked_is_physically_absent(directed: bool, kind: str, share: float) -> None:
+    worlds = some_worlds(some_graph(directed), share, kind)
+    x = np.random.default_rng(6).standard_normal((4, worlds.graph.nodes, 5)).astype(np.float32)
+    sums = Aggregation(worlds)(torch.from_numpy(x)).numpy()
+    for run in range(4):
+        np.testing.assert_allclose(sums[run], worlds.removed(run).graph.adjacency() @ x[run], rtol=1e-5, atol=1e-5)
+
+
+def test_few_absences_are_taken_off_and_many_get_a_matrix_of_their_own() -> None:
+    graph = some_graph()
+    assert Aggregation(some_worlds(graph, 0.1, "edges")).own is None
+    assert Aggregation(some_worlds(graph, 0.8, "edges")).own is not None
+
+
+def test_narrow_blocks_of_columns_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds = Worlds.of(some_graph(), list(range(9)))
+    x = torch.from_numpy(np.random.default_rng(7).standard_normal((9, 30, 4)).astype(np.float32))
+    whole = Aggregation(worlds)(x)
+    monkeypatch.setattr(spmm, "CACHE", 1)
+    torch.testing.assert_close(Aggregation(worlds)(x), whole)
+
+
+@pytest.mark.parametrize(("directed", "moved"), [(True, 1.0), (False, 2**0.5)])
+def test_one_edge_moves_the_sums_of_unit_rows_by_its_sensitivity(directed: bool, moved: float) -> None:
+    graph = some_graph(directed)
+    worlds = Worlds(graph, np.arange(2), np.arange(30), edges=Mask(np.array([3]), np.array([[True], [False]])))
+    x = torch.nn.functional.normalize(torch.randn(1, 30, 6, generator=torch.Generator().manual_seed(8)), dim=2)
+    with_edge, without = Aggregation(worlds)(x.expand(2, -1, -1))
+    assert float((with_edge - without).norm()) == pytest.approx(moved, rel=1e-5)
