@@ -77,10 +77,10 @@ class Gnn:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """Weights, their gradients and Adam's two moments, a few activations of every layer, and three releases."""
+        """Weights, their gradients and Adam's two moments, a few activations of every layer, features, and three releases."""
         weights = (graph.dim + self.layers * self.hidden) * self.hidden
-        stored = graph.x.nnz * 4 if hasattr(graph.x, "nnz") else graph.x.size
-        return 4 * (5 * weights + graph.nodes * (8 * self.layers * self.hidden + 6 * graph.classes)) + 16 * int(stored)
+        stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
+        return 20 * weights + 8 * self.layers * self._activation(graph) + 24 * graph.nodes * graph.classes + 32 * stored
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         """Trains every run on its own world and queries it three times, always the same way for members and others.
@@ -88,9 +88,14 @@ class Gnn:
         posteriors: on its own world, where an absent node is alone. posteriors@0-hop: every node alone. posteriors@full: on
         the whole union graph.
         """
-        step = max(1, CACHE // (4 * self.hidden * max(1, worlds.graph.nodes)))
+        step = max(1, CACHE // max(1, self._activation(worlds.graph)))
         parts = [worlds[first : first + step] for first in range(0, len(worlds), step)]
         return Release.join([self._release(part, self.train(part, device), device) for part in parts])
+
+    def _activation(self, graph: Graph) -> int:
+        """Bytes of one hidden layer of one run; attention holds one row for every arc."""
+        rows = graph.nodes + (graph.arcs.shape[1] if self.kind == "gat" else 0)
+        return 4 * self.hidden * rows
 
     def train(self, worlds: Worlds, device: str = "cpu") -> list[Values]:
         """The trained values of every layer, each (K, …). A node that a run does not have is not in its graph at all."""
