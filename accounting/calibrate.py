@@ -46,8 +46,8 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     the best bound there is. An infinite claim asks for no noise.
     Raises ValueError for a claim about another unit and for one that no noise can keep.
     """
-    prints = model.with_noise(1.0).printed(claim.delta) is not None
-    if not prints and claim.unit is not model.unit:
+    printed = model.with_noise(1.0).printed(claim.delta)
+    if printed is None and claim.unit is not model.unit:
         raise ValueError(
             f"{model.name} protects {PROTECTS[model.unit]}; this plan claims {claim.unit} privacy. "
             f'Use unit = "{model.unit}", or leave {model.name} out.'
@@ -57,8 +57,8 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     if not 0 < relative < 1:
         raise ValueError(f"relative={relative}: must be in (0, 1); 1e-4 is the default.")
     # What the model does at two noises stands for the recipe; its class and fields may be anybody's.
-    kind = [(repr(m.ledger), m.printed(claim.delta)) for m in (model.with_noise(1.0), model.with_noise(2.0))]
-    search = partial(_printed if prints else _accounted, model, claim, relative)
+    kind = [printed, *(repr(model.with_noise(s).ledger) for s in (1.0, 2.0))]
+    search = partial(_accounted if printed is None else _printed, model, claim, relative)
     return model.with_noise(float(remembered(search, "calibrate", kind, claim.epsilon, claim.delta, claim.relation, relative)))
 
 
@@ -95,7 +95,7 @@ def _by(accountant: str, model: Noisy, claim: Claim, sigma: float) -> float:
 def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> float:
     """epsilon from the privacy-loss distribution, or from RDP where that is tighter."""
     from .curves import curve
-    from .events import BoundedRangeDpEvent
+    from .kinds import BoundedRangeDpEvent
     from .ledger import parts
     from .loss import grid
     from .rdp import epsilon

@@ -9,8 +9,8 @@ import numpy as np
 from dp_accounting import DpEvent
 from scipy.special import gammaln
 
-from .events import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from .gaussian import epsilon_of
+from .kinds import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from .ledger import Unsupported, gaussian_mu, parts
 
 

@@ -9,7 +9,7 @@ import dp_accounting as dp
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
-from .events import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
+from .kinds import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 
 Parts = list[tuple[DpEvent, int]]
 

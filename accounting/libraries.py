@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .claim import Relation
-from .events import PureDpEvent
+from .kinds import PureDpEvent
 from .ledger import Unsupported, parts
 
 if TYPE_CHECKING:

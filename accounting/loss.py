@@ -16,9 +16,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
 
 from .claim import Relation
-from .events import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from .exact import response_pair
 from .gaussian import delta_of
+from .kinds import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from .ledger import Unsupported, parts
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]

@@ -14,8 +14,8 @@ from dp_accounting.rdp import rdp_privacy_accountant as library
 from numpy.typing import NDArray
 
 from .claim import Relation
-from .events import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from .exact import response_pair
+from .kinds import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from .ledger import Unsupported, parts
 from .loss import LIBRARY_RELATION, pure_pair
 

@@ -64,13 +64,14 @@ def test_the_noise_is_the_smallest_that_keeps_the_claim(name):
     make, epsilon, delta = RECIPES[name]
     claim = Claim(epsilon, delta, Unit.NODE)
     sigma = calibrate(Recipe(make), claim).sigma
+    assert name != "node level" or sigma == pytest.approx(0.9869, rel=1e-4)
     assert curve(make(sigma)).epsilon(delta) <= epsilon
     assert curve(make(sigma * (1 - 1e-4))).epsilon(delta) > epsilon
 
 
 def test_known_noise():
-    assert calibrate(Recipe(RECIPES["sampled Gaussian"][0]), Claim(1, 1e-5, Unit.NODE)).sigma == pytest.approx(1.41463, rel=1e-4)
-    assert calibrate(Recipe(node_level), Claim(8, 1e-5, Unit.NODE)).sigma == pytest.approx(0.9869, rel=1e-4)
+    found = calibrate(Recipe(RECIPES["sampled Gaussian"][0]), Claim(1, 1e-5, Unit.NODE), relative=1e-3)
+    assert found.sigma == pytest.approx(1.41463, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +121,9 @@ def test_local_budgets_at_delta_zero():
 def test_without_a_loss_distribution_the_best_valid_bound_is_taken():
     recipe = Recipe(lambda s: events.dp_sgd_without_replacement(s, 10_000, 100, 100))
     claim = Claim(1.0, 1e-5, Unit.NODE, Relation.REPLACE)
-    sigma = calibrate(recipe, claim, relative=1e-3).sigma
+    sigma = calibrate(recipe, claim, relative=1e-2).sigma
     by_renyi = [r.epsilon for r in upper(recipe.make(sigma), claim) if r.is_upper_bound and r.epsilon is not None]
-    assert 0.99 < min(by_renyi) <= 1.0
+    assert 0.97 < min(by_renyi) <= 1.0
 
 
 def test_bounded_range_selection_uses_the_tighter_of_two_bounds():

@@ -1,0 +1,40 @@
+"""Mechanisms that dp_accounting has no event for. Each accountant either supports them or declines with a reason."""
+
+from __future__ import annotations
+
+import attr
+from dp_accounting import DpEvent
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class PureDpEvent(DpEvent):
+    """Any epsilon-differentially private mechanism, of which nothing more is known. epsilon: nats."""
+
+    epsilon: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class BoundedRangeDpEvent(DpEvent):
+    """An epsilon-bounded-range mechanism: the privacy losses of one pair of neighbours span at most epsilon (nats).
+
+    The exponential mechanism and one-shot Gumbel selection (Durfee and Rogers 2019) are of this kind; each is
+    epsilon-DP and (epsilon^2 / 8)-zCDP.
+    """
+
+    epsilon: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class FiniteDpEvent(DpEvent):
+    """A mechanism whose most distinguishable pair of neighbours gives these two finite distributions, in either order."""
+
+    upper: tuple[float, ...]
+    lower: tuple[float, ...]
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class VisibleMixtureDpEvent(DpEvent):
+    """One of several mechanisms is drawn, and the adversary sees which. probabilities add up to one."""
+
+    probabilities: tuple[float, ...]
+    events: tuple[DpEvent, ...]
