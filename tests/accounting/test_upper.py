@@ -68,7 +68,6 @@ def test_tight_accountants_agree_on_gaussian_hops_and_the_others_say_why_not(sig
         (events.repeated(events.PureDpEvent(0.3), 40), Relation.ADD_REMOVE),
         (events.repeated(events.randomised_response(0.3), 40), Relation.REPLACE),
         (dp.SelfComposedDpEvent(dp.ZCDpEvent(0.01), 40), Relation.ADD_REMOVE),
-        (events.noisy_posterior(4.0, 0.2, 40), Relation.ADD_REMOVE),
         (events.dp_sgd_without_replacement(1.5, 1000, 20, 50), Relation.REPLACE),
     ],
 )
