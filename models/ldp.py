@@ -67,7 +67,7 @@ def rectify(
     """
     nodes, bits = indices.shape
     values = (amplitude(budget, bits, dim, low, high) * signs).astype(np.float32).ravel()
-    sparse = sp.csr_array((values, indices.ravel(), np.arange(0, nodes * bits + 1, bits)), shape=(nodes, dim))
+    sparse = sp.csr_array((values, indices.flatten(), np.arange(0, nodes * bits + 1, bits)), shape=(nodes, dim))
     sparse.sort_indices()
     return sparse
 

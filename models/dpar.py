@@ -1,0 +1,316 @@
+"""DPAR: private PageRank lists decide whose predictions are averaged, and DP-SGD trains what predicts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..accounting.claim import Unit
+from .base import Release
+from .noise import stream
+from .pagerank import among, capped, column_normalised, gaussian_rows, gumbel_scores, largest, page_rank, smoothed
+from .row_sgd import How, Lists, Trainer
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+    from .graph import Graph, Worlds
+
+KEPT = ("posteriors", "rows", "gradients")
+TOGETHER = 1 << 22  # bytes of hidden activations, about, of the runs that are trained together
+
+
+@dataclass(frozen=True)
+class Dpar:
+    """Zhang et al., DPAR: Decoupled Graph Neural Networks with Node-Level Differential Privacy, WWW 2024.
+
+    The pool is every node outside val and test. `sources` of its nodes, drawn without looking, get a noisy PageRank list of
+    `picks` nodes; all others list themselves. A two-layer perceptron without biases is trained on the lists by DP-SGD. A pool
+    node is answered from its features alone; val and test nodes belong to whoever asks, and their predictions are smoothed
+    over the edges among them.
+
+    sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the same for the lists, in units of sigma, so that
+    `with_noise` moves both: Gaussian std / sensitivity of a row, or 1 / epsilon of one pick for mechanism "gumbel".
+    values: with "gumbel", releases the entries of the picks too, as much epsilon spent on them as on the picks.
+
+    mode "sound": arcs are taken both ways (unless both_ways is False); rows differ by sqrt(2) source_clip; a node stands in at
+    most `cap` lists besides its own, so a step differs by (1 + 2 cap) clip; rows join a batch independently with chance batch / train_nodes (always, for
+    batch 0); nodes are sampled independently, everything is composed, and then amplified once.
+    mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size; batches
+    cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a seed that
+    everybody knows. Dropout acts on the hidden layer only; the code drops features too.
+
+    Releases posteriors, and when asked for in `keep`:
+    rows: (K, sources, nodes) float32: noisy PageRank rows, or the weights of the picks; 0 outside the candidates. With them,
+        sources: (K, sources) int64, whose rows they are, -1 for none.
+    gradients: (K, steps, parameters) float32: the noisy sums of clipped gradients, first layer first.
+    """
+
+    sigma: float = 0.0
+    source_sigma: float = 1.0
+    mechanism: str = "gaussian"
+    sources: int = 70
+    picks: int = 4
+    source_clip: float = 0.01
+    values: bool = False
+    cap: int = 1
+    clip: float = 1.0
+    node_rate: float = 1.0
+    batch: int = 0
+    train_nodes: int = 0
+    epochs: int = 100
+    learning_rate: float = 0.005
+    hidden: int = 32
+    dropout: float = 0.1
+    teleport: float = 0.25
+    threshold: float = 1e-4
+    smoothing: int = 2
+    both_ways: bool = True
+    fixed_noise: bool = False
+    keep: tuple[str, ...] = ("posteriors",)
+    mode: str = "sound"
+
+    name: ClassVar[str] = "dpar"
+    unit: ClassVar[Unit] = Unit.NODE
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("paper", "sound"):
+            raise ValueError(f"mode={self.mode!r}: must be 'paper' or 'sound'.")
+        if self.mechanism not in ("gaussian", "gumbel"):
+            raise ValueError(f"mechanism={self.mechanism!r}: must be 'gaussian' or 'gumbel'.")
+        if not self.keep or set(self.keep) - set(KEPT):
+            raise ValueError(f"keep={self.keep}: must name some of {', '.join(KEPT)}.")
+        if not (math.isfinite(self.sigma) and self.sigma >= 0 and self.source_sigma > 0):
+            raise ValueError(f"sigma={self.sigma}, source_sigma={self.source_sigma}: must be at least 0, and above 0.")
+        if not 0 < self.node_rate <= 1:
+            raise ValueError(f"node_rate={self.node_rate}: must be in (0, 1]; 1 keeps all nodes.")
+        if self.mode == "paper" and self.batch < 1:
+            raise ValueError(f"batch={self.batch}: must be at least 1 in mode 'paper'; the released code takes 60.")
+        if self.mode == "sound" and self.batch and not self.batch <= self.train_nodes:
+            raise ValueError(
+                f"train_nodes={self.train_nodes}: the public number of training nodes must be at least batch={self.batch}. "
+                "Set train_nodes, or batch=0 for all rows in every step."
+            )
+        if self.fixed_noise and self.mode == "sound":
+            raise ValueError("fixed_noise=True: only mode 'paper' adds noise that everybody can take away again.")
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return (*self.keep, "sources") if "rows" in self.keep else self.keep
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return (
+            "the node ids and the split; a node comes and goes with its features, label and edges",
+            "val and test nodes with all that is theirs",
+        )
+
+    @property
+    def rate(self) -> float:
+        """Chance of a row to join a batch, in mode "sound"."""
+        return self.batch / self.train_nodes if self.batch else 1.0
+
+    @property
+    def steps(self) -> int:
+        """Steps of mode "sound"; those of mode "paper" follow from the size of the sample."""
+        return self.epochs * (self.train_nodes // self.batch if self.batch else 1)
+
+    @property
+    def noise_std(self) -> float:
+        """On every entry of a sum of clipped gradients."""
+        listed = self.cap if self.mode == "sound" and self.sources else 0
+        return self.sigma * (1 + 2 * listed) * self.clip
+
+    @property
+    def row_noise(self) -> float:
+        """Noise scale of the lists / their sensitivity."""
+        return self.sigma * self.source_sigma
+
+    @property
+    def ledger(self) -> DpEvent:
+        """A node comes or goes with its features, label and edges.
+
+        mode "paper": what its mechanisms cost, whatever is printed. A node may stand in all lists; rows are visited once
+        an epoch, those of the last batch twice; another node takes its place in a sample of fixed size, which doubles
+        every change, and nothing is amplified.
+        """
+        from ..accounting import events
+
+        if self.mode == "sound":
+            lists = self._lists_event(self.row_noise)
+            capped = self.cap if self.sources else 0
+            training = (
+                events.dp_sgd_capped(self.sigma, self.rate, capped, self.steps)
+                if capped and self.rate < 1
+                else events.dp_sgd(self.sigma, self.rate, self.steps)
+            )
+            return events.on_sampled_nodes(self.node_rate, lists, training)
+        taken = 2 if self.node_rate < 1 else 1
+        lists = self._lists_event(self.row_noise / (math.sqrt(2) if self.mechanism == "gaussian" else 1), taken)
+        sigma = 0.0 if self.fixed_noise else self.sigma / ((1 + 2 * self.sources) * taken)
+        return events.composed(lists, events.dp_sgd_fixed(sigma, self.epochs, visits=2))
+
+    def _lists_event(self, noise: float, times: int = 1) -> DpEvent:
+        """times: how many nodes change at once, the second one's cost being no more than the first one's."""
+        from ..accounting import events
+
+        if not self.sources:
+            return events.composed()
+        if self.mechanism == "gaussian" or not noise:
+            return events.page_rank_gaussian(noise / times, self.sources)
+        epsilon = times / noise
+        return events.page_rank_exponential(epsilon, self.picks, self.sources, self.picks * epsilon if self.values else 0.0)
+
+    def with_noise(self, sigma: float) -> Self:
+        return replace(self, sigma=float(sigma))
+
+    def printed(self, delta: float) -> float | None:
+        """The two figures that the code prints, added, delta shared between them as by its own constants (2 q M 1e-4 and 1e-3).
+
+        Needs train_nodes. None in mode "sound", without noise and without train_nodes.
+        """
+        if self.mode == "sound" or not self.sigma or not self.train_nodes:
+            return None
+        return sum(epsilon for epsilon, _ in self.printed_parts(delta))
+
+    def printed_parts(self, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
+        """(epsilon, delta) of the lists and of DP-SGD as the code prints them in mode "paper"."""
+        from ..accounting import published_dpar as code
+
+        rate, sampled = self.node_rate, math.ceil(self.node_rate * self.train_nodes)
+        share = delta / (2 * rate * self.sources * 1e-4 + 1e-3)
+        training = code.dp_sgd_printed(self.sigma, sampled, self.batch, self.epochs, rate, 1e-3 * share)
+        if not self.sources:
+            return (0.0, 0.0), (training, 1e-3 * share)
+        if self.mechanism == "gaussian":
+            row = code.gaussian_row_epsilon(self.row_noise * self.source_clip, self.source_clip, 1e-4 * share)
+        else:
+            row = code.exponential_row_epsilon(1 / self.row_noise, self.picks, 1e-4 * share, -1 if self.values else 0)
+        return code.page_rank_printed(row, self.sources, 1e-4 * share, rate), (training, 1e-3 * share)
+
+    def footprint(self, graph: Graph) -> int:
+        """Hidden activations of all entries, the weights with their gradients and noise, and what is kept."""
+        rows = graph.nodes
+        weights = (graph.dim + graph.classes) * self.hidden
+        features = 12 * graph.x.nnz if sp.issparse(graph.x) else 4 * graph.x.size
+        kept = ("rows" in self.keep) * self.sources * graph.nodes + ("gradients" in self.keep) * self.steps * weights
+        return int(4 * (rows * self.hidden * (6 + 3 * self.picks) + 8 * weights + kept) + features)
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        rows = int((~(worlds.graph.val | worlds.graph.test)).sum())
+        few = max(1, TOGETHER // (4 * self.hidden * max(1, rows))) if self.mode == "sound" else 1
+        parts = [worlds[i : i + few] for i in range(0, len(worlds), few)]
+        return Release.join([self._fit(part, device) for part in parts])
+
+    def _fit(self, worlds: Worlds, device: str) -> Release:
+        """Some runs; one in mode "paper", where every run has rows of its own."""
+        graph, present, trained = worlds.graph, worlds.edge_present(), worlds.trained()
+        drawn = [self._draw(graph, graph.edges[:, present[k]], trained[k], s) for k, s in enumerate(worlds.seeds)]
+        expected = self.rate * len(drawn[0][0].nodes) if self.mode == "sound" else float(self.batch)
+        clip = self.clip if self.sigma else math.inf  # without noise there is nothing to clip for
+        how = How(self.noise_std, clip, max(1.0, expected), self.hidden, self.dropout, self.learning_rate)
+        trainer = Trainer(graph, [own for own, _, _ in drawn], worlds.seeds, how, device)
+        arrays: dict[str, NDArray[np.generic]] = {}
+        noises = [stream(0 if self.fixed_noise else s, "gradients") for s in worlds.seeds]
+        kept = []
+        for batch in self._batches(worlds.seeds, len(drawn[0][0].nodes)):
+            noisy = trainer.step(batch, noises)
+            if "gradients" in self.keep:
+                kept.append(noisy.cpu().numpy())
+        first, second = (w.cpu().numpy() for w in (trainer.first, trainer.second))
+        if "gradients" in self.keep:
+            arrays["gradients"] = np.stack(kept, axis=1)
+        if "rows" in self.keep:
+            arrays["rows"] = np.stack([rows for _, rows, _ in drawn])
+            arrays["sources"] = np.stack([ids for _, _, ids in drawn])
+        if "posteriors" in self.keep:
+            answers = [self._answers(graph, graph.edges[:, p], w, v) for p, w, v in zip(present, first, second, strict=True)]
+            arrays["posteriors"] = np.stack([a[worlds.watch] for a in answers])
+        return Release(arrays, worlds.watch, {"noise_std": self.noise_std, "sigma": self.sigma})
+
+    def _draw(
+        self, graph: Graph, edges: NDArray[np.int64], trained: NDArray[np.bool_], seed: np.uint64
+    ) -> tuple[Lists, NDArray[np.float32], NDArray[np.int64]]:
+        """One run's rows, the noisy PageRank rows (sources, nodes), and whose they are."""
+        pool = np.flatnonzero(~(graph.val | graph.test))
+        order = stream(seed, "nodes").permutation(pool.size)
+        if self.mode == "paper":
+            members = pool[order][trained[pool[order]]]
+            nodes = members[: math.ceil(self.node_rate * members.size)]
+            alive, chosen = np.ones(nodes.size, dtype=bool), np.arange(min(self.sources, nodes.size))
+        else:
+            nodes = pool
+            alive = trained[pool] & (stream(seed, "sample").random(pool.size) < self.node_rate)
+            chosen = order[: self.sources]
+        rows = nodes.size
+        index, weights = np.zeros((rows, max(1, self.picks)), dtype=np.int64), np.zeros((rows, max(1, self.picks)))
+        index[:, 0], weights[:, 0] = np.arange(rows), 1.0
+        released = np.zeros((self.sources, graph.nodes), dtype=np.float32)
+        ids = np.full(self.sources, -1)
+        if chosen.size:
+            present = np.isin(np.arange(graph.nodes), nodes[alive])
+            adjacency = among(edges, present, self._symmetric(graph))
+            vectors = page_rank(adjacency, nodes[chosen], self.teleport, self.threshold)[:, nodes].toarray()
+            listed, weight, seen = self._noisy_lists(vectors.astype(np.float64), seed)
+            if self.mode == "sound":
+                weight = capped(listed, weight, chosen, self.cap)
+            count = listed.shape[1]
+            index[chosen], weights[chosen] = 0, 0.0
+            index[chosen, :count], weights[chosen, :count] = listed, weight
+            released[: chosen.size, nodes], ids[: chosen.size] = seen, nodes[chosen]
+        return Lists(nodes, alive, index, column_normalised(index, weights, rows)), released, ids
+
+    def _symmetric(self, graph: Graph) -> bool:
+        return not graph.directed or (self.mode == "sound" and self.both_ways)
+
+    def _noisy_lists(
+        self, vectors: NDArray[np.float64], seed: np.uint64
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Places and weights (sources, picks) of each list, and the rows as released (sources, rows)."""
+        rng, count = stream(seed, "rows"), min(self.picks, vectors.shape[1])
+        if not self.row_noise:
+            listed = largest(vectors, count)
+            return listed, np.take_along_axis(vectors, listed, axis=1), vectors
+        if self.mechanism == "gaussian":
+            sensitivity = self.source_clip * (math.sqrt(2) if self.mode == "sound" else 1)
+            noisy = gaussian_rows(vectors, self.source_clip, self.row_noise * sensitivity, rng)
+            listed = largest(noisy, count)
+            return listed, np.take_along_axis(noisy, listed, axis=1), noisy
+        listed = largest(gumbel_scores(vectors, self.source_clip, 1 / self.row_noise, rng), count)
+        weights = np.full(listed.shape, 1 / count)
+        if self.values:
+            exact = np.minimum(np.take_along_axis(vectors, listed, axis=1), self.source_clip)
+            weights = exact + stream(seed, "values").laplace(scale=self.source_clip * self.row_noise, size=listed.shape)
+        seen = np.zeros(vectors.shape)
+        np.put_along_axis(seen, listed, weights, axis=1)
+        return listed, weights, seen
+
+    def _batches(self, seeds: NDArray[np.uint64], rows: int) -> list[NDArray[np.bool_]]:
+        """For each step, (K, rows): which rows join."""
+        if self.mode == "sound":
+            if not self.batch:
+                return [np.ones((len(seeds), rows), dtype=bool)] * self.steps
+            coins = [stream(s, "batches") for s in seeds]
+            return [np.stack([c.random(rows) < self.rate for c in coins]) for _ in range(self.steps)]
+        orders = [stream(s, "batches").permutation(rows) for s in seeds]
+        size = min(self.batch, rows)
+        cuts = [min(first, rows - size) for first in range(0, rows, size)] if size else []
+        each = np.zeros((len(cuts), len(seeds), rows), dtype=bool)
+        for k, order in enumerate(orders):
+            for b, first in enumerate(cuts):
+                each[b, k, order[first : first + size]] = True
+        return list(each) * self.epochs
+
+    def _answers(
+        self, graph: Graph, edges: NDArray[np.int64], first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """(nodes, classes) log-posteriors: own predictions, smoothed over the edges among val and test nodes and self loops."""
+        walk = among(edges, graph.val | graph.test, self._symmetric(graph))
+        scores = smoothed(np.maximum(graph.x @ first, 0) @ second, walk, self.teleport, self.smoothing)
+        shifted = scores - scores.max(axis=1, keepdims=True)
+        return (shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))).astype(np.float32)

@@ -1,0 +1,154 @@
+"""DP-SGD where an example is a short list of nodes: a two-layer perceptron on each, averaged by weights before the softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from .blocks import Operator, features, multiply
+from .noise import stream
+from .optim import Adam
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The examples of one run. Row i has the label of node nodes[i] and averages over nodes[index[i]].
+
+    nodes: (rows,) int64 ids. alive: (rows,) bool; an absent node sends nothing and its row does not count.
+    index: (rows, entries) int64, places in `nodes`. weights: (rows, entries) float64, 0 for what is not listed.
+    """
+
+    nodes: NDArray[np.int64]
+    alive: NDArray[np.bool_]
+    index: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class How:
+    """noise_std: on the sum of the gradients clipped to `clip`. expected: the public number that the sum is divided by."""
+
+    noise_std: float
+    clip: float
+    expected: float
+    hidden: int
+    dropout: float
+    learning_rate: float
+
+
+class Trainer:
+    """K runs with the same number of rows. Weights: (K, dim, hidden) and (K, hidden, classes), without biases."""
+
+    def __init__(self, graph: Graph, lists: list[Lists], seeds: NDArray[np.uint64], how: How, device: str = "cpu") -> None:
+        self.how, self.device, self.lists = how, device, lists
+        self.x = features(graph.x, [own.nodes for own in lists], device)
+        self.alive = self._tensor(np.stack([own.alive for own in lists])[..., None])
+        self.weights = self._tensor(np.stack([own.weights for own in lists]))
+        self.average = Operator.of(sp.csr_array(sp.block_diag([_matrix(own) for own in lists], format="csr")), device)
+        runs, rows, entries = self.weights.shape
+        places = np.stack([own.index + k * rows for k, own in enumerate(lists)])
+        self.places = torch.from_numpy(places.reshape(runs * rows, entries)).to(device)
+        self.gram = self._tensor(np.stack([_gram(graph.x, own) for own in lists]))
+        self.y = torch.from_numpy(np.stack([graph.y[own.nodes] for own in lists])).to(device)
+        self.first, self.second = start(seeds, graph.dim, how.hidden, graph.classes, device)
+        self.adams = [Adam(w, how.learning_rate) for w in (self.first, self.second)]
+        self.drops = [stream(s, "dropout") for s in seeds]
+
+    def step(self, batch: NDArray[np.bool_], noises: list[np.random.Generator]) -> Tensor:
+        """One step on the noisy sum of clipped gradients, which it returns: (K, parameters)."""
+        sums = self.gradient(self._tensor(batch), self._dropped())
+        released = [_noisy(g, self.how.noise_std, noises) for g in sums]
+        for adam, gradient in zip(self.adams, released, strict=True):
+            adam.step(gradient / self.how.expected)
+        return torch.cat([g.flatten(1) for g in released], dim=1)
+
+    def gradient(self, batch: Tensor, dropped: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The sums over each run's batch of the rows' gradients, each row's scaled to norm `clip` at most.
+
+        The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)' over its entries j, with
+        q the gradient at the hidden layer and m_j what passes there; its squared norm follows from the products x_j · x_l,
+        which never change, so no row's gradient is built.
+        """
+        before = self.x @ self.first
+        passes = (before > 0) * self.alive
+        if dropped is not None:
+            passes = passes * dropped
+        averaged = self.average @ (before * passes)  # (K, rows, hidden)
+        slope = torch.softmax(averaged @ self.second, dim=2)
+        slope.scatter_add_(2, self.y[..., None], torch.full_like(slope[..., :1], -1.0))
+        back = slope @ self.second.transpose(1, 2)
+        runs, rows, hidden = back.shape
+        through = passes.view(-1, hidden)[self.places].view(runs, rows, -1, hidden) * self.weights[..., None] * back[:, :, None]
+        squares = (self.gram * (through @ through.transpose(2, 3))).sum(dim=(2, 3))
+        squares += averaged.square().sum(2) * slope.square().sum(2)
+        scale = (self.how.clip / squares.sqrt().clamp(min=1e-12)).clamp(max=1) * batch * self.alive[..., 0]
+        second = averaged.transpose(1, 2) @ (slope * scale[..., None])
+        into = multiply(self.average.transpose, back * scale[..., None]) * passes
+        if isinstance(self.x, Operator):
+            return multiply(self.x.transpose, into), second
+        return self.x.transpose(1, 2) @ into, second
+
+    def _dropped(self) -> Tensor | None:
+        """Inverted dropout on the hidden layer, each run from its own stream."""
+        share = self.how.dropout
+        if not share:
+            return None
+        shape = (self.weights.shape[1], self.how.hidden)
+        kept = np.stack([rng.random(shape, dtype=np.float32) >= share for rng in self.drops])
+        return self._tensor(kept) / (1 - share)
+
+    def _tensor(self, array: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(array.astype(np.float32)).to(self.device)
+
+
+def start(seeds: NDArray[np.uint64], dim: int, hidden: int, classes: int, device: str) -> tuple[Tensor, Tensor]:
+    """Glorot-uniform weights of both layers, each run's from its own stream."""
+
+    def layer(name: str, inputs: int, outputs: int) -> Tensor:
+        bound = (6 / (inputs + outputs)) ** 0.5
+        each = [stream(s, "start", name).uniform(-bound, bound, (inputs, outputs)) for s in seeds]
+        return torch.from_numpy(np.stack(each).astype(np.float32)).to(device)
+
+    return layer("first", dim, hidden), layer("second", hidden, classes)
+
+
+def _matrix(own: Lists) -> sp.csr_array:
+    """(rows, rows): the weights of every row's list."""
+    rows, entries = own.index.shape
+    starts = np.arange(0, rows * entries + 1, entries)
+    index = own.index.flatten()  # a copy, as the next line sorts in place
+    matrix = sp.csr_array((own.weights.astype(np.float32).ravel(), index, starts), shape=(rows, rows))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _gram(x: object, own: Lists) -> NDArray[np.float64]:
+    """(rows, entries, entries): inner products of the features of all pairs in a row's list."""
+    listed = own.nodes[own.index]
+    rows, entries = listed.shape
+    gram = np.zeros((rows, entries, entries))
+    for a in range(entries):
+        for b in range(a, entries):
+            both = np.flatnonzero((own.weights[:, a] != 0) & (own.weights[:, b] != 0))
+            left, right = x[listed[both, a]], x[listed[both, b]]  # type: ignore[index]
+            product = left.multiply(right) if sp.issparse(left) else left * right
+            gram[both, a, b] = gram[both, b, a] = np.asarray(product.sum(axis=1)).ravel()
+    return gram
+
+
+def _noisy(sums: Tensor, std: float, random: list[np.random.Generator]) -> Tensor:
+    if not std:
+        return sums
+    drawn = np.stack([rng.standard_normal(sums.shape[1:], dtype=np.float32) for rng in random])
+    return sums + std * torch.from_numpy(drawn).to(sums.device)
