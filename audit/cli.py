@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .account import account
 from .bound import bound
 from .data import app as data
 from .power import power
@@ -19,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data, name="data")
+app.command()(account)
 app.command()(bound)
 app.command()(power)
 
