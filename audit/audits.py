@@ -17,6 +17,7 @@ from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
 from .case import Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
+from .replay import refuses, replay
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +32,7 @@ EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 @dataclass(frozen=True)
 class Audit:
-    """refuses: why it cannot look at a case, or None. looks: how many bounds it takes, each of which costs alpha."""
+    """refuses: why it cannot look at a case, or None. looks: how many of its bounds are statistical, and so cost alpha."""
 
     name: str
     looks: int
@@ -117,6 +118,7 @@ def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str
 
 
 AUDITS: dict[str, Audit] = {
+    "replay": Audit("replay", 0, refuses, replay),
     "residual": Audit("residual", 1, needs_aggregates, weigh_noise),
     "game": Audit("game", 2, needs_aggregates, play_sums),
 }

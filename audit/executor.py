@@ -8,6 +8,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,10 +39,17 @@ def processes(jobs: int) -> Iterator[Execute]:
         if pool is None:
             pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=one_thread)
         # A short queue: tasks carry their worlds, and thousands of them need not be in memory at once.
-        waiting = deque(pool.submit(fit_part, t) for t in itertools.chain(first, itertools.islice(tasks, 2 * jobs)))
+        waiting = deque((t, pool.submit(fit_part, t)) for t in itertools.chain(first, itertools.islice(tasks, 2 * jobs)))
         while waiting:
-            yield waiting.popleft().result()
-            waiting.extend(pool.submit(fit_part, t) for t in itertools.islice(tasks, 1))
+            task, future = waiting.popleft()
+            try:
+                yield future.result()
+            except BrokenProcessPool:  # a worker was killed, most likely for memory: its chunks are computed here, one by one
+                pool.shutdown(wait=False, cancel_futures=True)
+                pool = None
+                yield from in_process([task, *(t for t, _ in waiting), *tasks])
+                return
+            waiting.extend((t, pool.submit(fit_part, t)) for t in itertools.islice(tasks, 1))
 
     try:
         yield execute

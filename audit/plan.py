@@ -51,7 +51,7 @@ class Plan(BaseModel):
     rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once
     shadows: int = Field(16, ge=2, multiple_of=2)  # in pairs of opposite coins
     targets: int = Field(4, ge=1)
-    repeats: int = Field(5, ge=1)  # trainings behind a utility figure
+    repeats: int = Field(10, ge=1)  # trainings behind a utility figure
     seed: str | None = None
     out: Path = Path("runs/audit")
     mlflow: str | None = None  # None: SQLite beside the runs; "none": no mirror

@@ -40,7 +40,7 @@ def audit(*words, cwd, check=None, **options):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    done = audit("run", *PLAN, "--seed", "test", "--out", "out", "--jobs", "1", "--json", cwd=folder)
+    done = audit("run", *PLAN, "--seed", "test", "--out", "out", "--json", cwd=folder)
     return folder / "out", done
 
 
@@ -83,7 +83,7 @@ def test_no_lower_bound_of_a_sound_model_exceeds_its_claim(finished):
 
 
 def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished):
-    words = ["run", *PLAN, "--seed", "test", "--out", "out", "--jobs", "1", "--json", "--mlflow", "none"]
+    words = ["run", *PLAN, "--seed", "test", "--out", "out", "--json", "--mlflow", "none"]
     env = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     first = subprocess.Popen(
         [sys.executable, "-m", "gnnaudit.audit.cli", *words],

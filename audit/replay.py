@@ -1,0 +1,119 @@
+"""Replay: the same noise on neighbouring graphs, so that what one edge moves is computed and not estimated."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..accounting.claim import Unit
+from ..accounting.gaussian import epsilon_of
+from ..accounting.lower import Bound
+from ..models.graph import Mask, Worlds
+from .case import Case, Outcome, keeping, offered
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..models.base import Release
+    from ..models.graph import Graph
+    from .key import Key
+    from .store import Store
+
+EACH = 3  # edges of every sort in the catalogue
+TOLERANCE = 1e-3  # of the noise: float32 sums over thousands of neighbours agree to less
+ROUNDING = 1e-6  # relative; a row of length one, rounded to float32, may be longer by that much
+
+
+def refuses(case: Case) -> str | None:
+    """It replays edges, on released sums or on models that should not read edges at all."""
+    if case.claim.unit not in (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE):
+        return f"replay is about edges; this claim is about {case.claim.unit}"
+    if np.isinf(case.claim.epsilon):
+        return "nothing is claimed"
+    if not reads_no_edge(case) and not {"aggregates", "inputs"} <= set(offered(case.model)):
+        return f"{case.model.name} releases no sums whose noise could be taken off again"
+    return None
+
+
+def reads_no_edge(case: Case) -> bool:
+    return type(case.model.ledger).__name__ == "NoOpDpEvent"
+
+
+def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
+    """Edge ids worth removing: between hubs, at ends of low degree, at the last node, and some at random. Ascending."""
+    ends = graph.degree[graph.edges]
+    by_most, by_least = np.argsort(ends.min(0)), np.argsort(ends.max(0))
+    last = np.flatnonzero((graph.edges == graph.edges.max(initial=-1)).any(0))
+    at_random = key.generator().permutation(graph.edges.shape[1])
+    return np.unique(np.concatenate([s[:EACH] for s in (by_most[::-1], by_least, last, at_random)]))
+
+
+def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """Runs with one seed: the whole graph, and the graph without each edge of a catalogue.
+
+    With the noise frozen, what remains of a released sum after its known mean is taken off must be the same in all runs;
+    then the edge moves the means by exactly (A - A') inputs, and noise of the stated size gives an exact epsilon.
+    """
+    started = time.perf_counter()
+    union = graph.as_directed() if case.claim.unit is Unit.DIRECTED_EDGE else graph
+    edges = catalogue(union, key)
+    absent = np.vstack([np.zeros((1, edges.size), dtype=bool), np.eye(edges.size, dtype=bool)])
+    seeds = np.full(len(absent), key.fold("frozen").seed, dtype=np.uint64)
+    rows = np.arange(union.nodes, dtype=np.int64)
+    worlds = Worlds(union, seeds, rows, edges=Mask(edges, ~absent))
+    if reads_no_edge(case):
+        release = keeping(case.model, ("posteriors",)).fit(worlds, store.device)
+        moved = float(np.abs(release["posteriors"] - release["posteriors"][:1]).max())
+        epsilon = 0.0 if moved <= TOLERANCE else np.inf
+        told = f"removing an edge moves no posterior by more than {moved:.1g}"
+    else:
+        release = keeping(case.model, ("aggregates", "inputs")).fit(worlds, store.device)
+        strength, stray = moves(release, union, edges)
+        epsilon = float(epsilon_of(strength * (1 - ROUNDING), case.claim.delta)) if stray <= TOLERANCE else np.inf
+        told = f"the worst of {edges.size} edges moves the means by {strength:.4g} noise standard deviations"
+        if stray > TOLERANCE:
+            told = f"removing one edge moves what should be noise by {stray:.2g} of its standard deviation"
+    refuted = epsilon > case.claim.epsilon
+    bound = Bound(
+        epsilon=epsilon,
+        alpha=0.0,
+        shape="exact",
+        method="replay",
+        trials=(len(absent), 0),
+        refuted=refuted,
+        p_value=None,
+        notices=1.0,
+        reach=case.claim.epsilon,
+        attack="replay",
+        audit="replay",
+    )
+    return Outcome("replay", (bound,), {}, told, time.perf_counter() - started)
+
+
+def moves(release: Release, graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:
+    """The largest move of the means by one edge, over all hops, and the largest change of what should be noise.
+
+    Both in standard deviations of the noise. release: run 0 has all edges, run i + 1 lacks edges[i].
+    """
+    std = release.public["noise_std"]
+    inputs, sums = release["inputs"].astype(np.float64), release["aggregates"].astype(np.float64)
+    whole = graph.adjacency().astype(np.float64)
+    noise = sums[0] - np.stack([whole @ hop for hop in inputs[0]])
+    strongest, stray = 0.0, 0.0
+    for run, edge in enumerate(edges, 1):
+        gone = arcs_of(graph, int(edge))
+        here = np.stack([(whole - gone) @ hop for hop in inputs[run]])
+        stray = max(stray, float(np.abs(sums[run] - here - noise).max()) / std)
+        d = np.stack([gone @ hop for hop in inputs[0]])
+        strongest = max(strongest, float(np.sqrt((d**2).sum())) / std)
+    return strongest, stray
+
+
+def arcs_of(graph: Graph, edge: int) -> sp.csr_array:
+    """(nodes, nodes): the part of the adjacency that belongs to one edge."""
+    u, v = graph.edges[:, edge]
+    rows, columns = ([v], [u]) if graph.directed else ([v, u], [u, v])
+    return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(graph.nodes, graph.nodes))
