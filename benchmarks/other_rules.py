@@ -60,6 +60,19 @@ def hull_bonferroni(scores0: Array, scores1: Array, epsilon: float, delta: float
     return found
 
 
+def hull_gaussian(scores0: Array, scores1: Array, mu: float, delta: float = 1e-5, alpha: float = 0.05) -> Flags:
+    """The largest |mu| of Clopper-Pearson ends over the corners of the ROC hull: jax_privacy 2.0.0's epsilon_from_gdp."""
+    fp, fn = counts(scores0, scores1)
+    n = scores0.shape[1]
+    found = np.zeros(len(fp), bool)
+    for i, (x, y) in enumerate(zip(fp, n - fn, strict=True)):
+        corners = _hull(x, y)
+        upper = rate_at_most(np.arange(n + 1), n, alpha / len(corners) / 2)
+        a, b = upper[x[corners]], upper[n - y[corners]]
+        found[i] = np.abs(mu_of_rates(a, b))[np.maximum(a, b) < 1 - delta].max(initial=0.0) > mu
+    return found
+
+
 def _hull(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
     """Indices of the corners of the upper concave hull of a ROC curve."""
     keep: list[int] = []
