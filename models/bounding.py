@@ -30,19 +30,26 @@ def bounded(worlds: Worlds, max_degree: int) -> NDArray[np.bool_]:
     keys that depend on its seed and on the arc's two ends alone, so that an absent edge changes no other's place.
     """
     graph = worlds.graph
-    sender, receiver = graph.arcs.astype(np.uint64)
     present = arc_present(worlds)
     present &= graph.arcs[0] != graph.nodes - 1
     for run, seed in enumerate(worlds.seeds):
-        salt = stream(seed, "bound").integers(2**64, dtype=np.uint64)
         crowded = np.bincount(graph.arcs[0][present[run]], minlength=graph.nodes) > max_degree
         arcs = np.flatnonzero(present[run] & crowded[graph.arcs[0]])
-        keys = _mixed((sender[arcs] * np.uint64(graph.nodes) + receiver[arcs]) ^ salt)
-        order = arcs[np.lexsort((keys, sender[arcs]))]
+        keys = arc_coins(graph.nodes, graph.arcs[0][arcs], graph.arcs[1][arcs], seed, "bound")
+        order = arcs[np.lexsort((keys, graph.arcs[0][arcs]))]
         of = graph.arcs[0][order]
         first = np.searchsorted(of, of)
         present[run, order[np.arange(order.size) - first >= max_degree]] = False
     return present
+
+
+def arc_coins(
+    nodes: int, sender: NDArray[np.int64], receiver: NDArray[np.int64], seed: np.uint64, purpose: str
+) -> NDArray[np.float64]:
+    """Uniform numbers in [0, 1), one for each arc, that depend on the run's seed and on the arc's two ends alone."""
+    salt = stream(seed, purpose, "arcs").integers(2**64, dtype=np.uint64)
+    cell = sender.astype(np.uint64) * np.uint64(nodes) + receiver.astype(np.uint64)
+    return (_mixed(_mixed(cell ^ salt) + salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from .bounding import bounded
 from .shared import Shared
+from .spmm import Aggregation
 from .train import Rows
 
 if TYPE_CHECKING:
@@ -45,6 +47,13 @@ class Company:
             "all": np.arange(graph.nodes),
         }
         self.features = cache(lambda which: Shared(graph.x, self.nodes[which], device))
+
+    def aggregation(self, max_degree: int | None = None) -> Aggregation:
+        """Neighbour sums in these worlds, with out-degrees cut at random if there is a bound."""
+        if max_degree is None:
+            return Aggregation.of(self.worlds, self.device)
+        graph = self.worlds.graph
+        return Aggregation.over(graph.nodes, [graph.arcs[:, kept] for kept in bounded(self.worlds, max_degree)], self.device)
 
     def rows(self, which: str, inputs: Sequence[Tensor | None]) -> Rows:
         """Those nodes' part of every input. inputs: (runs, nodes, units), or None for the graph's own features."""

@@ -13,11 +13,9 @@ import torch
 from ..accounting.claim import Unit
 from . import noisy
 from .base import Release
-from .bounding import bounded
 from .company import Company, companies
 from .layers import BatchNorm, Layer, Linear, Selu, UnitLength
 from .network import Network, draw, through
-from .spmm import Aggregation
 from .stage import ledger, train_stage
 
 if TYPE_CHECKING:
@@ -107,8 +105,7 @@ class Gap:
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
         worlds = company.worlds
-        capped = self.unit is Unit.NODE and self.mode == "paper"
-        aggregation = Aggregation(worlds, company.device, bounded(worlds, self.max_degree) if capped else None)
+        aggregation = company.aggregation(self.max_degree if self.unit is Unit.NODE and self.mode == "paper" else None)
         steps, sums = [self._encoded(company)], []
         for hop in range(1, self.hops + 1):
             sums.append(noisy.perturb(aggregation(steps[-1]), worlds.seeds, self.noise_std, hop))
@@ -150,9 +147,12 @@ def activated(units: int, unit: Unit) -> tuple[Layer, ...]:
     return (Selu(),) if unit is Unit.NODE else (BatchNorm(units), Selu())
 
 
-def mlp(widths: list[int] | tuple[int, ...], unit: Unit) -> tuple[Layer, ...]:
-    """Linear layers with a norm and an activation between them, none behind the last."""
+def mlp(widths: list[int] | tuple[int, ...], unit: Unit, plain: bool = True) -> tuple[Layer, ...]:
+    """Linear layers, each followed by a norm and an activation, except the last where it is to be plain."""
     layers: list[Layer] = []
-    for inputs, outputs in pairwise(widths[:-1]):
-        layers += [Linear(inputs, outputs, centred=unit is not Unit.NODE), *activated(outputs, unit)]
-    return (*layers, Linear(*widths[-2:]))
+    for i, (inputs, outputs) in enumerate(pairwise(widths)):
+        if plain and i == len(widths) - 2:
+            layers.append(Linear(inputs, outputs))
+        else:
+            layers += [Linear(inputs, outputs, centred=unit is not Unit.NODE), *activated(outputs, unit)]
+    return tuple(layers)

@@ -132,7 +132,7 @@ class BatchNorm:
             return torch.mul(x, factor).add_(shift - running_mean * factor), None
         runs, units, nodes = x.shape
         # With the nodes last, standardising a unit over the nodes is what layer norm does over the last axis.
-        y, mean, inverse = torch.native_layer_norm(x.view(runs * units, nodes), [nodes], None, None, EPSILON)
+        y, mean, inverse = torch.native_layer_norm(x.reshape(runs * units, nodes), [nodes], None, None, EPSILON)
         variance = inverse.view_as(scale).pow(-2).sub_(EPSILON).mul_(nodes / max(nodes - 1, 1))
         running_mean.lerp_(mean.view_as(scale), MOMENTUM)
         running_variance.lerp_(variance, MOMENTUM)
@@ -142,7 +142,7 @@ class BatchNorm:
         x, mean, inverse = saved
         wide = (1, x.shape[0] * x.shape[1], x.shape[2])
         dx, dscale, dshift = torch.ops.aten.native_batch_norm_backward(
-            dy.view(wide), x.view(wide), numbers[0].view(-1), None, None, mean, inverse, True, EPSILON, [True, True, True]
+            dy.reshape(wide), x.reshape(wide), numbers[0].view(-1), None, None, mean, inverse, True, EPSILON, [True, True, True]
         )
         if gradients is not None:
             gradients[0].view(-1).copy_(dscale)

@@ -63,10 +63,15 @@ def check_batch(model: Private) -> None:
         )
 
 
+def check_direction(name: str, unit: Unit, graph: Graph) -> None:
+    """Raises ValueError when undirected edges are to be protected where there are none."""
+    if unit is Unit.UNDIRECTED_EDGE and graph.directed:
+        raise ValueError(f"{name} counts undirected edges, and {graph.name} is directed. Use unit = 'directed-edge'.")
+
+
 def check_graph(model: Private, graph: Graph) -> None:
     """Raises ValueError for a graph that the recipe's ledger does not speak of."""
-    if model.unit is Unit.UNDIRECTED_EDGE and graph.directed:
-        raise ValueError(f"{model.name} counts undirected edges, and {graph.name} is directed. Use unit = 'directed-edge'.")
+    check_direction(model.name, model.unit, graph)
     if model.unit is Unit.NODE and model.mode == "sound" and model.max_degree:
         sent = int(np.bincount(graph.arcs[0], minlength=1).max())
         if sent > model.max_degree:

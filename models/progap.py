@@ -12,11 +12,9 @@ import torch
 from ..accounting.claim import Unit
 from . import noisy
 from .base import Release
-from .bounding import bounded
 from .company import Company, companies
 from .layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLength
 from .network import Network, Parts, draw, through
-from .spmm import Aggregation
 from .stage import ledger, train_stage
 
 if TYPE_CHECKING:
@@ -100,8 +98,7 @@ class ProGap:
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
         worlds, classes = company.worlds, company.worlds.graph.classes
-        capped = self.unit is Unit.NODE and self.mode == "paper"
-        aggregation = Aggregation(worlds, company.device, bounded(worlds, self.max_degree) if capped else None)
+        aggregation = company.aggregation(self.max_degree if self.unit is Unit.NODE and self.mode == "paper" else None)
         sums: list[Tensor] = []
         rows: list[Tensor] = []
         branches: list[tuple[Layer, ...]] = []

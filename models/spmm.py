@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
 if TYPE_CHECKING:
@@ -17,48 +20,41 @@ CACHE = 16 * 2**20  # bytes of the summed matrix that one pass should touch; bey
 FEW = 0.1  # absent share of the edges up to which taking them off is cheaper than a product of each run's own
 
 
+@dataclass(frozen=True)
 class Aggregation:
-    """The neighbour sums of some worlds. Built once, used for every hop."""
+    """The neighbour sums of some worlds. Built once, used for every hop.
 
-    def __init__(self, worlds: Worlds, device: str = "cpu", arcs: NDArray[np.bool_] | None = None) -> None:
-        """arcs: (runs, arcs) bool, which of graph.arcs each run may use at all; None means those that its world has."""
-        graph = worlds.graph
-        sender, receiver = graph.arcs
-        order = np.lexsort((sender, receiver))
-        self.nodes, self.device = graph.nodes, device
-        self.offsets = _index(np.concatenate([[0], np.cumsum(graph.degree)]), device)
-        self.columns = _index(sender[order], device)
-        self.matrix = self._matrix(np.ones(order.size))
-        self.alive: Tensor | None = None
-        self.absent: tuple[Tensor, ...] | None = None
-        self.own: list[Tensor] | None = None
+    matrices: (nodes, nodes) sparse, row = receiver: one for all runs, or one for each. absent: run, sender and receiver of
+    every arc that a run lacks. alive: (runs, nodes, 1), 0 for a node that neither sends nor receives.
+    """
+
+    matrices: Sequence[Tensor]
+    absent: tuple[Tensor, ...] | None = None
+    alive: Tensor | None = None
+
+    @classmethod
+    def of(cls, worlds: Worlds, device: str = "cpu") -> Self:
+        """On the edges that each world has."""
+        graph, mask, alive = worlds.graph, worlds.edges, None
         if worlds.nodes is not None:
-            alive = worlds.nodes.dense(graph.nodes)[:, :, None]
-            self.alive = torch.from_numpy(alive.astype(np.float32)).to(device)
-        if arcs is not None:
-            self.own = [self._matrix(present[order]) for present in arcs]
-        elif worlds.edges is not None:
-            self._set_edges(worlds, order)
-
-    def _set_edges(self, worlds: Worlds, order: NDArray[np.int64]) -> None:
-        graph, mask = worlds.graph, worlds.edges
-        assert mask is not None
-        lacking = ~mask.present
-        edges = graph.edges.shape[1]
-        if lacking.sum() > FEW * edges * worlds.runs:
-            present = mask.dense(edges)
-            self.own = [self._matrix(present[run, order % edges]) for run in range(worlds.runs)]
-            return
-        run, which = np.nonzero(lacking)
+            alive = torch.from_numpy(worlds.nodes.dense(graph.nodes).astype(np.float32)[:, :, None]).to(device)
+        if mask is None:
+            return cls([sparse(graph.nodes, graph.arcs, device)], None, alive)
+        if (~mask.present).sum() > FEW * graph.edges.shape[1] * worlds.runs:
+            present = [mask[run : run + 1].dense(graph.edges.shape[1])[0] for run in range(worlds.runs)]
+            times = 1 if graph.directed else 2
+            return cls([sparse(graph.nodes, graph.arcs[:, np.tile(p, times)], device) for p in present], None, alive)
+        run, which = np.nonzero(~mask.present)
         ends = graph.edges[:, mask.items[which]]
         if not graph.directed:
             run, ends = np.tile(run, 2), np.concatenate([ends, ends[::-1]], axis=1)
-        self.absent = tuple(torch.from_numpy(np.ascontiguousarray(a)).to(self.device) for a in (run, *ends))
+        absent = tuple(torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (run, *ends))
+        return cls([sparse(graph.nodes, graph.arcs, device)], absent, alive)
 
-    def _matrix(self, values: NDArray[Any]) -> Tensor:
-        ones = torch.from_numpy(values.astype(np.float32)).to(self.device)
-        size = (self.nodes, self.nodes)
-        return torch.sparse_csr_tensor(self.offsets, self.columns, ones, size, check_invariants=False)
+    @classmethod
+    def over(cls, nodes: int, graphs: Sequence[NDArray[np.int64]], device: str = "cpu") -> Self:
+        """Each run on a graph of its own. graphs: (2, arcs) int64 each, messages go from row 0 to row 1."""
+        return cls([sparse(nodes, arcs, device) for arcs in graphs])
 
     def __call__(self, x: Tensor) -> Tensor:
         """For each run, the sum of x over the incoming edges that exist in that run.
@@ -69,20 +65,20 @@ class Aggregation:
         """
         if self.alive is not None:
             x = x * self.alive
-        if self.own is not None:
-            total = torch.stack([matrix @ own.contiguous() for matrix, own in zip(self.own, x, strict=True)])
+        if len(self.matrices) > 1:
+            total = torch.stack([matrix @ own.contiguous() for matrix, own in zip(self.matrices, x, strict=True)])
         else:
             total = self._together(x)
         return total if self.alive is None else total * self.alive
 
     def _together(self, x: Tensor) -> Tensor:
         runs, nodes, dim = x.shape
-        wide = x.permute(1, 0, 2).reshape(nodes, runs * dim).contiguous()
+        matrix, wide = self.matrices[0], x.permute(1, 0, 2).reshape(nodes, runs * dim).contiguous()
         block = max(16, CACHE // (4 * nodes))
         if block >= wide.shape[1]:
-            total = self.matrix @ wide
+            total = matrix @ wide
         else:
-            total = torch.cat([self.matrix @ part.contiguous() for part in wide.split(block, 1)], 1)
+            total = torch.cat([matrix @ part.contiguous() for part in wide.split(block, 1)], 1)
         if self.absent is not None:
             run, sender, receiver = self.absent
             messages = wide.view(nodes * runs, dim).index_select(0, sender * runs + run)
@@ -90,5 +86,28 @@ class Aggregation:
         return total.view(nodes, runs, dim).permute(1, 0, 2)
 
 
-def _index(a: NDArray[Any], device: str) -> Tensor:
-    return torch.from_numpy(a.astype(np.int32)).to(device)
+@dataclass(frozen=True)
+class Neighbours:
+    """A layer: the sum over the neighbours, stacked on the node itself. back: the same arcs in the other direction."""
+
+    there: Aggregation
+    back: Aggregation
+
+    def start(self, random: np.random.Generator) -> tuple[list[Any], list[Any]]:
+        return [], []
+
+    def forward(self, numbers: Any, x: Tensor, training: bool) -> tuple[Tensor, Any]:
+        return torch.cat([self.there(x.transpose(1, 2)).transpose(1, 2), x], 1), None
+
+    def backward(self, numbers: Any, dy: Tensor, saved: Any, gradients: Any, inner: bool = True) -> Tensor:
+        neighbours, own = dy.chunk(2, 1)
+        return self.back(neighbours.transpose(1, 2)).transpose(1, 2) + own
+
+
+def sparse(nodes: int, arcs: NDArray[np.int64], device: str = "cpu") -> Tensor:
+    """(nodes, nodes) CSR of 32-bit indices, which is what MKL multiplies fast; an arc listed twice counts twice."""
+    ones = np.ones(arcs.shape[1], dtype=np.float32)
+    matrix = sp.csr_array((ones, (arcs[1], arcs[0])), shape=(nodes, nodes))
+    offsets, columns = (torch.from_numpy(a.astype(np.int32)) for a in (matrix.indptr, matrix.indices))
+    values = torch.from_numpy(matrix.data)
+    return torch.sparse_csr_tensor(offsets, columns, values, matrix.shape, device=device, check_invariants=False)

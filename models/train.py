@@ -24,6 +24,7 @@ class Rows:
 
     inputs: Sequence[Input]
     labels: Tensor  # (nodes,) int64
+    counted: Tensor | None = None  # int64, which of the inputs' nodes the labels are for; None means all, in order
 
 
 def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None = None) -> Weights:
@@ -39,7 +40,10 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
     target = one_hot(rows.labels, network)
     for _ in range(epochs):
         logits, tape = network.forward(weights.numbers, rows.inputs, training=True)
-        slope = torch.softmax(logits, 1).sub_(target).div_(logits.shape[2])
+        counted = logits if rows.counted is None else logits.index_select(2, rows.counted)
+        slope = torch.softmax(counted, 1).sub_(target).div_(counted.shape[2])
+        if rows.counted is not None:
+            slope = torch.zeros_like(logits).index_copy_(2, rows.counted, slope)
         network.backward(weights.numbers, tape, slope, gradients.trained)
         optimiser.step(gradients.flat)
         if check is None:
@@ -54,6 +58,8 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
 def hit_count(network: Network, weights: Weights, rows: Rows) -> Tensor:
     """(runs,) how many of the rows each run classifies rightly."""
     logits, _ = network.forward(weights.numbers, rows.inputs)
+    if rows.counted is not None:
+        logits = logits.index_select(2, rows.counted)
     return (logits.argmax(1) == rows.labels).sum(1)
 
 

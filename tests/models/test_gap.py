@@ -104,7 +104,7 @@ def test_the_released_sums_carry_noise_of_the_stated_std(recipe: Any, factor: fl
     # The last node of the published node-level code sends nothing, which changes sums but not what is measured here: rows
     # that hear from it are left out.
     quiet = ~np.isin(np.arange(graph.nodes), graph.arcs[1][graph.arcs[0] == graph.nodes - 1])
-    base = Aggregation(Worlds.of(graph, [0]))
+    base = Aggregation.of(Worlds.of(graph, [0]))
     for hop in range(2):
         sums = np.stack([base(torch.from_numpy(z[None]))[0].numpy() for z in release["inputs"][:, hop]])
         noise = (release["aggregates"][:, hop] - sums)[:, quiet].astype(np.float64)

@@ -1,0 +1,74 @@
+"""A function of the user's own that trains one model, as a model that is trained in many worlds: one run after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ..accounting.claim import Unit
+from .base import Release
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+    from .graph import Graph, Worlds
+
+NODE_AXIS = {"posteriors": 0, "aggregates": 1, "inputs": 1}
+
+
+@dataclass(frozen=True)
+class Looped:
+    """train(graph, seed) -> named arrays over all nodes, such as {"posteriors": (nodes, classes) natural logarithms}.
+
+    The graph is already without what the run lacks: absent edges are gone, absent nodes have no edges and are in no training
+    set. seed: an int below 2^64, from which all randomness must come. "aggregates" and "inputs" are (hops, nodes, dim).
+    events: what was run, if known; without it every accountant declines. The noise is the function's own business.
+    """
+
+    train: Callable[[Graph, int], Mapping[str, Any]]
+    unit: Unit = Unit.UNDIRECTED_EDGE
+    releases: tuple[str, ...] = ("posteriors",)
+    events: DpEvent | None = None
+    name: str = "looped"
+    mode: str = "sound"
+    public: tuple[str, ...] = ("Whatever the function takes to be public.",)
+
+    @property
+    def ledger(self) -> DpEvent:
+        from dp_accounting import UnsupportedDpEvent
+
+        return UnsupportedDpEvent() if self.events is None else self.events
+
+    def with_noise(self, sigma: float) -> Self:
+        return self
+
+    def printed(self, delta: float) -> float | None:
+        return None
+
+    def footprint(self, graph: Graph) -> int:
+        """Two copies of the graph and of what is released. What the function needs is unknown."""
+        features = graph.x.nnz * 2 if hasattr(graph.x, "nnz") else graph.x.size
+        return int(8 * features + 32 * graph.edges.shape[1] + 16 * graph.nodes * graph.classes)
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        runs = [self._one(worlds.removed(run)) for run in range(worlds.runs)]
+        return Release({name: np.stack([run[name] for run in runs]) for name in self.releases}, worlds.watch)
+
+    def _one(self, alone: Worlds) -> dict[str, NDArray[np.float32]]:
+        graph = alone.graph
+        arrays = self.train(graph, int(alone.seeds[0]))
+        watched = {}
+        for name in self.releases:
+            if name not in arrays:
+                raise ValueError(f"{self.name}: train returned {sorted(arrays)}, not '{name}'. Name in releases what it returns.")
+            array, axis = np.asarray(arrays[name], dtype=np.float32), NODE_AXIS.get(name, 0)
+            if array.ndim <= axis or array.shape[axis] != graph.nodes:
+                raise ValueError(f"{self.name}: '{name}' has shape {array.shape}; axis {axis} must count {graph.nodes} nodes.")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{self.name}: '{name}' holds NaN or infinity. Return finite logarithms.")
+            watched[name] = array.take(alone.watch, axis=axis)
+        return watched

@@ -1,0 +1,54 @@
+"""A user's function as a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gnnaudit.models.base import Model
+from gnnaudit.models.graph import Graph, Mask, Worlds
+from gnnaudit.models.looped import Looped
+
+
+def degrees(graph: Graph, seed: int) -> dict[str, Any]:
+    """Tells the world apart: the degree of every node, its training bit and the seed."""
+    return {"posteriors": np.stack([graph.degree, graph.train, np.full(graph.nodes, seed)], axis=1)}
+
+
+def test_every_run_gets_its_own_graph_and_seed(graph: Graph) -> None:
+    edges = Mask(np.array([4]), np.array([[True], [False]]))
+    nodes = Mask(np.array([7]), np.array([[False], [True]]))
+    worlds = dataclasses.replace(Worlds.of(graph, [3, 2**63], np.array([7, 1, *graph.edges[:, 4]])), edges=edges, nodes=nodes)
+    model = Looped(degrees)
+    seen = model.fit(worlds)["posteriors"]
+    assert isinstance(model, Model)
+    assert seen.shape == (2, 4, 3)
+    assert seen[0, 0, 0] == 0
+    assert seen[0, 0, 1] == 0
+    np.testing.assert_array_equal(seen[1, 2:, 0], graph.degree[graph.edges[:, 4]] - 1)
+    np.testing.assert_array_equal(seen[:, 0, 2], np.array([3, 2**63], dtype=np.float32))
+
+
+def test_sums_are_watched_along_their_second_axis(graph: Graph) -> None:
+    def train(graph: Graph, seed: int) -> dict[str, Any]:
+        return {"aggregates": np.tile(np.arange(graph.nodes)[None, :, None], (2, 1, 5))}
+
+    sums = Looped(train, releases=("aggregates",)).fit(Worlds.of(graph, [1], np.array([9, 4])))["aggregates"]
+    assert sums.shape == (1, 2, 2, 5)
+    np.testing.assert_array_equal(sums[0, 1, :, 3], [9, 4])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"logits": np.zeros((40, 3))}, r"returned \['logits'\], not 'posteriors'"),
+        ({"posteriors": np.zeros((39, 3))}, r"shape \(39, 3\); axis 0 must count 40 nodes"),
+        ({"posteriors": np.full((40, 3), np.nan)}, "NaN"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_refused(answer: dict[str, Any], words: str, graph: Graph) -> None:
+    with pytest.raises(ValueError, match=words):
+        Looped(lambda graph, seed: answer).fit(Worlds.of(graph, [1]))
