@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from ..accounting.claim import Unit
 from .base import Release
 from .noise import stream
-from .pagerank import among, capped, column_normalised, gaussian_rows, gumbel_scores, largest, page_rank, smoothed
-from .row_sgd import How, Lists, Trainer
+from .pagerank import among, smoothed
+from .private_lists import draw
+from .row_sgd import How, Trainer
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -38,9 +39,9 @@ class Dpar:
     `with_noise` moves both: Gaussian std / sensitivity of a row, or 1 / epsilon of one pick for mechanism "gumbel".
     values: with "gumbel", releases the entries of the picks too, as much epsilon spent on them as on the picks.
 
-    mode "sound": arcs are taken both ways (unless both_ways is False); rows differ by sqrt(2) source_clip; a node stands in at
-    most `cap` lists besides its own, so a step differs by (1 + 2 cap) clip; rows join a batch independently with chance batch / train_nodes (always, for
-    batch 0); nodes are sampled independently, everything is composed, and then amplified once.
+    mode "sound": arcs are taken both ways (unless both_ways is False); rows differ by sqrt(2) source_clip; a node stands in
+    at most `cap` lists besides its own, so a step differs by (1 + 2 cap) clip; rows join a batch independently with chance
+    batch / train_nodes (always, for batch 0); nodes are sampled independently, everything is composed, then amplified once.
     mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size; batches
     cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a seed that
     everybody knows. Dropout acts on the hidden layer only; the code drops features too.
@@ -87,6 +88,10 @@ class Dpar:
             raise ValueError(f"keep={self.keep}: must name some of {', '.join(KEPT)}.")
         if not (math.isfinite(self.sigma) and self.sigma >= 0 and self.source_sigma > 0):
             raise ValueError(f"sigma={self.sigma}, source_sigma={self.source_sigma}: must be at least 0, and above 0.")
+        if self.sources < 0 or self.picks < 1 or self.cap < 0:
+            raise ValueError(
+                f"sources={self.sources}, picks={self.picks}, cap={self.cap}: at least 0 lists of 1 node, and a cap of 0."
+            )
         if not 0 < self.node_rate <= 1:
             raise ValueError(f"node_rate={self.node_rate}: must be in (0, 1]; 1 keeps all nodes.")
         if self.mode == "paper" and self.batch < 1:
@@ -105,9 +110,11 @@ class Dpar:
 
     @property
     def public(self) -> tuple[str, ...]:
+        sampled = ("which nodes were sampled, as the rows of PageRank show it",) if self.mode == "paper" else ()
         return (
             "the node ids and the split; a node comes and goes with its features, label and edges",
             "val and test nodes with all that is theirs",
+            *sampled,
         )
 
     @property
@@ -136,8 +143,8 @@ class Dpar:
         """A node comes or goes with its features, label and edges.
 
         mode "paper": what its mechanisms cost, whatever is printed. A node may stand in all lists; rows are visited once
-        an epoch, those of the last batch twice; another node takes its place in a sample of fixed size, which doubles
-        every change, and nothing is amplified.
+        an epoch, those of the last batch twice; in a sample of fixed size another node takes its place, which changes as
+        many rows again (a clipped PageRank row no further than before), and nothing is amplified.
         """
         from ..accounting import events
 
@@ -150,20 +157,19 @@ class Dpar:
                 else events.dp_sgd(self.sigma, self.rate, self.steps)
             )
             return events.on_sampled_nodes(self.node_rate, lists, training)
-        taken = 2 if self.node_rate < 1 else 1
-        lists = self._lists_event(self.row_noise / (math.sqrt(2) if self.mechanism == "gaussian" else 1), taken)
-        sigma = 0.0 if self.fixed_noise else self.sigma / ((1 + 2 * self.sources) * taken)
+        lists = self._lists_event(self.row_noise / (math.sqrt(2) if self.mechanism == "gaussian" else 1))
+        changed = (1 + 2 * self.sources) * (2 if self.node_rate < 1 else 1)
+        sigma = 0.0 if self.fixed_noise else self.sigma / changed
         return events.composed(lists, events.dp_sgd_fixed(sigma, self.epochs, visits=2))
 
-    def _lists_event(self, noise: float, times: int = 1) -> DpEvent:
-        """times: how many nodes change at once, the second one's cost being no more than the first one's."""
+    def _lists_event(self, noise: float) -> DpEvent:
         from ..accounting import events
 
         if not self.sources:
             return events.composed()
         if self.mechanism == "gaussian" or not noise:
-            return events.page_rank_gaussian(noise / times, self.sources)
-        epsilon = times / noise
+            return events.page_rank_gaussian(noise, self.sources)
+        epsilon = 1 / noise
         return events.page_rank_exponential(epsilon, self.picks, self.sources, self.picks * epsilon if self.values else 0.0)
 
     def with_noise(self, sigma: float) -> Self:
@@ -196,9 +202,10 @@ class Dpar:
     def footprint(self, graph: Graph) -> int:
         """Hidden activations of all entries, the weights with their gradients and noise, and what is kept."""
         rows = graph.nodes
+        steps = self.steps if self.mode == "sound" else self.epochs * (rows // self.batch + 1)
         weights = (graph.dim + graph.classes) * self.hidden
         features = 12 * graph.x.nnz if sp.issparse(graph.x) else 4 * graph.x.size
-        kept = ("rows" in self.keep) * self.sources * graph.nodes + ("gradients" in self.keep) * self.steps * weights
+        kept = ("rows" in self.keep) * self.sources * graph.nodes + ("gradients" in self.keep) * steps * weights
         return int(4 * (rows * self.hidden * (6 + 3 * self.picks) + 8 * weights + kept) + features)
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
@@ -210,7 +217,7 @@ class Dpar:
     def _fit(self, worlds: Worlds, device: str) -> Release:
         """Some runs; one in mode "paper", where every run has rows of its own."""
         graph, present, trained = worlds.graph, worlds.edge_present(), worlds.trained()
-        drawn = [self._draw(graph, graph.edges[:, present[k]], trained[k], s) for k, s in enumerate(worlds.seeds)]
+        drawn = [draw(self, graph, graph.edges[:, present[k]], trained[k], s) for k, s in enumerate(worlds.seeds)]
         expected = self.rate * len(drawn[0][0].nodes) if self.mode == "sound" else float(self.batch)
         clip = self.clip if self.sigma else math.inf  # without noise there is nothing to clip for
         how = How(self.noise_std, clip, max(1.0, expected), self.hidden, self.dropout, self.learning_rate)
@@ -233,62 +240,9 @@ class Dpar:
             arrays["posteriors"] = np.stack([a[worlds.watch] for a in answers])
         return Release(arrays, worlds.watch, {"noise_std": self.noise_std, "sigma": self.sigma})
 
-    def _draw(
-        self, graph: Graph, edges: NDArray[np.int64], trained: NDArray[np.bool_], seed: np.uint64
-    ) -> tuple[Lists, NDArray[np.float32], NDArray[np.int64]]:
-        """One run's rows, the noisy PageRank rows (sources, nodes), and whose they are."""
-        pool = np.flatnonzero(~(graph.val | graph.test))
-        order = stream(seed, "nodes").permutation(pool.size)
-        if self.mode == "paper":
-            members = pool[order][trained[pool[order]]]
-            nodes = members[: math.ceil(self.node_rate * members.size)]
-            alive, chosen = np.ones(nodes.size, dtype=bool), np.arange(min(self.sources, nodes.size))
-        else:
-            nodes = pool
-            alive = trained[pool] & (stream(seed, "sample").random(pool.size) < self.node_rate)
-            chosen = order[: self.sources]
-        rows = nodes.size
-        index, weights = np.zeros((rows, max(1, self.picks)), dtype=np.int64), np.zeros((rows, max(1, self.picks)))
-        index[:, 0], weights[:, 0] = np.arange(rows), 1.0
-        released = np.zeros((self.sources, graph.nodes), dtype=np.float32)
-        ids = np.full(self.sources, -1)
-        if chosen.size:
-            present = np.isin(np.arange(graph.nodes), nodes[alive])
-            adjacency = among(edges, present, self._symmetric(graph))
-            vectors = page_rank(adjacency, nodes[chosen], self.teleport, self.threshold)[:, nodes].toarray()
-            listed, weight, seen = self._noisy_lists(vectors.astype(np.float64), seed)
-            if self.mode == "sound":
-                weight = capped(listed, weight, chosen, self.cap)
-            count = listed.shape[1]
-            index[chosen], weights[chosen] = 0, 0.0
-            index[chosen, :count], weights[chosen, :count] = listed, weight
-            released[: chosen.size, nodes], ids[: chosen.size] = seen, nodes[chosen]
-        return Lists(nodes, alive, index, column_normalised(index, weights, rows)), released, ids
-
-    def _symmetric(self, graph: Graph) -> bool:
+    def symmetric(self, graph: Graph) -> bool:
+        """Whether PageRank walks every arc both ways."""
         return not graph.directed or (self.mode == "sound" and self.both_ways)
-
-    def _noisy_lists(
-        self, vectors: NDArray[np.float64], seed: np.uint64
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Places and weights (sources, picks) of each list, and the rows as released (sources, rows)."""
-        rng, count = stream(seed, "rows"), min(self.picks, vectors.shape[1])
-        if not self.row_noise:
-            listed = largest(vectors, count)
-            return listed, np.take_along_axis(vectors, listed, axis=1), vectors
-        if self.mechanism == "gaussian":
-            sensitivity = self.source_clip * (math.sqrt(2) if self.mode == "sound" else 1)
-            noisy = gaussian_rows(vectors, self.source_clip, self.row_noise * sensitivity, rng)
-            listed = largest(noisy, count)
-            return listed, np.take_along_axis(noisy, listed, axis=1), noisy
-        listed = largest(gumbel_scores(vectors, self.source_clip, 1 / self.row_noise, rng), count)
-        weights = np.full(listed.shape, 1 / count)
-        if self.values:
-            exact = np.minimum(np.take_along_axis(vectors, listed, axis=1), self.source_clip)
-            weights = exact + stream(seed, "values").laplace(scale=self.source_clip * self.row_noise, size=listed.shape)
-        seen = np.zeros(vectors.shape)
-        np.put_along_axis(seen, listed, weights, axis=1)
-        return listed, weights, seen
 
     def _batches(self, seeds: NDArray[np.uint64], rows: int) -> list[NDArray[np.bool_]]:
         """For each step, (K, rows): which rows join."""
@@ -310,7 +264,7 @@ class Dpar:
         self, graph: Graph, edges: NDArray[np.int64], first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         """(nodes, classes) log-posteriors: own predictions, smoothed over the edges among val and test nodes and self loops."""
-        walk = among(edges, graph.val | graph.test, self._symmetric(graph))
+        walk = among(edges, graph.val | graph.test, self.symmetric(graph))
         scores = smoothed(np.maximum(graph.x @ first, 0) @ second, walk, self.teleport, self.smoothing)
         shifted = scores - scores.max(axis=1, keepdims=True)
         return (shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))).astype(np.float32)
