@@ -93,7 +93,7 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
     if d == 0:  # randomised response sits at the corner of its region
         corner = float(special.expit(-kappa * e))
         return float(np.max(_power_of_gate(np.array([corner]), np.array([corner]), lambda a: region(a, e), n0, n1, alpha)))
-    a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 24), np.linspace(0.34, 0.98, 12)])
+    a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
     claimed = (lambda x: region(x, e)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
     return float(np.max(_power_of_gate(a, gaussian.tradeoff(kappa * mu, a), claimed, n0, n1, alpha)))
 
