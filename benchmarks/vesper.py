@@ -37,7 +37,7 @@ GRAPHS = ("facebook100:JohnsHopkins55:min_class=150", "cora", "fraud")
 
 
 def fraud(nodes: int = 4000, seed: int = 0) -> Graph:
-    """Two classes, one in eight a fraud; half of the nodes isolated, the others with about three edges, most to their own kind."""
+    """Two classes, one in eight a fraud; half of the nodes isolated, the others with three edges on average."""
     random = stream(seed, "fraud")
     y = (random.random(nodes) < 0.125).astype(np.int64)
     linked = np.flatnonzero(random.random(nodes) < 0.5)

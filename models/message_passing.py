@@ -70,7 +70,7 @@ class Neighbours:
         run, which = np.nonzero(present[:, items])
         own = np.bincount((edges[:, items[which]] + run * nodes).ravel(), minlength=len(present) * nodes)
         degree = (shared + own.reshape(len(present), 1, nodes)).astype(np.float32)
-        return Neighbours(Aggregation(worlds, device), torch.from_numpy(degree).to(device))
+        return Neighbours(Aggregation.of(worlds, device), torch.from_numpy(degree).to(device))
 
     def sum(self, rows: Tensor) -> Tensor:
         """For each run, the sum of the neighbours' rows. (K, dim, nodes) -> (K, dim, nodes); no gradient."""

@@ -71,12 +71,7 @@ class Perturbed:
         return sent.detach().cpu().numpy()
 
     def _forward(self, roots: NDArray[np.int64], learn: bool) -> list[Tensor]:
-        needed = [np.unique(roots)]
-        arcs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        for _ in range(self.layers):
-            send, receive = few(self.adjacency, needed[0], self.fan_out, (self.key, self.passes))
-            needed.insert(0, np.union1d(needed[0], send))
-            arcs.insert(0, (send, receive))
+        needed, arcs = self._neighbourhood(np.unique(roots))
         rows = normalise(self.encode(self.learner.weights[:2], needed[0])[0].T)
         seen = []
         for layer in range(self.layers):
@@ -90,6 +85,19 @@ class Perturbed:
         self.passes += 1
         return seen[-1:] if self.rule == "vfgnn" else seen
 
+    def _neighbourhood(self, roots: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], list[tuple[NDArray[np.int64], ...]]]:
+        """The nodes whose rows are needed after 0 … layers layers; the sampled arcs of each layer, senders and receivers."""
+        needed, new = [roots], roots
+        arcs: list[tuple[NDArray[np.int64], ...]] = []
+        send = receive = np.empty(0, dtype=np.int64)
+        for _ in range(self.layers):
+            more = few(self.adjacency, new, self.fan_out, (self.key, self.passes))
+            send, receive = np.concatenate([send, more[0]]), np.concatenate([receive, more[1]])
+            arcs.insert(0, (send, receive))
+            needed.insert(0, np.union1d(needed[0], send))
+            new = np.setdiff1d(needed[0], needed[1], assume_unique=True)
+        return needed, arcs
+
     def _noisy(self, layer: int, rows: Tensor) -> Tensor:
         return self.perturb(("forward", self.passes, layer), rows.T[None])[0].T
 
@@ -98,7 +106,7 @@ class Perturbed:
         layer: int,
         given: NDArray[np.int64],
         wanted: NDArray[np.int64],
-        arcs: tuple[NDArray[np.int64], NDArray[np.int64]],
+        arcs: tuple[NDArray[np.int64], ...],
         rows: Tensor,
         learn: bool,
     ) -> Tensor:

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
 
 def ticket(path: tuple[int | str, ...], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
-    """One number in [0, 1) for each pair of nodes, a function of the secret path and the pair alone.
+    """One number in [0, 1) for each pair of nodes, a function of the secret path and the pair alone."""
+    return (_bits(path, first, second) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
-    Two rounds of the finaliser of SplitMix64 (Steele, Lea & Flood 2014) over the pair, keyed by a hash of the path.
-    """
+
+def _bits(path: tuple[int | str, ...], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Two rounds of the finaliser of SplitMix64 (Steele, Lea & Flood 2014) over each pair, keyed by a hash of the path."""
     key = fold("ticket", *path)
     with np.errstate(over="ignore"):
         mixed = _mix(first.astype(np.uint64) + np.uint64(key & (2**64 - 1)))
-        mixed = _mix(mixed ^ _mix(second.astype(np.uint64) + np.uint64(key >> 64)))
-    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return _mix(mixed ^ _mix(second.astype(np.uint64) + np.uint64(key >> 64)))
 
 
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -36,7 +37,7 @@ def few(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """At most `most` neighbours of each node, uniformly without replacement: the senders and the receivers.
 
-    adjacency: (nodes, nodes) scipy CSR, row = receiver. A node with no more than `most` neighbours keeps them all.
+    adjacency: (nodes, nodes) scipy CSR, row = receiver. nodes: ascending. A node with no more than `most` keeps them all.
     """
     start, count = adjacency.indptr[nodes], np.diff(adjacency.indptr)[nodes]
     receive = np.repeat(nodes, count)
@@ -45,7 +46,8 @@ def few(
     send = adjacency.indices[at].astype(np.int64)
     crowded = np.repeat(count > most, count)
     if crowded.any():
-        order = np.lexsort((ticket(path, receive[crowded], send[crowded]), receive[crowded]))
+        drawn = _bits(path, receive[crowded], send[crowded]) >> np.uint64(24)
+        order = np.argsort((receive[crowded].astype(np.uint64) << np.uint64(40)) | drawn)
         sizes = count[count > most]
         rank = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         keep = ~crowded

@@ -31,7 +31,8 @@ class Vesper:
     variant, paper: "pmp" (the default). "gap-resampled" and "vfgnn" are the baselines; see `vfl_baselines`.
     aggregator: "gin", "gcn-floor", "mean-floor", and as published "gcn-min-degree", "gcn-truncated"; floor: their minimum degree.
     layers: 0 is an MLP that reads no edge. decoder: "concat" or "gru". hidden: width of every layer.
-    epochs: steps of the optimiser on all training rows; of variants in batches, passes over the training set.
+    epochs: steps of the optimiser on all training rows, 100 unless told otherwise; of variants in batches, passes over the
+    training set, 10 unless told otherwise.
     edge_sampling (s2): each refresh keeps every edge with this probability, in secret.
     fan_out, batch_size, n_train (in batches): neighbours sampled a node, roots of a batch, and the public number of training
     nodes, which s3 needs too. keep: the arrays to compute and release.
@@ -45,7 +46,7 @@ class Vesper:
     layers: int = 2
     decoder: str = "concat"
     hidden: int = 16
-    epochs: int = 100
+    epochs: int = 0
     refreshes: int = 4
     edge_sampling: float = 1.0
     fan_out: int = 10
@@ -61,6 +62,7 @@ class Vesper:
         if self.mode not in VARIANTS:
             raise ValueError(f"mode={self.mode!r}: must be paper (as published) or sound (as proved).")
         object.__setattr__(self, "variant", self.variant or VARIANTS[self.mode][0])
+        object.__setattr__(self, "epochs", self.epochs or (10 if self.batched else 100))
         rules = ("gin",) if self.variant in ("vfgnn", "gap-resampled") else PROVED
         choices = {
             "variant": VARIANTS[self.mode],
