@@ -105,12 +105,14 @@ def lines(graph: Graph) -> list[Row]:
     return rows
 
 
-def measure(name: str, data_dir: str | None) -> list[dict[str, object]]:
-    """One result for each recipe and budget; recipes whose noise does not depend on the budget are run once."""
+def measure(name: str, data_dir: str | None, results: list[dict[str, object]], log: Path) -> None:
+    """Adds one result for each recipe and budget that has none yet, to the list and to the log. An MLP has one for all."""
     graph = fraud() if name == "fraud" else load(name, data_dir=data_dir)
-    results: list[dict[str, object]] = []
+    done = {(r["graph"], r["recipe"], r["epsilon"]) for r in results}
     for row in lines(graph):
         for epsilon in BUDGETS if row.label != "MLP" else BUDGETS[:1]:
+            if (graph.name, row.label, str(epsilon)) in done:
+                continue
             started = time.process_time()
             model = replace(row.at(epsilon), keep=("posteriors",))
             trained = time.process_time()
@@ -126,8 +128,9 @@ def measure(name: str, data_dir: str | None) -> list[dict[str, object]]:
                 }
                 | {"spread": float(found.std()), "noise": model.noise_std, "seconds": seconds}
             )
+            with log.open("a") as lines_so_far:
+                lines_so_far.write(json.dumps(results[-1]) + "\n")
             print(f"{results[-1]} accounting {trained - started:.1f} s", flush=True)
-    return results
 
 
 def table(results: list[dict[str, object]]) -> str:
@@ -181,10 +184,10 @@ if __name__ == "__main__":
     parser.add_argument("--data-dir", default=None)
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
     parser.add_argument("--plot", type=Path, default=Path("vesper.png"))
-    parser.add_argument("--json", type=Path, default=None, help="where to keep the raw results")
+    parser.add_argument("--log", type=Path, default=Path("vesper.jsonl"), help="raw results; what it holds is not run again")
     chosen = parser.parse_args()
-    everything = [r for name in chosen.graphs for r in measure(name, chosen.data_dir)]
+    everything = [json.loads(line) for line in chosen.log.read_text().splitlines()] if chosen.log.exists() else []
+    for wanted in chosen.graphs:
+        measure(wanted, chosen.data_dir, everything, chosen.log)
     print(table(everything))
     plot(everything, chosen.plot)
-    if chosen.json is not None:
-        chosen.json.write_text(json.dumps(everything, indent=1))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def play(recipe: Vesper, worlds: Worlds, device: str = "cpu") -> Release:
     """Trains the runs of these worlds together. Each party draws from seeds of its own."""
     graph = worlds.graph
+    device = "cpu" if recipe.batched else device  # one small batch after the other gains nothing elsewhere
     seeds_a, seeds_b = ([fold(int(s), "party", p) for s in worlds.seeds] for p in ("A", "B"))
     a = party_a(recipe, graph.x, graph.edges, worlds.edge_present(), seeds_a, worlds.watch, device=device)
     b = party_b(recipe, graph.y, graph.classes, worlds.trained(), seeds_b, device)

@@ -83,6 +83,26 @@ def test_in_paper_mode_a_learns_from_private_edges_and_shows_it_in_rows_that_nev
     assert abs(means[0] - means[1]).max() > 1e-3  # so that rows without the edge have other means; the proof needs 0
 
 
+def test_gradients_are_clipped_before_they_cross_the_adjacency():
+    graph = small_graph()
+    graph = replace(graph, edges=graph.edges[:, :1])
+    model, crossing = replace(SOUND[4], layers=1), []
+
+    def perturb(path, clean):
+        crossing.extend([clean] if path[0] == "backward" else [])
+        return clean
+
+    _, _, channel = parties(model, graph, perturb)
+    ask(channel, "REFRESH", NOTHING, "DONE")
+    rows = ask(channel, "BATCH", np.arange(30), "FWD")
+    ask(channel, "BWD", np.full_like(rows, 1e6), "DONE")
+    norms = crossing[0][0].norm(dim=0)
+    ends = graph.edges[:, 0]
+    assert (norms[ends] <= 1 + 1e-6).all()
+    assert (norms[ends] > 0.99).any()  # the gradient was far above the clip
+    assert norms.sum() == norms[ends].sum()  # and nothing else has a neighbour
+
+
 @pytest.mark.parametrize("model", [SOUND[0], SOUND[2], SOUND[4], PAPER[0]], ids=str)
 def test_a_refuses_what_the_ledger_does_not_hold(model):
     graph = small_graph()
