@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import dp_accounting as dp
 import numpy as np
 from dp_accounting import DpEvent
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from .gaussian import epsilon_of
@@ -31,7 +33,7 @@ def argmax_top_probability(classes: int, scale: float, gap: float = 1.0) -> floa
     """
     if classes < 2 or not scale > 0:
         raise ValueError(f"classes={classes}, scale={scale}: need at least 2 classes and a scale above 0.")
-    x, w = np.polynomial.legendre.leggauss(120)
+    x, w = gauss_legendre(120)
     shift, total = gap / scale, 0.0
     # In units of the scale; e^-50 of the mass lies outside.
     for low, high in ((-50.0 - shift, -shift), (-shift, 0.0), (0.0, 50.0)):
@@ -42,6 +44,13 @@ def argmax_top_probability(classes: int, scale: float, gap: float = 1.0) -> floa
             below = np.where(other < 0, np.exp(np.minimum(other, 0)) / 2, 1 - np.exp(-np.abs(other)) / 2)
             total += float(np.sum(w / 2 * (b - a) * np.exp(-np.abs(t)) / 2 * below ** (classes - 1)))
     return total
+
+
+@cache
+def gauss_legendre(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes in (-1, 1) and weights of a quadrature that is exact for polynomials of degree 2 nodes - 1."""
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    return x, w
 
 
 def laplace_delta(scale: float, epsilon: float) -> float:

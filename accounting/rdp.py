@@ -14,7 +14,7 @@ from dp_accounting.rdp import rdp_privacy_accountant as library
 from numpy.typing import NDArray
 
 from .claim import Relation
-from .exact import response_pair
+from .exact import gauss_legendre, response_pair
 from .kinds import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from .ledger import Unsupported, parts
 from .loss import LIBRARY_RELATION, pure_pair
@@ -143,7 +143,7 @@ def laplace_pair(scale: float, nodes: int = 400) -> FiniteDpEvent:
     The loss is constant outside [0, 1]; inside, Gauss-Legendre nodes carry the mass, exact to rounding for the smooth
     integrands that a Renyi divergence asks for.
     """
-    x, w = np.polynomial.legendre.leggauss(nodes)
+    x, w = gauss_legendre(nodes)
     x, w = (x + 1) / 2, w / 2
     upper = np.concatenate([[math.exp(-1 / scale) / 2], w * np.exp(-(1 - x) / scale) / (2 * scale), [0.5]])
     lower = np.concatenate([[0.5], w * np.exp(-x / scale) / (2 * scale), [math.exp(-1 / scale) / 2]])

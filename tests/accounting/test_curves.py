@@ -10,10 +10,10 @@ from gnnaudit.accounting import curves, events
 from gnnaudit.accounting.claim import Relation
 
 LEDGERS = {
-    "sampled Gaussian": events.dp_sgd(1.0, 0.01, 1000),
+    "sampled Gaussian": events.dp_sgd(1.5, 0.02, 300),
     "node level": events.composed(events.gaussian_hops(1.5, 2), events.dp_sgd(1.5, 0.05, 200)),
     "Laplace": events.repeated(dp.LaplaceDpEvent(5.0), 30),
-    "sampled Laplace": events.noisy_posterior(2.0, 0.2, 50),
+    "sampled Laplace": events.noisy_posterior(4.0, 0.2, 20),
     "Gaussian and Laplace": events.composed(events.gaussian_hops(2.0, 3), dp.LaplaceDpEvent(1.0)),
 }
 
