@@ -47,23 +47,24 @@ class LinkTeller:
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """The log of the influence, (runs, c)."""
         nodes, at = np.unique(challenge.items, return_inverse=True)
-        influence = self._influence(challenge.known.x, nodes)
-        if self.normalised:
-            influence = influence / np.maximum(np.diagonal(influence, axis1=1, axis2=2)[:, :, None], TINY)
+        moves = influence(self.query, challenge.known.x, nodes, self.step)
         u, v = at.reshape(-1, 2).T
-        return np.log(np.maximum(np.maximum(influence[:, u, v], influence[:, v, u]), TINY))
+        return symmetric(moves, self.normalised)[:, u, v]
 
-    def _influence(self, x: Any, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(runs, moved, seen): how far each of `nodes` moves when one of them is moved, per step."""
-        start = self.query(x)[:, nodes].astype(np.float64)
-        moved = []
-        for node in nodes:
-            scale = np.ones(x.shape[0], dtype=x.dtype)
-            scale[node] += self.step
-            other = (
-                sp.csr_array(sp.dia_array((scale[None], [0]), shape=(len(scale),) * 2) @ x)
-                if sp.issparse(x)
-                else x * scale[:, None]
-            )
-            moved.append(np.linalg.norm(self.query(other)[:, nodes].astype(np.float64) - start, axis=-1) / self.step)
-        return np.stack(moved, axis=1)
+
+def influence(query: Query, x: Any, nodes: NDArray[np.int64], step: float = 1e-4) -> NDArray[np.float64]:
+    """(runs, moved, seen): how far the answer for each of `nodes` moves when one of them is scaled by 1 + step, per step."""
+    start, moved = query(x)[:, nodes].astype(np.float64), []
+    for node in nodes:
+        scale = np.ones(x.shape[0], dtype=x.dtype)
+        scale[node] += step
+        rescaled = sp.csr_array(sp.diags_array(scale) @ x) if sp.issparse(x) else x * scale[:, None]
+        moved.append(np.linalg.norm(query(rescaled)[:, nodes].astype(np.float64) - start, axis=-1) / step)
+    return np.stack(moved, axis=1)
+
+
+def symmetric(moves: NDArray[np.float64], normalised: bool) -> NDArray[np.float64]:
+    """The log of the larger of both directions, (runs, nodes, nodes)."""
+    if normalised:
+        moves = moves / np.maximum(np.diagonal(moves, axis1=1, axis2=2)[:, :, None], TINY)
+    return np.log(np.maximum(np.maximum(moves, moves.transpose(0, 2, 1)), TINY))

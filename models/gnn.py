@@ -128,6 +128,18 @@ class Gnn:
         blocks = Blocks.of(worlds.graph, everyone, worlds.edge_present(), device)
         return lambda x: self.posteriors(values, features(x, everyone, device), blocks)
 
+    def anywhere(self, worlds: Worlds, device: str = "cpu") -> Callable[[Graph], NDArray[np.float32]]:
+        """Trains every run and lets it answer on any graph: log-probabilities (K, nodes of that graph, classes)."""
+        values = self.train(worlds, device)
+
+        def answer(graph: Graph) -> NDArray[np.float32]:
+            everyone, every = [np.arange(graph.nodes)], np.ones((1, graph.edges.shape[1]), dtype=bool)
+            blocks, x = Blocks.of(graph, everyone, every, device), features(graph.x, everyone, device)
+            runs = [[{n: v[k : k + 1] for n, v in layer.items()} for layer in values] for k in range(len(worlds))]
+            return np.concatenate([self.posteriors(run, x, blocks) for run in runs])
+
+        return answer
+
     def forward(self, values: list[Values], x: Operator | Tensor, blocks: Blocks, dropout: list[Dropout] | None = None) -> Tensor:
         """Logits (K, size, classes)."""
         *inner, last = values
