@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..accounting.claim import Unit
-from ..accounting.curves import curve
+from ..accounting.curves import Curve, approximate, curve, gaussian
 from ..accounting.factorised import assumptions, factorised
+from ..accounting.gaussian import mu_of
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
@@ -99,13 +100,19 @@ def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -
     false_negative = np.searchsorted(ins, cuts) / len(ins)
     grid = np.concatenate([np.geomspace(1e-5, 0.1, 40), np.linspace(0.11, 0.999, 60)])
     ledger = curve(case.model.ledger).beta(grid)
-    claim = case.claim
-    claimed = np.maximum(1 - claim.delta - np.exp(claim.epsilon) * grid, np.exp(-claim.epsilon) * (1 - claim.delta - grid))
     return {
         "observed": [false_positive, false_negative],
         "ledger": [grid, ledger],
-        "claimed": [grid, np.maximum(claimed, 0)],
+        "claimed": [grid, promised(case).beta(grid)],
     }
+
+
+def promised(case: Case) -> Curve:
+    """What the claim allows: the curve of a Gaussian mechanism where the ledger is one, else the (epsilon, delta) region."""
+    claim = case.claim
+    if curve(case.model.ledger).mu is not None:
+        return gaussian(float(mu_of(claim.epsilon, claim.delta)))
+    return approximate(claim.epsilon, claim.delta)
 
 
 def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Plan(BaseModel):
     attacks: Words = ("all",)
     audits: Words = ("all",)
     rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once
-    shadows: int = Field(16, ge=2, multiple_of=2)  # in pairs of opposite coins
+    shadows: int = Field(8, ge=2, multiple_of=2)  # in pairs of opposite coins
     targets: int = Field(4, ge=1)
     repeats: int = Field(10, ge=1)  # trainings behind a utility figure
     seed: str | None = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Task = tuple["Model", "Worlds", str, str]
 Progress = Callable[[int], None]
-CHUNK_BYTES = 64 << 20  # working memory of one chunk; larger ones fall out of the caches and lose more when killed
+CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger ones fall out of the caches and lose more when killed
 
 
 @functools.cache
