@@ -16,9 +16,9 @@ from ..accounting.gaussian import mu_of
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
+from . import exact, replay
 from .case import Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
-from .replay import refuses, replay
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,7 +125,8 @@ def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str
 
 
 AUDITS: dict[str, Audit] = {
-    "replay": Audit("replay", 0, refuses, replay),
+    "replay": Audit("replay", 0, replay.refuses, replay.replay),
+    "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
     "residual": Audit("residual", 1, needs_aggregates, weigh_noise),
     "game": Audit("game", 2, needs_aggregates, play_sums),
 }

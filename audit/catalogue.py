@@ -92,10 +92,19 @@ def _lpgnn(mode: str, facts: Facts, private: bool) -> Model:
     return Lpgnn(mode=mode)
 
 
+def _dpar(mode: str, facts: Facts, private: bool) -> Model:
+    from ..models.dpar import Dpar
+
+    if mode == "sound":
+        return Dpar(mode=mode, train_nodes=facts.train)
+    return Dpar(mode=mode, train_nodes=facts.train, batch=60, node_rate=0.09, epochs=200)
+
+
 SYSTEMS: dict[str, System] = {
     "gap": System(_gap, "an edge", "posteriors, or the noisy aggregates", "Sajadmanesh et al., USENIX Security 2023"),
     "progap": System(_progap, "an edge", "posteriors, or the noisy aggregates", "Sajadmanesh & Gatica-Perez, WSDM 2024"),
     "vesper": System(_vesper, "an edge", "posteriors, or all that party B receives", "Wu et al., arXiv 2310.20552"),
+    "dpar": System(_dpar, "a node with its edges", "posteriors, or noisy PageRank rows and gradients", "Zhang et al., WWW 2024"),
     "lpgnn": System(_lpgnn, "one node's features and label", "the users' reports", "Sajadmanesh & Gatica-Perez, CCS 2021"),
     "mlp": System(_mlp, "an edge, by not reading any", "posteriors", "baseline without a graph"),
 }

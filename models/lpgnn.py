@@ -128,6 +128,22 @@ class Lpgnn:
         """The paper's theorem: the two budgets add up; delta plays no part."""
         return lpgnn_epsilon(self.feature_budget, self.label_budget) if self.mode == "paper" else None
 
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        """The finite channels that one report of the multi-bit encoder is made of, from the functions that draw it.
+
+        Each is (inputs, outputs) probabilities and how many independent copies a report holds: sampled features at both ends of
+        their range and beyond, then the label. Empty where a part is sent in the clear or the encoder is continuous.
+        """
+        if self.encoder != "multi-bit" or math.isinf(self.feature_budget + self.label_budget):
+            return ()
+        bits, wide = self._bits(dim), self.high - self.low
+        ends = np.array([self.low, self.high, self.low - wide, self.high + wide], dtype=np.float32)
+        one = ldp.one_probability(ends, self.feature_budget / bits, self.low, self.high)
+        keep = ldp.keep_probability(self.label_budget, classes)
+        labels = np.full((classes, classes), (1 - keep) / max(classes - 1, 1))
+        np.fill_diagonal(labels, keep)
+        return (np.stack([1 - one, one], axis=1), bits), (labels, 1)
+
     def footprint(self, graph: Graph) -> int:
         """About: the graph twice, twelve arrays of the first layer's width, and dense reports where the encoder sends them."""
         arcs = graph.arcs.shape[1]
