@@ -6,7 +6,6 @@ from dataclasses import replace
 import dp_accounting as dp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from test_two_party import SEEDS, parties
 from test_vesper import small_graph
 
@@ -16,7 +15,6 @@ from gnnaudit.accounting.rdp import epsilon
 from gnnaudit.models.channel import NOTHING, BudgetSpent
 from gnnaudit.models.graph import Worlds
 from gnnaudit.models.parties import train
-from gnnaudit.models.sampling import few, ticket
 from gnnaudit.models.vesper import Vesper
 from gnnaudit.models.vfl_baselines import gap_once, gap_resampled, vfgnn
 
@@ -108,36 +106,3 @@ def test_vfgnn_sends_unit_rows_with_noise_of_the_stated_size():
     loud = replace(quiet, sigma=100.0)
     noise = loud.fit(worlds)["transcript"][:, -1].ravel() / loud.noise_std
     assert abs(noise.var() - 1) < 5 * math.sqrt(2 / noise.size)  # fails less than once in a million honest runs
-
-
-def test_sampling_takes_every_neighbour_of_a_quiet_node_and_a_fair_choice_of_a_crowded_one():
-    star = sp.csr_array((np.ones(12, np.float32), (np.r_[np.zeros(10, int), 11, 11], np.r_[1:11, 1, 2])), shape=(12, 12))
-    counts = np.zeros(12)
-    for draw in range(2000):
-        send, receive = few(star, np.array([0, 11]), 4, (draw,))
-        assert (receive == 0).sum() == 4
-        assert sorted(send[receive == 11]) == [1, 2]
-        counts[send[receive == 0]] += 1
-    # Each of ten neighbours is taken with probability 0.4: standard deviation 22 around 800.
-    assert abs(counts[1:11] - 800).max() < 115  # fails once in a million honest runs
-    np.testing.assert_array_equal(few(star, np.array([0]), 4, (1,)), few(star, np.array([0]), 4, (1,)))
-
-
-def test_an_edge_at_a_crowded_node_takes_the_place_of_another():
-    """With more neighbours than the fan-out a row moves by up to 2, not 1: the reason for half the multiplier."""
-    wheel = sp.csr_array((np.ones(6, np.float32), (np.zeros(6, int), np.arange(1, 7))), shape=(7, 7))
-    less = sp.csr_array((np.ones(5, np.float32), (np.zeros(5, int), np.arange(1, 6))), shape=(7, 7))
-    rows = np.where(np.arange(7) == 6, 1.0, -1.0)
-    moved = {
-        abs(rows[few(wheel, np.array([0]), 3, (d,))[0]].sum() - rows[few(less, np.array([0]), 3, (d,))[0]].sum())
-        for d in range(50)
-    }
-    assert moved == {0.0, 2.0}
-
-
-def test_tickets_are_uniform_and_differ_between_secrets():
-    first, second = np.arange(20000), np.arange(20000)[::-1].copy()
-    drawn = np.sort(ticket(("a", 1), first, second))
-    assert abs(drawn - (np.arange(20000) + 0.5) / 20000).max() < 2.7 / math.sqrt(20000)  # Kolmogorov: once in a million
-    other = ticket(("a", 2), first, second)
-    assert abs(np.corrcoef(ticket(("a", 1), first, second), other)[0, 1]) < 5 / math.sqrt(20000)
