@@ -73,6 +73,8 @@ class Lira:
     def __post_init__(self) -> None:
         if self.signal not in SIGNALS:
             raise ValueError(f"signal={self.signal!r}: must be one of {', '.join(SIGNALS)}.")
+        if not self.shrinkage >= 0:
+            raise ValueError(f"shrinkage={self.shrinkage}: must be at least 0; 0 is each challenge's own variance.")
 
     @property
     def name(self) -> str:

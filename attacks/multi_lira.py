@@ -78,6 +78,10 @@ class MultiLira:
     shrinkage: float = 32.0
     laws: tuple[Student, Student] | None = None
 
+    def __post_init__(self) -> None:
+        if not self.shrinkage > 0:
+            raise ValueError(f"shrinkage={self.shrinkage}: must be above 0; few shadow models do not determine a covariance.")
+
     @property
     def name(self) -> str:
         return "multi-lira" if self.kind == "node" else "edge-multi-lira"

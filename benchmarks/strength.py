@@ -16,7 +16,9 @@ from pathlib import Path
 import torch
 from proof import HEAD, Proof
 from strength_edges import linkteller, shadow_edges, stealing
-from strength_nodes import Pool, family, figure, null, speed, tstf
+from strength_figure import figure
+from strength_nodes import Pool, family, null, speed
+from strength_tstf import tstf
 
 from gnnaudit.models.datasets import load
 

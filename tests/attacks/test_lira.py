@@ -114,3 +114,10 @@ def test_shadow_attacks_ask_for_a_pilot(attack, noise_release):
         attack.fit(None)
     with pytest.raises(ValueError, match="has not been fitted"):
         attack.score(*noise_release[:2])
+
+
+def test_a_shrinkage_out_of_range_is_refused():
+    with pytest.raises(ValueError, match="shrinkage=-1: must be at least 0"):
+        Lira(shrinkage=-1)
+    with pytest.raises(ValueError, match="shrinkage=0: must be above 0"):
+        MultiLira(shrinkage=0)
