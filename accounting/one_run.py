@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,21 +35,26 @@ def canaries(
     curve: Curve,
     alpha: float = 0.05,
     *,
+    family: Callable[[float], Curve] | None = None,
     sd: float | None = None,
     seed: int = 0,
     attack: str = "",
     audit: str = "",
 ) -> tuple[Bound, Independence]:
-    """The exact test of independent trials if the canaries pass for independent, else the bound of `mahloujifar`.
+    """The bound of independent trials if the canaries pass for independent, else the bound of `mahloujifar`.
 
-    scores: (rounds, canaries) log-likelihood ratios of an exactly Gaussian ledger. The first is the tight one; on dependent
-    canaries it would reject the truth in up to 45 % of all audits, hence the check.
+    scores: (rounds, canaries) log-likelihood ratios; for an exactly Gaussian ledger the exact test of `lower` is used, else its
+    profile gate with `family`. Independent trials are the tight reading; on dependent canaries it would reject the truth in
+    up to 45 % of all audits, hence the check.
     """
-    apart = independence(scores, bits)
-    if apart.ok:
-        options = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "sd": sd}
-        return lower(scores, bits, claim, alpha=alpha, attack=attack, audit=audit, **options), apart  # type: ignore[arg-type]
-    return mahloujifar(scores, bits, claim, curve, alpha, seed=seed, attack=attack, audit=audit), apart
+    exact = curve.mu is not None
+    apart = independence(scores, bits, normal=exact)
+    named: dict[str, Any] = {"family": family, "seed": seed, "attack": attack, "audit": audit}
+    if not apart.ok:
+        return mahloujifar(scores, bits, claim, curve, alpha, **named), apart
+    known = sd if exact else None
+    bound = lower(scores, bits, claim, shape="ledger", ledger_curve=curve, alpha=alpha, likelihood_ratio=exact, sd=known, **named)
+    return bound, apart
 
 
 def steinke(

@@ -141,6 +141,16 @@ def test_independent_canaries_are_told_from_those_that_share_a_privacy_loss():
         assert bound.method.startswith("Mahloujifar")
 
 
+def test_canaries_of_a_ledger_that_is_not_gaussian_go_through_the_gate():
+    draw = np.random.default_rng(3)
+    bits = draw.random((4, 2000)) < 0.5
+    scores = np.where(draw.random((4, 2000)) < 1 / (1 + math.exp(-1.0)), 1.0, -1.0) * np.where(bits, 1, -1)
+    bound, apart = canaries(scores, bits, Claim(1, 0), curves.pure(1.0), 1e-3, family=curves.pure)
+    assert apart.ok
+    assert bound.method == "profile gate"
+    assert 0.75 < bound.epsilon <= 1
+
+
 def test_noise_shared_between_neighbours_runs_and_bits_is_noticed():
     draw = np.random.default_rng(0)
     bits = draw.random((20, 200)) < 0.5
