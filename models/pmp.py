@@ -65,6 +65,7 @@ class Perturbed:
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
         """(1, layers, width, rows) float32: every layer's rows of these nodes, from one noisy pass over their subgraphs."""
+        learn &= self.rule != "gap-resampled"  # whose ledger holds only if nothing is learned across the edges
         with torch.set_grad_enabled(learn):
             sent = torch.stack([rows.T for rows in self._forward(nodes, learn)])[None]
         self._sent = sent if learn else None

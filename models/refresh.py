@@ -1,8 +1,8 @@
 """Party A in the sound modes: noisy sums of the whole graph, refreshed a few times, and learning from released values only.
 
-s1: the encoder is trained edge-free, then every hop is released once. s2: noise before weight, so that
-the gradient of a weight needs nothing but the released sums; gradients stop at the adjacency. s3: as s2, but gradients
-cross the adjacency, clipped and noisy.
+s1: the encoder is trained edge-free, then every hop is released once. s2: noise before weight, so that the gradient of a
+weight needs nothing but the released sums; gradients stop at the adjacency. s3: as s2, but gradients cross the adjacency,
+clipped and noisy.
 """
 
 from __future__ import annotations

@@ -99,6 +99,10 @@ class PartyA:
             rows = self.sender.rows(payload.astype(np.int64), kind == "BATCH")
             channel.send("FWD" if kind == "BATCH" else "EVAL", rows)
         elif kind == "BWD":
+            if not np.isfinite(payload).all():
+                raise ValueError(
+                    "party B sent a gradient with NaN or infinity; weights made of it would show who has neighbours."
+                )
             self.sender.learn(payload.astype(np.float32))
             channel.send("DONE", NOTHING)
         else:

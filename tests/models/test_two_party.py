@@ -157,6 +157,9 @@ def test_a_answers_requests_only():
     _, b, channel = parties(SOUND[0], small_graph())
     with pytest.raises(ValueError, match="did not ask to learn"):
         ask(channel, "BWD", np.zeros((1, 1, 6, 4), np.float32), "DONE")
+    rows = ask(channel, "LAYER0", np.arange(4), "FWD")
+    with pytest.raises(ValueError, match="NaN"):
+        ask(channel, "BWD", np.full_like(rows, np.nan), "DONE")
     with pytest.raises(ValueError, match="not a request"):
         ask(channel, "FWD", np.zeros((1, 1, 6, 4), np.float32), "DONE")
     b.hello = b"something else.."

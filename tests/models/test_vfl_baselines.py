@@ -12,7 +12,7 @@ from test_vesper import small_graph
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.rdp import epsilon
-from gnnaudit.models.channel import NOTHING, BudgetSpent
+from gnnaudit.models.channel import NOTHING, BudgetSpent, ask
 from gnnaudit.models.graph import Worlds
 from gnnaudit.models.parties import train
 from gnnaudit.models.vesper import Vesper
@@ -94,6 +94,10 @@ def test_gap_resampled_learns_nothing_from_edges_at_party_a():
         train(model, b, channel, SEEDS[1], NOTHING)
         weights.append(np.concatenate([w.detach().numpy().ravel() for w in a.sender.learner.weights]))
     np.testing.assert_array_equal(*weights)
+    _, _, channel = parties(model, graph)
+    rows = ask(channel, "BATCH", np.arange(4), "FWD")
+    with pytest.raises(ValueError, match="did not ask to learn"):
+        ask(channel, "BWD", rows, "DONE")
 
 
 def test_vfgnn_sends_unit_rows_with_noise_of_the_stated_size():
