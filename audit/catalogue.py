@@ -89,7 +89,8 @@ def _vesper(mode: str, facts: Facts, private: bool) -> Model:
 def _lpgnn(mode: str, facts: Facts, private: bool) -> Model:
     from ..models.lpgnn import Lpgnn
 
-    return Lpgnn(mode=mode)
+    # Steps that the authors use at low budgets on most graphs; labels are not propagated, which presumes strong homophily.
+    return Lpgnn(mode=mode, feature_steps=2, label_steps=0)
 
 
 def _dpar(mode: str, facts: Facts, private: bool) -> Model:

@@ -12,6 +12,7 @@ from .account import account
 from .bound import bound
 from .data import app as data
 from .power import power
+from .selftest import selftest
 
 app = typer.Typer(
     help="Finds out whether differentially private graph neural networks are as private as they claim.",
@@ -23,6 +24,7 @@ app.add_typer(data, name="data")
 app.command()(account)
 app.command()(bound)
 app.command()(power)
+app.command()(selftest)
 
 Option = typer.Option
 Text = str | None
