@@ -75,8 +75,9 @@ def offered(model: Model) -> tuple[str, ...]:
 
 def keeping(model: Model, names: tuple[str, ...]) -> Model:
     """The same recipe, computing and keeping only the arrays called `names`, if it can be told to."""
-    fields = {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()
-    return dataclasses.replace(model, keep=names) if "keep" in fields else model  # type: ignore[type-var]
+    if dataclasses.is_dataclass(model) and any(f.name == "keep" for f in dataclasses.fields(model)):
+        return dataclasses.replace(model, keep=names)
+    return model
 
 
 def recipes(plan: Plan) -> dict[str, Factory]:

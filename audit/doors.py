@@ -83,7 +83,7 @@ def write_worlds(worlds: Worlds, folder: Path) -> None:
     """WORLDS/graph.npz and WORLDS/worlds.npz, as the command line's contract lays them out."""
     g = worlds.graph
     x = g.x.toarray() if hasattr(g.x, "toarray") else g.x
-    masks = {"train_mask": g.train, "val_mask": g.val, "test_mask": g.test}
+    masks: dict[str, Any] = {"train_mask": g.train, "val_mask": g.val, "test_mask": g.test}
     np.savez(folder / "graph.npz", x=x, y=g.y, edge_index=g.arcs, **masks)
     parts: dict[str, Any] = {"seeds": worlds.seeds, "watch": worlds.watch}
     if worlds.edges is not None or worlds.nodes is not None:

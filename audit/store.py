@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,8 +49,8 @@ def save(release: Release, path: Path) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(aside, "wb") as f:
-            public = np.array(json.dumps(dict(release.public)))
-            np.savez(f, **{f"array:{n}": a for n, a in release.arrays.items()}, watch=release.watch, public=public)
+            parts: dict[str, Any] = {f"array:{n}": a for n, a in release.arrays.items()}
+            np.savez(f, **parts, watch=release.watch, public=np.array(json.dumps(dict(release.public))))
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
