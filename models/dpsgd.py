@@ -73,7 +73,7 @@ def train_privately(
             optimiser.step(gradients.flat.div_(how.batch))
         if check is not None:
             hits = hit_count(network, weights, check)
-            best.take(weights, (hits > record).nonzero()[:, 0])
+            best.take(weights, hits > record)
             record = torch.maximum(record, hits)
     return weights if check is None else best
 

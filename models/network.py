@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from .layers import UnitLinear
 from .noise import stream
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class Network:
     classes: int
 
     @property
+    def joined(self) -> bool:
+        """Whether the trunk reads the branches' outputs one by one, which saves stacking them."""
+        return bool(self.trunk) and isinstance(self.trunk[0], UnitLinear)
+
+    @property
     def layers(self) -> tuple[Layer, ...]:
         return (*(layer for branch in self.branches for layer in branch), *self.trunk)
 
@@ -48,7 +54,9 @@ class Network:
         for branch, x in zip(self.branches, inputs, strict=True):
             parts.append(through(branch, [left.pop(0) for _ in branch], x, training, tape.saved))
             tape.widths.append(parts[-1].shape[1])
-        x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        x: Any = parts
+        if not self.joined:
+            x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         return through(self.trunk, left, x, training, tape.saved), tape
 
     def backward(
@@ -71,9 +79,10 @@ class Network:
             last -= count
             return dy
 
-        parts = down(len(self.trunk), dy, False).split(tape.widths, 1)
+        slope: Any = down(len(self.trunk), dy, False)
+        parts = slope if self.joined else [part.contiguous() for part in slope.split(tape.widths, 1)]
         for branch, part in reversed(list(zip(self.branches, parts, strict=True))):
-            down(len(branch), part.contiguous(), True)
+            down(len(branch), part, True)
         return met
 
 
@@ -104,19 +113,22 @@ def _stacked(runs: Sequence[NDArray[Any]], device: str) -> Tensor:
 
 
 class Weights:
-    """The numbers of K copies of a network. All that is trained lies in one flat buffer, so that an optimiser is one pass.
+    """The numbers of K copies of a network, in one flat buffer, so that an optimiser and a snapshot are single passes.
 
     flat: (all trained numbers,). trained, numbers: for each layer its tensors, runs first, without and with the
-    remembered ones; those of `trained` are views of `flat`.
+    remembered ones; all are views of the buffer.
     """
 
     def __init__(self, parts: Parts) -> None:
-        trained = [a for part in parts for a in part[0]]
-        self.flat = torch.cat([a.reshape(-1) for a in trained])
-        views = iter([v.view_as(a) for v, a in zip(self.flat.split([a.numel() for a in trained]), trained, strict=True)])
+        tensors = [a for kind in (0, 1) for part in parts for a in part[kind]]
+        self._buffer = torch.cat([a.reshape(-1) for a in tensors])
+        pieces = self._buffer.split([a.numel() for a in tensors])
+        views = iter([piece.view_as(a) for piece, a in zip(pieces, tensors, strict=True)])
         self.trained = [tuple(next(views) for _ in part[0]) for part in parts]
-        self.remembered = [tuple(a.clone() for a in part[1]) for part in parts]
+        self.remembered = [tuple(next(views) for _ in part[1]) for part in parts]
         self.numbers = [(*t, *r) for t, r in zip(self.trained, self.remembered, strict=True)]
+        self.flat = self._buffer[: sum(a.numel() for layer in self.trained for a in layer)]
+        self._owner = torch.cat([torch.arange(len(a), device=a.device).repeat_interleave(a[0].numel()) for a in tensors])
 
     @property
     def parts(self) -> Parts:
@@ -126,7 +138,6 @@ class Weights:
         return Weights(self.parts)
 
     def take(self, other: Weights, runs: Tensor) -> None:
-        """Overwrites those runs with the numbers that they have in `other`. runs: indices."""
-        for mine, theirs in zip(self.numbers, other.numbers, strict=True):
-            for a, b in zip(mine, theirs, strict=True):
-                a[runs] = b[runs]
+        """Overwrites some runs with the numbers that they have in `other`. runs: (runs,) bool."""
+        if bool(runs.any()):
+            torch.where(runs[self._owner], other._buffer, self._buffer, out=self._buffer)

@@ -13,7 +13,7 @@ from ..accounting.claim import Unit
 from . import noisy
 from .base import Release
 from .company import Company, companies
-from .layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLength
+from .layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLinear
 from .network import Network, Parts, draw, through
 from .stage import ledger, train_stage
 
@@ -105,7 +105,7 @@ class ProGap:
         bases: Parts = []
         for stage in range(self.depth + 1):
             branches.append(self._base(self.hidden if stage else worlds.graph.dim))
-            network = Network(tuple(branches), (UnitLength(), Linear(self.hidden * (stage + 1), classes)), classes)
+            network = Network(tuple(branches), (UnitLinear(self.hidden * (stage + 1), classes),), classes)
             shared = stage == 0 and self.public_seed is not None and self.unit is not Unit.NODE
             seeds = np.full_like(worlds.seeds, self.public_seed) if shared else worlds.seeds
             fresh = draw((*branches[-1], *network.trunk), seeds, "stage", stage, device=company.device)

@@ -51,7 +51,7 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
         hits = hit_count(network, weights, check)
         better = torch.ones_like(hits, dtype=torch.bool) if record is None else hits > record
         record = torch.where(better, hits, record if record is not None else hits)
-        best.take(weights, better.nonzero()[:, 0])
+        best.take(weights, better)
     return best
 
 
@@ -60,7 +60,8 @@ def hit_count(network: Network, weights: Weights, rows: Rows) -> Tensor:
     logits, _ = network.forward(weights.numbers, rows.inputs)
     if rows.counted is not None:
         logits = logits.index_select(2, rows.counted)
-    return (logits.argmax(1) == rows.labels).sum(1)
+    own = logits.gather(1, rows.labels.expand(logits.shape[0], 1, -1))
+    return (own[:, 0] == logits.amax(1)).sum(1)
 
 
 def one_hot(labels: Tensor, network: Network) -> Tensor:

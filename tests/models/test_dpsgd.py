@@ -9,15 +9,20 @@ from scipy import stats
 
 from gnnaudit.models import dpsgd
 from gnnaudit.models.dpsgd import Private, add_noise, private_gradient, train_privately
-from gnnaudit.models.layers import GroupNorm, Linear, Selu
+from gnnaudit.models.layers import GroupNorm, Linear, Selu, UnitLinear
 from gnnaudit.models.network import Network, Weights, draw
 from gnnaudit.models.noise import stream
 from gnnaudit.models.shared import Shared
 from gnnaudit.models.train import Rows
 
 DIM, HIDDEN, CLASSES, BATCH = 7, 5, 3, 11
-LAYERS = (Linear(DIM, HIDDEN), Selu(), GroupNorm(HIDDEN), Linear(HIDDEN, HIDDEN), Selu(), Linear(HIDDEN, CLASSES))
-NETWORK = Network((LAYERS,), (), CLASSES)
+LAYERS = (Linear(DIM, HIDDEN), Selu(), GroupNorm(HIDDEN), Linear(HIDDEN, HIDDEN), Selu())
+NETWORK = Network((LAYERS,), (UnitLinear(HIDDEN, CLASSES),), CLASSES)
+
+
+class UnitRows(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.normalize(x, dim=1)
 
 
 def torch_twin(weights: Weights, run: int) -> torch.nn.Sequential:
@@ -27,10 +32,11 @@ def torch_twin(weights: Weights, run: int) -> torch.nn.Sequential:
         torch.nn.GroupNorm(1, HIDDEN),
         torch.nn.Linear(HIDDEN, HIDDEN),
         torch.nn.SELU(),
+        UnitRows(),
         torch.nn.Linear(HIDDEN, CLASSES),
     ]
     with torch.no_grad():
-        for module, numbers in zip(modules, weights.trained, strict=True):
+        for module, numbers in zip(modules[:5] + modules[6:], weights.trained, strict=True):
             for parameter, value in zip(module.parameters(), numbers, strict=True):
                 parameter.copy_(value[run].view_as(parameter))
     return torch.nn.Sequential(*modules)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 from torch.nn import functional as F
 
-from gnnaudit.models.layers import BatchNorm, GroupNorm, Linear, Selu, UnitLength
+from gnnaudit.models.layers import BatchNorm, GroupNorm, Linear, Selu, UnitLength, UnitLinear
 from gnnaudit.models.network import Network, Weights, draw
 from gnnaudit.models.optim import Adam
 from gnnaudit.models.shared import Shared
@@ -28,6 +30,12 @@ def network(norm: type) -> Network:
     return Network((first, second), (UnitLength(), norm(2 * HIDDEN), Selu(), Linear(2 * HIDDEN, CLASSES)), CLASSES)
 
 
+def joined(norm: type) -> Network:
+    """As ProGAP has it: what the branches give is scaled to length 1 together, then classified."""
+    branches = network(norm).branches
+    return Network(branches, (UnitLinear(2 * HIDDEN, CLASSES),), CLASSES)
+
+
 def oracle(layers: list, numbers: list, x: torch.Tensor) -> torch.Tensor:
     """The same layers by torch.nn.functional, for one run with nodes first."""
     for layer, values in zip(layers, numbers, strict=True):
@@ -43,13 +51,16 @@ def oracle(layers: list, numbers: list, x: torch.Tensor) -> torch.Tensor:
                 x = F.group_norm(x, 1, flat[0], flat[1])
             case UnitLength():
                 x = F.normalize(x, dim=1)
+            case UnitLinear():
+                x = F.linear(F.normalize(x, dim=1), values[0], values[1][:, 0])
     return x
 
 
 @pytest.mark.parametrize("norm", [BatchNorm, GroupNorm])
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_all_gradients_are_those_of_autograd(norm: type, kind: str, features: np.ndarray) -> None:
-    net = network(norm)
+@pytest.mark.parametrize("shape", [network, joined])
+def test_all_gradients_are_those_of_autograd(shape: Any, norm: type, kind: str, features: np.ndarray) -> None:
+    net = shape(norm)
     weights = Weights(draw(net.layers, np.arange(RUNS), "test"))
     for layer in weights.trained:  # no number may stay at a value, such as one, that hides a mistake
         for a in layer:
