@@ -16,7 +16,7 @@ from ..accounting.gaussian import mu_of
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
-from . import exact, replay
+from . import blackbox, exact, replay
 from .case import Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .store import Store
 
 CANARIES = 1000  # in one run at most; they move different rows, so they do not weaken one another
+FEW = 20  # canaries of the residual audit, which takes the worst of them and the residuals of all rows they leave alone
 EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 
@@ -60,7 +61,7 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     (2024) takes its place, which needs none. The second look assumes no shape at all.
     """
     started = time.perf_counter()
-    seen, attack = canary_run(case, graph, store, key, rounds), LikelihoodRatio()
+    seen, attack = canary_run(case, graph, store, key, rounds, CANARIES), LikelihoodRatio()
     scores = attack.score(seen.release, seen.challenge)
     common: dict[str, Any] = {"alpha": alpha, "attack": attack.name, "audit": "game", "seed": key.fold("coin").seed}
     shaped, apart = canaries(scores, seen.bits, case.claim, curve(case.model.ledger), **common)
@@ -73,7 +74,7 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
 def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
     """How far the worst canary edge moves the means of one run, times what the residuals prove about the noise."""
     started = time.perf_counter()
-    seen, attack = canary_run(case, graph, store, key, 1), LikelihoodRatio()
+    seen, attack = canary_run(case, graph, store, key, 1, FEW), LikelihoodRatio()
     worst = int(attack.shift(seen.release, seen.challenge)[0].argmax())
     ends = seen.challenge.items[worst]
     senders = ends[:1] if case.claim.unit is Unit.DIRECTED_EDGE else ends
@@ -85,10 +86,10 @@ def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, a
     return Outcome("residual", (bound,), {}, reach, time.perf_counter() - started)
 
 
-def canary_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int) -> Seen:
-    """Released sums of rounds in which every edge of a random matching has a coin."""
+def canary_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, limit: int) -> Seen:
+    """Released sums of rounds in which every edge of a random matching, `limit` at most, has a coin."""
     union = graph.as_directed() if case.claim.unit is Unit.DIRECTED_EDGE else graph
-    game = Game(union, "edge", matching(union, CANARIES, key.fold("canaries")), key.fold("game"))
+    game = Game(union, "edge", matching(union, limit, key.fold("canaries")), key.fold("game"))
     return store.fit(keeping(case.model, ("aggregates", "inputs")), game, rounds)
 
 
@@ -129,4 +130,6 @@ AUDITS: dict[str, Audit] = {
     "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
     "residual": Audit("residual", 1, needs_aggregates, weigh_noise),
     "game": Audit("game", 2, needs_aggregates, play_sums),
+    "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
+    "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
 }

@@ -158,7 +158,9 @@ def judge(claim: Claim, ceiling: Sequence[Ceiling], bounds: Sequence[Look], noti
     if sharpest.notices <= notices:
         return Verdict("not-refuted", f"not refuted; {noticed}", 0)
     if math.isinf(sharpest.notices):
-        return Verdict("inconclusive", "inconclusive: not refuted, but no violation would have been noticed", 3)
+        return Verdict(
+            "inconclusive", "inconclusive: not refuted, but how large a violation would have been noticed is not known", 3
+        )
     factor = f"a factor of {up(sharpest.notices, 3)}; the plan asks for {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
 

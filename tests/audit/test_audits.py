@@ -1,10 +1,10 @@
 """Audits catch planted faults and pass honest recipes: replay, residual, game, exact."""
 
+from functools import cache
 from pathlib import Path
 
 import dp_accounting
 import pytest
-from conftest import small_graph
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Relation, Unit
@@ -13,18 +13,23 @@ from gnnaudit.audit.case import Case
 from gnnaudit.audit.faults import FAULTS
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.store import Store
+from gnnaudit.models.datasets import load
 from gnnaudit.models.gap import Gap
 from gnnaudit.models.lpgnn import Lpgnn
 from gnnaudit.models.mlp import Mlp
 
-GRAPH = small_graph(nodes=240, edges=700, dim=8, classes=3, seed=1)
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 
 
 def look(audit, model, claim, tmp_path, seed="audit", rounds=10, alpha=1e-4):
     case = Case(model, claim)
     assert AUDITS[audit].refuses(case) is None
-    return AUDITS[audit].run(case, GRAPH, Store(Path(tmp_path)), Key(seed), rounds, alpha)
+    return AUDITS[audit].run(case, campus(), Store(Path(tmp_path)), Key(seed), rounds, alpha)
+
+
+@cache
+def campus():
+    return load("campus:n=300")
 
 
 def refuted(outcome):
@@ -77,3 +82,15 @@ def test_an_audit_that_cannot_look_says_why():
     features = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
     assert "edges" in (AUDITS["game"].refuses(Case(Lpgnn(), features)) or "")
     assert "aggregates" in (AUDITS["game"].refuses(Case(Mlp(), EDGE)) or "")
+
+
+@pytest.mark.parametrize("audit", ["blackbox", "one-run"])
+def test_posteriors_of_an_honest_recipe_pass_and_their_reach_is_not_claimed(audit, honest, tmp_path):
+    outcome = look(audit, honest, EDGE, tmp_path, rounds=2)
+    assert not refuted(outcome)
+    assert all(b.notices == float("inf") for b in outcome.bounds)
+
+
+def test_posteriors_without_noise_give_planted_edges_away(tmp_path):
+    outcome = look("blackbox", Gap(sigma=1e-3), EDGE, tmp_path, rounds=4)
+    assert refuted(outcome)
