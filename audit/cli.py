@@ -61,6 +61,7 @@ def run(
         float | None, Option(help="The violation, as a factor of the noise, that the run must be able to notice.")
     ] = None,
     split: Annotated[int | None, Option(help="Which public split of the nodes.")] = None,
+    preset: Annotated[Text, Option(help="ci: what a pull request can wait for, at a false-alarm level of 1e-4.")] = None,
     fresh: Annotated[bool | None, Option("--fresh", help="Ignore stored parts.")] = None,
     json: Json = False,
 ) -> None:

@@ -65,6 +65,7 @@ class Plan(BaseModel):
     notices: float = Field(1.5, gt=1)
     fresh: bool = False
     split: int = Field(0, ge=0)  # which public split of the nodes
+    preset: str | None = None  # values for what neither the plan nor an option says
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -98,6 +99,21 @@ def _toml(value: Any) -> str:
     return f'"{text}"'
 
 
+PRESETS: dict[str, dict[str, Any]] = {
+    # For a pull request: the audits that decide, few trainings, no mirror.
+    "ci": {
+        "epsilon": (1.0,),
+        "attacks": ("confidence", "lira", "edge-lira"),
+        "audits": ("replay", "exact", "residual", "game"),
+        "alpha": 1e-4,
+        "shadows": 4,
+        "targets": 2,
+        "repeats": 3,
+        "mlflow": "none",
+    },
+}
+
+
 def read(path: Path | None, options: dict[str, Any]) -> Plan:
     """The plan file's [run] table, overridden by the options that were given. Raises ValueError, one line per fault."""
     table: dict[str, Any] = {}
@@ -113,6 +129,10 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
             raise ValueError(f"{path}: [run] must be a table.")
         table = {name.replace("-", "_"): value for name, value in table.items()}
     given = {name: value for name, value in options.items() if value is not None}
+    preset = given.get("preset", table.get("preset"))
+    if preset is not None and preset not in PRESETS:
+        raise ValueError(f"preset={preset}: must be one of {', '.join(PRESETS)}.")
+    table = {**PRESETS.get(preset or "", {}), **table}
     try:
         return Plan(**{**table, **given})
     except ValidationError as fault:
