@@ -472,9 +472,9 @@ Written anew from their published formulas, {few} audits a cell (1000 for the tw
 
 "best threshold" takes what looks best on the very scores that are counted (PrivacyGuard's `eps_cp`, the `cp` and `gdp` of
 bb-audit-dpsgd, TensorFlow Privacy's audit_2020). "ROC hull, Bonferroni" is jax_privacy's default, never wrong here though no
-proof is known; "ROC hull, Gaussian, absolute value" is its epsilon_from_gdp up to version 2.0.0, which drops a sign.
-"best guess grid" is ML Privacy Meter's one-run report. "product null" takes canaries for independent (Xiang et al. 2025 with all canaries
-guessed). These figures are about the rules, at the settings given; they do not test any release of those tools.
+proof is known; "ROC hull, Gaussian, absolute value" is its epsilon_from_gdp up to version 2.0.0, which drops a sign. "best
+guess grid" is ML Privacy Meter's one-run report. "product null" takes canaries for independent (Xiang et al. 2025 with all
+canaries guessed). These figures are about the rules, at the settings given; they do not test any release of those tools.
 """
 
 
