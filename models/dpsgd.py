@@ -32,11 +32,12 @@ class Private:
 
     sigma: float
     rate: float
-    batch: float
+    batch: int
     epochs: int
     steps: int
     clip: float = 1.0
     learning_rate: float = 0.01
+    fixed: bool = False  # batches of exactly `batch` nodes, drawn anew each step, instead of Poisson ones
 
 
 def train_privately(
@@ -63,7 +64,8 @@ def train_privately(
     target = one_hot(rows.labels, network).t()
     for _ in range(how.epochs):
         for _ in range(how.steps):
-            drawn = np.stack([d.random(population, dtype=np.float32)[nodes] < how.rate for d in draws])
+            coins = np.stack([d.random(population)[nodes] for d in draws])
+            drawn = coins <= np.sort(coins, 1)[:, [how.batch - 1]] if how.fixed else coins < how.rate
             index, real = _padded(drawn, weights.flat.device)
             private_gradient(
                 network, weights, gather(rows.inputs, index), target[index].transpose(1, 2), real, how.clip, gradients

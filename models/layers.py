@@ -32,7 +32,7 @@ class Layer(Protocol):
     """What the engine asks of a layer.
 
     start: the trained and the remembered numbers of a fresh run, drawn from that run's stream.
-    forward: the output, and what `backward` needs to know. It may overwrite its input.
+    forward: the output, and what `backward` needs to know. It leaves its input as it is: others may have saved that.
     backward: dy and that knowledge -> dx, or None where `inner` says that nobody asks for it. Writes the gradients of the
         trained numbers into `gradients`, unless that is None.
     """
@@ -41,9 +41,7 @@ class Layer(Protocol):
 
     def forward(self, numbers: Numbers, x: Any, training: bool) -> tuple[Tensor, Any]: ...
 
-    def backward(
-        self, numbers: Numbers, dy: Tensor, saved: Any, gradients: Numbers | None, inner: bool = True
-    ) -> Tensor | None: ...
+    def backward(self, numbers: Numbers, dy: Tensor, saved: Any, gradients: Numbers | None, inner: bool = True) -> Any: ...
 
 
 class Separable(Layer, Protocol):
@@ -108,11 +106,12 @@ class Selu:
 
     def forward(self, numbers: Numbers, x: Tensor, training: bool) -> tuple[Tensor, Any]:
         # Six passes over what is in cache, one run at a time, take half as long as torch.selu, whose expm1 is slow.
-        below = torch.empty_like(x[0])
-        for run in x.unbind(0):
+        y, below = torch.empty_like(x), torch.empty_like(x[0])
+        for run, out in zip(x.unbind(0), y.unbind(0), strict=True):
             torch.clamp(run, max=0, out=below)
-            run.relu_().add_(below.exp_().sub_(1), alpha=SELU_ALPHA).mul_(SELU_SCALE)
-        return x, x
+            torch.clamp(run, min=0, out=out)
+            out.add_(below.exp_().sub_(1), alpha=SELU_ALPHA).mul_(SELU_SCALE)
+        return y, y
 
     def backward(self, numbers: Numbers, dy: Tensor, saved: Any, gradients: Numbers | None, inner: bool = True) -> Tensor | None:
         return torch.ops.aten.elu_backward(dy, SELU_ALPHA, SELU_SCALE, 1.0, True, saved)
@@ -217,12 +216,12 @@ class UnitLinear:
 
     def forward(self, numbers: Numbers, x: list[Tensor], training: bool) -> tuple[Tensor, Any]:
         weights, bias = numbers[0].split([part.shape[1] for part in x], 2), numbers[1]
-        squares, y = 0.0, None
-        for part, weight in zip(x, weights, strict=True):
-            squares = part.square().sum(1, keepdim=True).add_(squares)
-            y = torch.bmm(weight, part) if y is None else y.baddbmm_(weight, part)
-        inverse = cast("Tensor", squares).sqrt_().clamp_(min=1e-12).reciprocal_()
-        plain = cast("Tensor", y).mul_(inverse)
+        squares, plain = x[0].square().sum(1, keepdim=True), torch.bmm(weights[0], x[0])
+        for part, weight in zip(x[1:], weights[1:], strict=True):
+            squares.add_(part.square().sum(1, keepdim=True))
+            plain.baddbmm_(weight, part)
+        inverse = squares.sqrt_().clamp_(min=1e-12).reciprocal_()
+        plain.mul_(inverse)
         return plain + bias, (x, inverse, plain)
 
     def backward(self, numbers: Numbers, dy: Tensor, saved: Any, gradients: Numbers | None, inner: bool = True) -> list[Tensor]:

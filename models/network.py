@@ -51,8 +51,8 @@ class Network:
     def forward(self, numbers: Sequence[Numbers], inputs: Sequence[Input], training: bool = False) -> tuple[Tensor, Tape]:
         """(runs, classes, nodes) logits, and the tape for `backward`."""
         tape, parts, left = Tape([], []), [], list(numbers)
-        for branch, x in zip(self.branches, inputs, strict=True):
-            parts.append(through(branch, [left.pop(0) for _ in branch], x, training, tape.saved))
+        for branch, given in zip(self.branches, inputs, strict=True):
+            parts.append(through(branch, [left.pop(0) for _ in branch], given, training, tape.saved))
             tape.widths.append(parts[-1].shape[1])
         x: Any = parts
         if not self.joined:

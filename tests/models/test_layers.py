@@ -36,6 +36,12 @@ def joined(norm: type) -> Network:
     return Network(branches, (UnitLinear(2 * HIDDEN, CLASSES),), CLASSES)
 
 
+def plain(norm: type) -> Network:
+    """As GAP has it at node level, where nothing stands between the unit rows and the activation."""
+    branches = network(norm).branches
+    return Network(branches, (UnitLength(), Selu(), Linear(2 * HIDDEN, CLASSES)), CLASSES)
+
+
 def oracle(layers: list, numbers: list, x: torch.Tensor) -> torch.Tensor:
     """The same layers by torch.nn.functional, for one run with nodes first."""
     for layer, values in zip(layers, numbers, strict=True):
@@ -58,7 +64,7 @@ def oracle(layers: list, numbers: list, x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("norm", [BatchNorm, GroupNorm])
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
-@pytest.mark.parametrize("shape", [network, joined])
+@pytest.mark.parametrize("shape", [network, joined, plain])
 def test_all_gradients_are_those_of_autograd(shape: Any, norm: type, kind: str, features: np.ndarray) -> None:
     net = shape(norm)
     weights = Weights(draw(net.layers, np.arange(RUNS), "test"))
