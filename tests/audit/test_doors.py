@@ -75,3 +75,10 @@ def test_a_class_that_is_no_model_is_told_what_it_lacks(tmp_path):
     path.write_text("class Mine:\n    name = 'mine'\n    mode = 'sound'\n")
     with pytest.raises(ValueError, match="lacks unit, releases"):
         own_models(None, f"{path}:Mine")
+
+
+def test_the_example_model_keeps_the_contract():
+    from gnnaudit.audit.contract import contract
+
+    model = load_model(f"{EXAMPLE.parents[1] / 'own_model.py'}:Votes")()
+    assert [c for c in contract(model) if c.failure] == []
