@@ -1,0 +1,93 @@
+"""Exact epsilons from two computations that know nothing of each other: dp_accounting's, and a closed form or Opacus'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from ..accounting.gaussian import delta_of, epsilon_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROUNDED_DOWN: dict[str, Any] = {"pessimistic_estimate": False, "use_connect_dots": False}
+CLOSED, LIBRARY, PRV = "closed form", "dp_accounting, rounded down", "Opacus PRV"
+
+
+def gaussian(mu: float, delta: float) -> dict[str, float]:
+    """Of N(0, 1) against N(mu, 1)."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    closed = float(epsilon_of(mu, delta))
+    found = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=max(1e-4, closed / 1e5), **ROUNDED_DOWN)
+    return {CLOSED: closed, LIBRARY: float(found.get_epsilon_for_delta(delta))}
+
+
+def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
+    """Of one Gaussian of this mu on a secret sample: (1-q) N(0, 1) + q N(mu, 1) against N(0, 1)."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    closed = amplified(lambda e: float(delta_of(mu, e)), rate, delta)
+    step = max(1e-4, closed / 1e5)
+    found = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=step, sampling_prob=rate, **ROUNDED_DOWN)
+    return {CLOSED: closed, LIBRARY: float(found.get_epsilon_for_delta(delta))}
+
+
+def amplified(profile: Callable[[float], float], rate: float, delta: float) -> float:
+    """The epsilon of a mechanism with this privacy profile on a secret sample, where the record is removed: exact.
+
+    delta' = q delta(ln(1 + (e^epsilon' - 1) / q)) (Balle, Barthe and Gaboardi 2018, theorem 8, attained by a worst pair).
+    """
+
+    def excess(log: float) -> float:
+        return rate * profile(log) - delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+    inner = float(brentq(excess, 0.0, high, xtol=1e-12))
+    return inner + float(np.log(rate + (1 - rate) * np.exp(-inner)))  # ln(1 + q (e^x - 1)) without overflow
+
+
+def mixture(sensitivities: list[float], chances: list[float], std: float, count: int, delta: float) -> dict[str, float]:
+    """Of `count` releases of sum(chance N(sensitivity, std^2)) against N(0, std^2)."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    one = pld.from_mixture_gaussian_mechanism(
+        std, sensitivities, chances, value_discretization_interval=1e-3 / count**0.5, **ROUNDED_DOWN
+    )
+    library = float(one.self_compose(count).get_epsilon_for_delta(delta))
+    shift, share = np.array(sensitivities) / std, np.array(chances)
+    seen = np.linspace(shift.min() - 9.5, shift.max() + 9.5, 200_001)
+    middle = (seen[:-1] + seen[1:]) / 2
+    ratio = np.log(np.sum(share * np.exp(middle[:, None] * shift - shift**2 / 2), axis=1))
+    mass = np.sum(share * np.diff(ndtr(seen[:, None] - shift), axis=0), axis=1)
+    return {LIBRARY: library, PRV: convolved(ratio, mass, count, delta)}
+
+
+def convolved(losses: NDArray[np.float64], masses: NDArray[np.float64], count: int, delta: float) -> float:
+    """The epsilon at delta of `count` independent losses, each with these masses: Opacus' discrete privacy random variables.
+
+    losses: (n,) nats. masses: (n,) under the world whose likelihood is in the numerator. The mean of a loss is kept exactly.
+    """
+    from ..accounting.libraries import _opacus_accountants
+
+    prv = _opacus_accountants().analysis.prv
+    mean = float(losses @ masses)
+    sd = float(np.sqrt(max((losses - mean) ** 2 @ masses, 1e-12)))
+    step = max(2e-6, sd / 400, float(np.ptp(losses)) / 2e6)
+    most = max(count * abs(mean) + 12 * sd * count**0.5 + np.abs(losses).max(), 1.0) * 1.1
+    domain = prv.Domain.create_aligned(-most, most, max(step, most / 2e6))
+    place = (losses - domain.t_min) / domain.dt
+    low = np.floor(place).astype(int)
+    pmf = np.zeros(domain.size)
+    np.add.at(pmf, low, masses * (1 - (place - low)))  # split between two points, so that the mean stays
+    np.add.at(pmf, low + 1, masses * (place - low))
+    whole = prv.compose_heterogeneous([prv.DiscretePRV(pmf, domain)], [count])
+    return float(whole.compute_epsilon(delta, delta / 1e6, 0.0)[1])
