@@ -69,7 +69,8 @@ class MultiLira:
 
     kind: node or edge. logits: queries of which every logit is a signal: the node's own, or those of the two ends.
     scalars: queries of which only the signal of `Lira` is one. Logits are log-probabilities, centred, without the last
-    class, which follows from the others. shrinkage: 32 for logits and 8 for scalars alone were set once.
+    class, which follows from the others. shrinkage: 32 for logits and 8 for scalars alone; chosen on one pool of runs
+    and confirmed on others, see benchmarks/RESULTS.md.
     """
 
     kind: str = "node"

@@ -21,21 +21,20 @@ STARS = {
 
 
 def figure(pool: Pool, path: Path) -> None:
-    """TPR at 0.1 % FPR against the number of shadow models, the published figures as stars; inset: the ROCs."""
+    """TPR at 0.1 % FPR against the number of shadow models, the published figures as stars; beside it the ROCs."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
     counts = [2, 4, 8, 16, 32, 64, 128]
-    canvas, axes = pyplot.subplots(figsize=(7, 5))
+    canvas, (axes, beside) = pyplot.subplots(1, 2, figsize=(12, 5), width_ratios=(3, 2))
     lines: list[tuple[str, Any, str, list[int]]] = [
         ("LiRA, ours", PUBLISHED, "C0", counts[1:]),
         ("RMIA, ours", Relative(gamma=2.0), "C1", counts),
         ("our default (pooled variance)", BEST_OF_8, "C2", counts),
         ("our strongest (two laws, two queries)", strongest(), "C3", counts),
     ]
-    inset = axes.inset_axes((0.08, 0.56, 0.38, 0.4))
     for label, attack, colour, shadows in lines:
         values = [figures(*pool.attacked(attack, n))["TPR@0.1%"] for n in shadows]
         means = np.array([v.mean() for v in values])
@@ -44,14 +43,13 @@ def figure(pool: Pool, path: Path) -> None:
         if not label.endswith(", ours"):
             axes.fill_between(shadows, 100 * (means - errors), 100 * (means + errors), color=colour, alpha=0.2, lw=0)
         for n, style in ((8, ":"), (128, "-")):
-            inset.plot(*roc_points(*pool.attacked(attack, n)), style, color=colour, lw=1)
+            beside.plot(*roc_points(*pool.attacked(attack, n)), style, color=colour, lw=1)
     for label, (points, colour) in STARS.items():
         axes.plot(list(points), [100 * v for v in points.values()], "*", color=colour, ms=11, label=f"{label}, published")
-    inset.set(xscale="log", yscale="log", xlim=(1e-3, 1), ylim=(1e-3, 1), xlabel="FPR", ylabel="TPR")
-    inset.set_title("ROC: 8 shadows dotted, 128 solid", fontsize=7)
-    inset.tick_params(labelsize=6)
+    beside.set(xscale="log", yscale="log", xlim=(7e-4, 1), ylim=(7e-3, 1), xlabel="FPR", ylabel="TPR")
+    beside.set_title("ROC: 8 shadow models dotted, 128 solid")
     axes.set(xscale="log", xticks=counts, xticklabels=counts, xlabel="shadow models", ylabel="TPR at 0.1 % FPR (%)")
     axes.set_title("Node membership, GCN on Cora, 20 targets, bands 95 %")
-    axes.legend(loc="lower right", fontsize=7)
+    axes.legend(loc="upper left", fontsize=8)
     canvas.tight_layout()
     canvas.savefig(path, dpi=150)
