@@ -65,7 +65,7 @@ class Aggregation:
         """
         if self.alive is not None:
             x = x * self.alive
-        if len(self.matrices) == x.shape[0]:
+        if len(self.matrices) > 1:
             total = torch.stack([matrix @ own.contiguous() for matrix, own in zip(self.matrices, x, strict=True)])
         else:
             total = self._together(x)
