@@ -13,7 +13,7 @@ import torch
 
 from gnnaudit.models.datasets import load
 from gnnaudit.models.graph import Graph, Worlds
-from gnnaudit.models.lpgnn import Lpgnn
+from gnnaudit.models.lpgnn import BACKBONES, ENCODERS, Lpgnn
 
 INF = math.inf
 # (feature budget, label budget) -> feature steps, label steps, learning rate, weight decay, dropout
@@ -39,29 +39,33 @@ def divided(graph: Graph, seed: int) -> Graph:
     return dataclasses.replace(graph, train=train, val=val, test=test)
 
 
-def measure(graph: Graph, settings: dict[tuple[float, float], tuple], mode: str, splits: int, runs: int) -> None:
-    for (features, labels), (feature_steps, label_steps, rate, decay, dropout) in settings.items():
-        model = Lpgnn(
-            features,
-            labels,
-            feature_steps=feature_steps,
-            label_steps=label_steps,
-            learning_rate=rate,
-            weight_decay=decay,
-            dropout=dropout,
-            mode=mode,
-        )
-        scores, start = [], time.process_time()
-        for split in range(splits):
-            part = divided(graph, split)
-            release = model.fit(Worlds.of(part, list(range(runs)), np.flatnonzero(part.test)))
-            scores.append(100 * (release["posteriors"].argmax(2) == part.y[part.test]).mean(axis=1))
-        seconds = (time.process_time() - start) / (splits * runs)
-        each = np.concatenate(scores)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        half = 1.96 * each.std(ddof=1) / math.sqrt(each.size) if each.size > 1 else math.nan
-        row = (graph.name, mode, f"{features:g}, {labels:g}", f"{each.mean():.1f} ± {half:.1f}", f"{each.std():.1f}", each.size)
-        print("| " + " | ".join(map(str, row)) + f" | {seconds:.1f} | {memory:.0f} |", flush=True)
+def measure(name: str, model: Lpgnn, graph: Graph, splits: int, runs: int) -> None:
+    """Prints one row of the table."""
+    scores, start = [], time.process_time()
+    for split in range(splits):
+        part = divided(graph, split)
+        release = model.fit(Worlds.of(part, list(range(runs)), np.flatnonzero(part.test)))
+        scores.append(100 * (release["posteriors"].argmax(2) == part.y[part.test]).mean(axis=1))
+    seconds = (time.process_time() - start) / (splits * runs)
+    each = np.concatenate(scores)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    half = 1.96 * each.std(ddof=1) / math.sqrt(each.size) if each.size > 1 else math.nan
+    row = (name, model.mode, f"{model.feature_budget:g}, {model.label_budget:g}", f"{each.mean():.1f} ± {half:.1f}", each.size)
+    print("| " + " | ".join(map(str, row)) + f" | {seconds:.1f} | {memory:.0f} |", flush=True)
+
+
+def recipe(budgets: tuple[float, float], settings: tuple, mode: str, **fields: str) -> Lpgnn:
+    feature_steps, label_steps, rate, decay, dropout = settings
+    return Lpgnn(
+        *budgets,
+        feature_steps=feature_steps,
+        label_steps=label_steps,
+        learning_rate=rate,
+        weight_decay=decay,
+        dropout=dropout,
+        mode=mode,
+        **fields,  # type: ignore[arg-type]
+    )
 
 
 def main() -> None:
@@ -69,14 +73,21 @@ def main() -> None:
     options.add_argument("--data-dir", required=True)
     options.add_argument("--data", default="cora", choices=("cora", "musae-facebook"))
     options.add_argument("--mode", default="paper", choices=("paper", "sound"))
+    options.add_argument("--compare", action="store_true", help="encoders and backbones on Cora instead")
     options.add_argument("--splits", type=int, default=5)
     options.add_argument("--runs", type=int, default=4)
     arguments = options.parse_args()
     torch.set_num_threads(1)
-    print("| data | mode | budgets | accuracy, 95 % | std | trainings | CPU s each | peak MiB |\n" + "|---" * 8 + "|")
-    settings = CORA if arguments.data == "cora" else FACEBOOK
+    print("| data | mode | budgets | accuracy, 95 % | trainings | CPU s each | peak MiB |\n" + "|---" * 7 + "|")
     graph = load(arguments.data, data_dir=arguments.data_dir)
-    measure(graph, settings, arguments.mode, arguments.splits, arguments.runs)
+    if arguments.compare:
+        variants = [((1.0, INF), {"encoder": e}) for e in ENCODERS] + [((1.0, 1.0), {"backbone": b}) for b in BACKBONES]
+        for budgets, fields in variants:
+            model = recipe(budgets, CORA[budgets], arguments.mode, **fields)
+            measure(f"{graph.name}, {next(iter(fields.values()))}", model, graph, arguments.splits, arguments.runs)
+        return
+    for budgets, settings in (CORA if arguments.data == "cora" else FACEBOOK).items():
+        measure(graph.name, recipe(budgets, settings, arguments.mode), graph, arguments.splits, arguments.runs)
 
 
 if __name__ == "__main__":
