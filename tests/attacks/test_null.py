@@ -62,7 +62,7 @@ def noise(graph, rng):
 @pytest.fixture(scope="module")
 def world():
     """(release, node challenge, edge challenge, node bits, edge bits): nothing in the release depends on the bits."""
-    from conftest import draw_graph
+    from .conftest import draw_graph
 
     rng = np.random.default_rng(12)
     graph = draw_graph(nodes=NODES, edges=800)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from scipy import stats
 
@@ -12,7 +13,7 @@ from gnnaudit.models.dpsgd import Private, add_noise, private_gradient, train_pr
 from gnnaudit.models.layers import GroupNorm, Linear, Selu, UnitLinear
 from gnnaudit.models.network import Network, Weights, draw
 from gnnaudit.models.noise import stream
-from gnnaudit.models.shared import Shared
+from gnnaudit.models.shared import Drawn, Shared
 from gnnaudit.models.train import Rows
 
 DIM, HIDDEN, CLASSES, BATCH = 7, 5, 3, 11
@@ -68,6 +69,25 @@ def test_one_private_step_is_that_of_opacus(clip: float) -> None:
         ours = [a[run].flatten() for layer in weights.trained for a in layer]
         theirs = [p.detach().flatten() for p in twin.parameters()]
         torch.testing.assert_close(torch.cat(ours), torch.cat(theirs), rtol=1e-5, atol=1e-6)
+
+
+def test_rows_that_stay_sparse_give_the_step_of_dense_ones() -> None:
+    random = np.random.default_rng(2)
+    x = (random.random((30, 64)) < 0.05) * random.standard_normal((30, 64))
+    x[4] = 0  # a row without features
+    sparse, dense = (Shared(a, np.arange(30)) for a in (sp.csr_array(x.astype(np.float32)), x.astype(np.float32)))
+    net = Network(((Linear(64, HIDDEN), Selu()),), (Linear(HIDDEN, CLASSES),), CLASSES)
+    index = torch.from_numpy(random.integers(30, size=(3, 8)))
+    index[:, 0] = 4
+    target = torch.nn.functional.one_hot(index % CLASSES, CLASSES).transpose(1, 2).float()
+    steps = []
+    for shared in (sparse, dense):
+        weights = Weights(draw(net.layers, np.arange(3), "test"))
+        gradients = weights.copy()
+        private_gradient(net, weights, [shared.gather(index)], target, torch.ones(3, 8), 0.5, gradients)
+        steps.append(gradients.flat)
+    assert isinstance(sparse.gather(index), Drawn)
+    torch.testing.assert_close(steps[0], steps[1], rtol=1e-5, atol=1e-6)
 
 
 def test_noise_has_the_wanted_std_and_a_stream_for_each_run() -> None:

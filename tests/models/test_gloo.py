@@ -9,12 +9,13 @@ from sys import executable
 import numpy as np
 import pytest
 import torch
-from test_two_party import SEEDS
-from test_vesper import PAPER, SOUND, small_graph
 
 from gnnaudit.models.channel import NOTHING, Recorder, in_one_process
 from gnnaudit.models.gloo import PARTY_A, PARTY_B, connected
 from gnnaudit.models.parties import party_a, party_b, train
+
+from .test_two_party import SEEDS
+from .test_vesper import PAPER, SOUND, small_graph
 
 MODELS = (SOUND[0], SOUND[2], PAPER[0])
 

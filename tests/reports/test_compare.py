@@ -5,11 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from conftest import write_example
 
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.reports import compare
 from gnnaudit.reports.results import AttackRow, Results, Run, UtilityRow
+
+from .conftest import write_example
 
 WHERE = {"model": "gap", "mode": "sound", "unit": Unit.NODE, "epsilon": 1.0}
 

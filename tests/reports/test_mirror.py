@@ -9,10 +9,11 @@ import time
 import urllib.request
 
 import pytest
-from conftest import write_example
 
 from gnnaudit.reports import junit, mirror, results
 from gnnaudit.reports.mirror_rows import children
+
+from .conftest import write_example
 
 WRITE = (
     "import sys; from pathlib import Path; from gnnaudit.reports.mirror import mirror; sys.exit(not mirror(Path(sys.argv[1])))"
