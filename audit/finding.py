@@ -55,7 +55,8 @@ class Certificate:
 class Finding:
     """A published claim and what became of it.
 
-    short: the claim in a few words. claim: what is claimed, under which adjacency, in the paper's terms. printed: its epsilon (nats). view: what the adversary
+    short: the claim in a few words. claim: what is claimed, under which adjacency, in the paper's terms.
+    printed: its epsilon (nats). view: what the adversary
     sees. argument: why it does not hold, with the smallest graph that shows it. remains: what remains true.
     experiment, fixed: run the claim, and its counterpart that the same experiment does not contradict; both take a key.
     proof: "experiment", "exact" (computed, nothing sampled) or "argued" (reasoned only: never called refuted).
