@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from test_two_party import SEEDS, parties
-from test_vesper import PAPER, SOUND, small_graph
 
 from gnnaudit.models.channel import ask
 from gnnaudit.models.parties import party_a
 from gnnaudit.models.sampling import few, ticket
+
+from .test_two_party import SEEDS, parties
+from .test_vesper import PAPER, SOUND, small_graph
 
 
 def test_sampling_takes_every_neighbour_of_a_quiet_node_and_a_fair_choice_of_a_crowded_one():

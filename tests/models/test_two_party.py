@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from test_vesper import PAPER, SOUND, small_graph
 
 from gnnaudit.models.channel import NOTHING, BudgetSpent, Pipe, Recorder, ask, in_one_process, pack, unpack
 from gnnaudit.models.parties import gaussian_noise, party_a, party_b, train
+
+from .test_vesper import PAPER, SOUND, small_graph
 
 SEEDS = ([11], [12])
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 import dp_accounting as dp
 import numpy as np
 import pytest
-from test_two_party import SEEDS, parties
-from test_vesper import small_graph
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim
@@ -17,6 +15,9 @@ from gnnaudit.models.graph import Worlds
 from gnnaudit.models.parties import train
 from gnnaudit.models.vesper import Vesper
 from gnnaudit.models.vfl_baselines import gap_once, gap_resampled, vfgnn
+
+from .test_two_party import SEEDS, parties
+from .test_vesper import small_graph
 
 # 2000 training nodes, batches of 64, fan-out 10, 20 epochs: 640 steps; delta = 1 / 5000 edges.
 TOY = {"n_train": 2000, "batch_size": 64, "fan_out": 10, "epochs": 20}
