@@ -81,7 +81,7 @@ def train_privately(
 
 
 def private_gradient(
-    network: Network, weights: Weights, inputs: Sequence[Tensor], target: Tensor, real: Tensor, clip: float, into: Weights
+    network: Network, weights: Weights, inputs: Sequence[Any], target: Tensor, real: Tensor, clip: float, into: Weights
 ) -> None:
     """Writes the sum over each run's batch of the per-node gradients of the cross-entropy, each scaled to norm `clip` at most.
 
@@ -111,7 +111,7 @@ def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: fl
             first += count
 
 
-def gather(inputs: Sequence[Any], index: Tensor) -> list[Tensor]:
+def gather(inputs: Sequence[Any], index: Tensor) -> list[Any]:
     """The inputs of each run's own batch. index: (runs, batch) -> (runs, units, batch) each."""
     return [x.gather(index) if isinstance(x, Shared) else x.gather(2, _wide(index, x)) for x in inputs]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 import torch
 
-from .shared import Shared
+from .shared import Drawn, Shared
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,6 +26,7 @@ SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
 EPSILON = 1e-5  # of batch and group norm, PyTorch's default
 MOMENTUM = 0.1
+IN_CACHE = 2**16  # numbers
 
 
 class Layer(Protocol):
@@ -58,7 +59,7 @@ class Separable(Layer, Protocol):
 
 @dataclass(frozen=True)
 class Linear:
-    """y = W x + b, started as torch.nn.Linear is: uniform within ±1/√inputs. x: (runs, inputs, nodes) or Shared.
+    """y = W x + b, started as torch.nn.Linear is: uniform within ±1/√inputs. x: (runs, inputs, nodes), Shared or Drawn.
 
     centred: a batch norm follows and takes b out again. The gradient of b is then zero but for rounding, which Adam would blow
     up to full steps; b stays as it is.
@@ -72,9 +73,9 @@ class Linear:
         bound = 1 / math.sqrt(self.inputs)
         return [random.uniform(-bound, bound, (self.outputs, n)) for n in (self.inputs, 1)], []
 
-    def forward(self, numbers: Numbers, x: Tensor | Shared, training: bool) -> tuple[Tensor, Any]:
+    def forward(self, numbers: Numbers, x: Tensor | Shared | Drawn, training: bool) -> tuple[Tensor, Any]:
         weight, bias = numbers
-        return x.product(weight, bias) if isinstance(x, Shared) else torch.baddbmm(bias, weight, x), x
+        return torch.baddbmm(bias, weight, x) if isinstance(x, torch.Tensor) else x.product(weight, bias), x
 
     def backward(self, numbers: Numbers, dy: Tensor, saved: Any, gradients: Numbers | None, inner: bool = True) -> Tensor | None:
         if gradients is not None:
@@ -83,10 +84,10 @@ class Linear:
 
     def gradient(self, dy: Tensor, saved: Any, gradients: Numbers) -> None:
         weight, bias = gradients
-        if isinstance(saved, Shared):
-            saved.gradient(dy, weight)
-        else:
+        if isinstance(saved, torch.Tensor):
             torch.bmm(dy, saved.transpose(1, 2), out=weight)
+        else:
+            saved.gradient(dy, weight)
         if self.centred:
             bias.zero_()
         else:
@@ -94,7 +95,8 @@ class Linear:
 
     def square_norms(self, dy: Tensor, saved: Any) -> Tensor:
         """A node's gradient is the outer product of dy and (x, 1), and the norm of a product is the product of the norms."""
-        return dy.square().sum(1) * (saved.square().sum(1) + 1)
+        lengths = saved.square_lengths() if isinstance(saved, Drawn) else saved.square().sum(1)
+        return dy.square().sum(1) * (lengths + 1)
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,11 @@ class Selu:
         return [], []
 
     def forward(self, numbers: Numbers, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        # Six passes over what is in cache, one run at a time, take half as long as torch.selu, whose expm1 is slow.
-        y, below = torch.empty_like(x), torch.empty_like(x[0])
-        for run, out in zip(x.unbind(0), y.unbind(0), strict=True):
-            torch.clamp(run, max=0, out=below)
-            torch.clamp(run, min=0, out=out)
-            out.add_(below.exp_().sub_(1), alpha=SELU_ALPHA).mul_(SELU_SCALE)
+        # Six passes over a few runs that stay in cache take half as long as torch.selu, whose expm1 is slow.
+        y, few = torch.empty_like(x), max(1, IN_CACHE // max(1, x[0].numel()))
+        for part, out in zip(x.split(few), y.split(few), strict=True):
+            torch.clamp(part, min=0, out=out)
+            out.add_(torch.clamp(part, max=0).exp_().sub_(1), alpha=SELU_ALPHA).mul_(SELU_SCALE)
         return y, y
 
     def backward(self, numbers: Numbers, dy: Tensor, saved: Any, gradients: Numbers | None, inner: bool = True) -> Tensor | None:

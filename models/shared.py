@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +66,60 @@ class Shared:
         for run in range(runs):
             out[run].copy_((self.columns @ first[run]).t())
 
-    def gather(self, index: Tensor) -> Tensor:
-        """Each run's own choice of rows, dense. index: (runs, batch) -> (runs, dim, batch)."""
-        return self.dense[index].transpose(1, 2)
+    @cached_property
+    def padded(self) -> tuple[Tensor, Tensor] | None:
+        """(nodes, most entries of a row) columns and entries, padded with zero entries; None where that saves nothing."""
+        if not self.sparse:
+            return None
+        x = sp.csr_array(self.x)
+        sizes = np.diff(x.indptr)
+        if 8 * sizes.max(initial=0) > self.dim:
+            return None
+        real = np.arange(max(1, sizes.max(initial=0))) < sizes[:, None]
+        columns, entries = np.zeros(real.shape, dtype=np.int64), np.zeros(real.shape, dtype=np.float32)
+        columns[real], entries[real] = x.indices, x.data
+        return torch.from_numpy(columns).to(self.device), torch.from_numpy(entries).to(self.device)
+
+    def gather(self, index: Tensor) -> Tensor | Drawn:
+        """Each run's own choice of rows: (runs, dim, batch), dense or as good as. index: (runs, batch)."""
+        if self.padded is None:
+            return self.dense[index].transpose(1, 2)
+        columns, entries = self.padded
+        return Drawn(columns[index], entries[index], self.dim)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Sparse rows that each run has drawn for itself. columns, entries: (runs, batch, most entries of a row)."""
+
+    columns: Tensor
+    entries: Tensor
+    dim: int
+
+    @property
+    def places(self) -> Tensor:
+        """Where each entry's weights lie when the weights of all runs are stacked."""
+        first = torch.arange(len(self.columns), device=self.columns.device) * self.dim
+        return (self.columns + first.view(-1, 1, 1)).flatten(0, 1)
+
+    def product(self, weight: Tensor, bias: Tensor) -> Tensor:
+        """W X^T + b of every run. weight: (runs, units, dim), bias: (runs, units, 1) -> (runs, units, batch)."""
+        runs, units, _ = weight.shape
+        table = weight.transpose(1, 2).reshape(runs * self.dim, units)
+        rows = torch.nn.functional.embedding_bag(self.places, table, mode="sum", per_sample_weights=self.entries.flatten(0, 1))
+        return rows.view(runs, -1, units).transpose(1, 2) + bias
+
+    def gradient(self, dy: Tensor, out: Tensor) -> None:
+        """dy X of every run. dy: (runs, units, batch), out: (runs, units, dim)."""
+        runs, units, _ = dy.shape
+        parts = dy.transpose(1, 2).unsqueeze(2) * self.entries.unsqueeze(3)
+        table = torch.zeros(runs * self.dim, units, device=dy.device)
+        table.index_add_(0, self.places.flatten(), parts.reshape(-1, units))
+        out.copy_(table.view(runs, self.dim, units).transpose(1, 2))
+
+    def square_lengths(self) -> Tensor:
+        """(runs, batch)."""
+        return self.entries.square().sum(2)
 
 
 def _bags(x: Any, device: str) -> tuple[Tensor, Tensor, Tensor | None]:
