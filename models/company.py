@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 CACHE = 2**20  # bytes of one layer's activations; several such arrays are alive at a time
 
 
-def companies(worlds: Worlds, units: int) -> Iterator[slice]:
-    """Consecutive runs that train on the same nodes, as many as keep `units` activations a node in cache."""
-    size = max(1, CACHE // (4 * units * max(1, int(worlds.graph.train.sum()))))
+def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:
+    """Consecutive runs that train on the same nodes, as many as keep `units` activations a node in cache.
+
+    batch: how many nodes a step looks at; None for all training nodes. A private run also holds a graph of its own, so that four
+    times the batch is what counts.
+    """
+    size = max(1, CACHE // (4 * units * max(1, int(worlds.graph.train.sum()) if batch is None else 4 * batch)))
     rows = None if worlds.nodes is None and worlds.labels is None else worlds.trained()
     first = 0
     for run in range(1, worlds.runs + 1):

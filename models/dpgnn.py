@@ -100,7 +100,7 @@ class DpGnn:
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         noisy.check_graph(self, worlds.graph)
-        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden)]
+        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden, self.batch)]
         return Release({"posteriors": np.concatenate(parts)}, worlds.watch, {"noise_std": self.noise_std, "sigma": self.sigma})
 
     def _fit(self, company: Company) -> NDArray[np.float32]:

@@ -99,7 +99,10 @@ class Gap:
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         noisy.check_graph(self, worlds.graph)
-        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden)]
+        parts = [
+            self._fit(Company(worlds[runs], device))
+            for runs in companies(worlds, self.hidden, self.batch if self.unit is Unit.NODE else None)
+        ]
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in self.keep}
         return Release(arrays, worlds.watch, {"noise_std": self.noise_std, "sigma": self.sigma})
 

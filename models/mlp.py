@@ -73,7 +73,10 @@ class Mlp:
         return 4 * (graph.nodes * self.hidden * self.layers * 6 + graph.dim * self.hidden * 6)
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden)]
+        parts = [
+            self._fit(Company(worlds[runs], device))
+            for runs in companies(worlds, self.hidden, self.batch if self.unit is Unit.NODE else None)
+        ]
         return Release({"posteriors": np.concatenate(parts)}, worlds.watch, {"sigma": self.sigma})
 
     def _fit(self, company: Company) -> np.ndarray:
