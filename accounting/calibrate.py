@@ -52,8 +52,6 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
             f"{model.name} protects {PROTECTS[model.unit]}; this plan claims {claim.unit} privacy. "
             f'Use unit = "{model.unit}", or leave {model.name} out.'
         )
-    if math.isinf(claim.epsilon):
-        return model.with_noise(0.0)
     if not 0 < relative < 1:
         raise ValueError(f"relative={relative}: must be in (0, 1); 1e-4 is the default.")
     # What the model does at two noises stands for the recipe; its class and fields may be anybody's.

@@ -101,11 +101,47 @@ def _dpar(mode: str, facts: Facts, private: bool) -> Model:
     return Dpar(mode=mode, train_nodes=facts.train, batch=60, node_rate=0.09, epochs=200)
 
 
+def _privgnn(mode: str, facts: Facts, private: bool) -> Model:
+    from ..models.privgnn import PrivGnn
+
+    return PrivGnn(mode=mode, classes=facts.classes)
+
+
+def _gnn(kind: str) -> Callable[[str, Facts, bool], Model]:
+    def make(mode: str, facts: Facts, private: bool) -> Model:
+        from ..models.gnn import Gnn
+
+        return Gnn(kind, mode=mode)
+
+    return make
+
+
+def _edgerand(mode: str, facts: Facts, private: bool) -> Model:
+    from ..models.edgerand import EdgeRand
+
+    return EdgeRand(mode=mode, nodes=facts.nodes, layers=1 if private else 2)
+
+
+def _dpgnn(mode: str, facts: Facts, private: bool) -> Model:
+    from ..models.dpgnn import DpGnn
+
+    return DpGnn(mode=mode, train_nodes=facts.train)
+
+
 SYSTEMS: dict[str, System] = {
     "gap": System(_gap, "an edge", "posteriors, or the noisy aggregates", "Sajadmanesh et al., USENIX Security 2023"),
     "progap": System(_progap, "an edge", "posteriors, or the noisy aggregates", "Sajadmanesh & Gatica-Perez, WSDM 2024"),
     "vesper": System(_vesper, "an edge", "posteriors, or all that party B receives", "Wu et al., arXiv 2310.20552"),
     "dpar": System(_dpar, "a node with its edges", "posteriors, or noisy PageRank rows and gradients", "Zhang et al., WWW 2024"),
+    "privgnn": System(
+        _privgnn, "a node with its edges", "posteriors of the student, or its labels", "Olatunji et al., TMLR 2023"
+    ),
     "lpgnn": System(_lpgnn, "one node's features and label", "the users' reports", "Sajadmanesh & Gatica-Perez, CCS 2021"),
     "mlp": System(_mlp, "an edge, by not reading any", "posteriors", "baseline without a graph"),
+    "edgerand": System(_edgerand, "an edge", "posteriors, or the noisy graph", "randomised response on edges, then GraphSAGE"),
+    "dpgnn": System(_dpgnn, "a node with its edges", "posteriors", "Daigavane et al., arXiv 2111.15521"),
+    "gcn": System(_gnn("gcn"), "nobody", "posteriors", "Kipf & Welling, ICLR 2017"),
+    "sage": System(_gnn("sage"), "nobody", "posteriors", "Hamilton et al., NeurIPS 2017"),
+    "gat": System(_gnn("gat"), "nobody", "posteriors", "Veličković et al., ICLR 2018"),
+    "gin": System(_gnn("gin"), "nobody", "posteriors", "Xu et al., ICLR 2019"),
 }

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-MODELS = ("gap", "progap", "vesper", "dpar", "lpgnn")
+MODELS = ("gap", "progap", "vesper", "dpar", "privgnn", "lpgnn")
 
 
 def split(value: Any) -> Any:

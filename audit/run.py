@@ -52,7 +52,11 @@ def run(plan: Plan, json: bool = False) -> int:
         for number, case in enumerate(todo, 1):
             console.print(f"[{number}/{len(todo)}] {case}", highlight=False)
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
-            studied, verdict = study(case, graph, store, secret, plan, audits, attacks, alpha, folder)
+            try:
+                studied, verdict = study(case, graph, store, secret, plan, audits, attacks, alpha, folder)
+            except ValueError as reason:  # a model that refuses this graph; the others go on
+                skips.append(Skip(case, f"{case}", str(reason)))
+                continue
             rows += studied
             verdicts.append(verdict)
         rows += [skipped(s) for s in skips]
