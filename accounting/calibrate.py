@@ -46,6 +46,8 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     the best bound there is. An infinite claim asks for no noise.
     Raises ValueError for a claim about another unit and for one that no noise can keep.
     """
+    if math.isinf(claim.epsilon):
+        return model.with_noise(0.0)
     printed = model.with_noise(1.0).printed(claim.delta)
     if printed is None and claim.unit is not model.unit:
         raise ValueError(
