@@ -178,13 +178,13 @@ def macro_f1(guess: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Student's 95 % interval of the mean of (runs,) values; None for a single one."""
+    """Student's 95 % interval of the mean of (runs,) values in [0, 1]; None for a single one."""
     from scipy.stats import t
 
     if len(values) < 2:
         return None
     half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return float(values.mean()) - half, float(values.mean()) + half
+    return max(0.0, float(values.mean()) - half), min(1.0, float(values.mean()) + half)
 
 
 def row(case: Case, attack: str, kind: str, negatives: str, leak: Leak, shadows: int, baseline: float | None) -> AttackRow:
