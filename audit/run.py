@@ -25,6 +25,10 @@ from .membership import ATTACKS, membership, utility
 from .store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
     from ..models.graph import Graph
     from .key import Key
     from .plan import Plan
@@ -49,8 +53,7 @@ def run(plan: Plan, json: bool = False) -> int:
         alpha = divide(plan.alpha, max(1, looks))  # before anything is looked at: a union bound over all looks
         rows: list[Any] = []
         verdicts: list[Verdict] = []
-        for number, case in enumerate(todo, 1):
-            console.print(f"[{number}/{len(todo)}] {case}", highlight=False)
+        for case in announced(todo, console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             try:
                 studied, verdict = study(case, graph, store, secret, plan, audits, attacks, alpha, folder)
@@ -79,6 +82,21 @@ def run(plan: Plan, json: bool = False) -> int:
         result_files.write(results, folder)
         publish(results, folder, plan, json)
     return code
+
+
+def announced(todo: list[Case], console: Console) -> Iterator[Case]:
+    """The cases one by one: a bar with the time left on a terminal, a line each in a log."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=len(todo))
+        for number, case in enumerate(todo, 1):
+            if not console.is_terminal:
+                console.print(f"[{number}/{len(todo)}] {case}", highlight=False)
+            progress.update(bar, description=str(case))
+            yield case
+            progress.advance(bar)
 
 
 def study(
