@@ -46,9 +46,9 @@ def check_fields(name: str, mode: str, keep: tuple[str, ...], selection: str) ->
 
 
 def between(graph: Graph, nodes: NDArray[np.bool_]) -> sp.csr_array:
-    """(nodes, nodes) csr_array of the arcs between some nodes: row = receiver, column = sender, value = id of the edge."""
+    """(nodes, nodes) csr_array of the arcs between some nodes of one side: row = receiver, column = sender, value = edge id."""
     send, receive = graph.arcs
-    kept = np.flatnonzero(nodes[send] & nodes[receive])
+    kept = np.flatnonzero(nodes[send] & nodes[receive] & (graph.train[send] == graph.train[receive]))
     kept = kept[np.lexsort((send[kept], receive[kept]))]
     starts = np.concatenate([[0], np.cumsum(np.bincount(receive[kept], minlength=graph.nodes))])
     return sp.csr_array((kept % max(1, graph.edges.shape[1]), send[kept], starts), shape=(graph.nodes, graph.nodes))
@@ -81,6 +81,10 @@ class Public:
                 present = None
         return Public(worlds, compact(graph.x), np.flatnonzero(public), arcs, present)
 
+    def private_present(self) -> NDArray[np.bool_] | None:
+        """(K, edges) bool, or None where an edge is absent only because an end of it is, and that end is private."""
+        return None if self.present is None and self.worlds.edges is None else self.worlds.edge_present()
+
     def usable(self, runs: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         return None if self.present is None else self.present[runs]
 
@@ -94,7 +98,7 @@ class Public:
         """Some nodes, first and in this order, and whatever reaches them within so many hops."""
         ball, edge = nodes, nodes
         for _ in range(hops):
-            near = np.unique(np.concatenate([self.neighbours(run, int(v)) for v in edge]))
+            near = np.unique(np.concatenate([nodes[:0], *(self.neighbours(run, int(v)) for v in edge)]))
             edge = np.setdiff1d(near, ball, assume_unique=True)
             ball = np.concatenate([ball, edge])
         return ball

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .student import Public
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # of batch norm, as in PyTorch
-CACHE = 4 << 20  # bytes that the first layers of the teachers trained together may take
-TOGETHER = 64  # teachers at most: their hidden units leave the cache beyond
+CACHE = 32 << 20  # bytes that the first layers of the teachers trained together may take
+HIDDEN = 1 << 20  # bytes of one of their hidden layers: more leave the cache
 
 
 @dataclass(frozen=True)
@@ -109,24 +109,47 @@ def forward(values: list[Values], graphs: Prepared, dropouts: list[Dropout] | No
     else:
         x = (graphs.inputs @ weight).view(blocks.runs, blocks.size, -1)
     for i, layer in enumerate(values[:-1]):
-        x = normalised(layer, x if i == 0 else sage(layer, x, blocks), graphs, dropouts is not None)
-        x = torch.relu_(x) if dropouts is None else dropouts[i].relu(x)
+        x = x if i == 0 else sage(layer, x, blocks)
+        if dropouts is None:
+            slope = layer["scale"] * (layer["variance"] + EPSILON).rsqrt()
+            x = torch.relu_((x - layer["mean"]) * slope + layer["shift"])
+        else:
+            kept = dropouts[i].mask(x.shape) if dropouts[i].share else graphs.real
+            x = Activated.apply(x, layer, layer["scale"], layer["shift"], graphs, kept, 1 / (1 - dropouts[i].share))
     return sage(values[-1], x, blocks)
 
 
-def normalised(layer: Values, x: Tensor, graphs: Prepared, training: bool) -> Tensor:
-    """Batch norm of each graph by itself, over its real rows; remembers running moments as PyTorch does."""
-    if not training:
-        slope = layer["scale"] * (layer["variance"] + EPSILON).rsqrt()
-        return (x - layer["mean"]) * slope + layer["shift"]
-    mean = (x * graphs.real).sum(1, keepdim=True) / graphs.counts
-    centred = (x - mean) * graphs.real
-    variance = centred.square().sum(1, keepdim=True) / graphs.counts
-    with torch.no_grad():
-        unbiased = variance * (graphs.counts / (graphs.counts - 1).clamp_(min=1))
+class Activated(torch.autograd.Function):
+    """Batch norm of each graph by itself, over its real rows, then ReLU and dropout; written out, as autograd is slower.
+
+    Rows that fill up a graph come in as zeros and leave as zeros. kept: 0 for what is dropped, `factor` for the rest. The running
+    moments of `layer` are updated as PyTorch does.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, layer: Values, scale: Tensor, shift: Tensor, graphs: Prepared, kept: Tensor, factor: float
+    ) -> Tensor:
+        mean = x.sum(1, keepdim=True) / graphs.counts
+        centred = (x - mean).mul_(graphs.real)
+        variance = centred.square().sum(1, keepdim=True) / graphs.counts
         layer["mean"].lerp_(mean, MOMENTUM)
-        layer["variance"].lerp_(unbiased, MOMENTUM)
-    return centred * (layer["scale"] * (variance + EPSILON).rsqrt()) + layer["shift"]
+        layer["variance"].lerp_(variance * (graphs.counts / (graphs.counts - 1).clamp_(min=1)), MOMENTUM)
+        inverse = (variance + EPSILON).rsqrt()
+        unit = centred.mul_(inverse)
+        y = torch.addcmul(shift, unit, scale).relu_().mul_(kept)
+        ctx.save_for_backward(unit, y, scale * inverse)
+        ctx.graphs, ctx.factor = graphs, factor
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        unit, y, slope = ctx.saved_tensors
+        slant = torch.ops.aten.threshold_backward(grads[0], y, 0).mul_(ctx.factor)
+        shift = slant.sum(1, keepdim=True)
+        scale = (slant * unit).sum(1, keepdim=True)
+        slant.sub_(shift / ctx.graphs.counts).addcmul_(unit, scale / ctx.graphs.counts, value=-1)
+        return slant.mul_(slope).mul_(ctx.graphs.real), None, scale, shift, None, None, None
 
 
 def labels_as_target(y: NDArray[np.int64], members: list[NDArray[np.int64]], classes: int, size: int) -> NDArray[np.float32]:
@@ -165,11 +188,12 @@ def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Les
     width = inputs[0].shape[1]
     if hasattr(inputs[0], "nnz"):  # no more columns than stored values
         width = min(width, 2 * int(inputs[0].nnz / inputs[0].shape[0] * max(len(s.members) + len(s.asked) for s in lessons)))
-    step = max(1, min(TOGETHER, CACHE // max(1, 4 * width * recipe.hidden[0])))
-    answers = []
+    rows = max(1, *(len(s.members) for s in lessons))
+    step = max(1, min(HIDDEN // (4 * rows * max(recipe.hidden)), CACHE // (4 * width * recipe.hidden[0])))
+    present, answers = public.private_present(), []
     for first in range(0, len(lessons), step):
         part = lessons[first : first + step]
-        graphs, asked = drawn(public, arcs, inputs, len(recipe.hidden), part)
+        graphs, asked = drawn(public, arcs, inputs, present, len(recipe.hidden), part)
         columns = Columns.read(graphs, asked)
         randoms = [s.random for s in part]
         values = start(recipe, randoms, graphs.inputs.shape[1], columns, device)
@@ -187,9 +211,10 @@ def taught_in_turn(
     turns: one lesson a run, turn after turn. Returns log-probabilities (K, turns, classes) of the first node asked about, and the
     optimiser, which has seen every sample.
     """
-    inputs, moments, answers = public.inputs(), None, []
+    inputs, present, answers = public.inputs(), public.private_present(), []
+    moments = None
     for turn in turns:
-        graphs, asked = drawn(public, arcs, inputs, len(recipe.hidden), turn)
+        graphs, asked = drawn(public, arcs, inputs, present, len(recipe.hidden), turn)
         columns = Columns.every(graphs)
         randoms = [s.random for s in turn]
         values = start(recipe, randoms, graphs.inputs.shape[1], columns, device)
@@ -210,15 +235,16 @@ def reset(moments: Moments, fresh: list[Values]) -> Moments:
     return moments
 
 
-def drawn(public: Public, arcs: sp.csr_array, inputs: Any, hops: int, lessons: list[Lesson]) -> tuple[Graphs, Graphs]:
+def drawn(
+    public: Public, arcs: sp.csr_array, inputs: Any, present: NDArray[np.bool_] | None, hops: int, lessons: list[Lesson]
+) -> tuple[Graphs, Graphs]:
     """The graphs that some teachers learn on, and those that they are asked about."""
-    worlds, (rows, begins) = public.worlds, inputs
+    rows, begins = inputs
     runs = np.array([s.run for s in lessons])
     members = [s.members for s in lessons]
-    present = None if worlds.edges is None else worlds.edge_present()[runs]
     balls = [public.ball(s.run, s.asked, hops) for s in lessons]
     asked = [ball + begins[s.run] for ball, s in zip(balls, lessons, strict=True)]
     return (
-        Graphs.induced(public.x, members, arcs_within(arcs, members, present)),
+        Graphs.induced(public.x, members, arcs_within(arcs, members, None if present is None else present[runs])),
         Graphs.cut_out(rows, asked, arcs_within(public.arcs, balls, public.usable(runs))),
     )

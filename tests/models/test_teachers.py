@@ -110,7 +110,7 @@ def test_a_teacher_does_not_know_its_company(graph, monkeypatch):
     public, private = Public.of(Worlds.of(graph, [1])), between(graph, graph.train)
     recipe = Recipe((16,), CLASSES, epochs=20)
     together = taught(public, private, recipe, lessons_of(graph))
-    monkeypatch.setattr(teachers, "TOGETHER", 1)
+    monkeypatch.setattr(teachers, "HIDDEN", 1)
     alone = taught(public, private, recipe, lessons_of(graph))
     assert together.shape == (4, 1, CLASSES)
     np.testing.assert_allclose(together, alone, atol=1e-4)
@@ -137,7 +137,7 @@ def test_a_query_is_answered_in_its_ball_as_in_the_whole_public_graph(graph, hid
 
 
 def test_running_moments_and_step_counts_reach_the_next_network_only_in_turn(graph):
-    """The flaw of the released code: what an earlier sample left in the optimiser changes the next teacher, on the same lesson."""
+    """The flaw of the released code: what an earlier sample left in the optimiser changes the next teacher on one lesson."""
     public, private = Public.of(Worlds.of(graph, [1])), between(graph, graph.train)
     recipe = Recipe((16,), CLASSES, epochs=20)
     first, second = lessons_of(graph, (25, 7))[:2]
