@@ -100,7 +100,7 @@ def test_a_field_of_the_models_can_be_set(capsys):
     [
         ({"param": ["hops"]}, "NAME=VALUE"),
         ({"param": ["sigma=2"]}, "--epsilon"),
-        ({"models": "gat"}, "gat"),
+        ({"models": "nobody"}, "nobody"),
         ({"epsilon": "-1"}, "epsilon"),
         ({"style": "pdf"}, "table, markdown, latex"),
         ({"param": ["sides=2"]}, "none of the chosen models"),
