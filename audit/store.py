@@ -7,6 +7,8 @@ import functools
 import hashlib
 import json
 import os
+import shlex
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -36,11 +38,30 @@ def code_version() -> str:
     return h.hexdigest()
 
 
+def own_code(model: Model) -> list[str]:
+    """Hashes of the files that a user's own model comes from: its module, those of its functions, what its command names.
+
+    What those files import is not seen.
+    """
+    fields = [getattr(model, f.name) for f in dataclasses.fields(model)] if dataclasses.is_dataclass(model) else []
+    modules = {getattr(part, "__module__", "") for part in (type(model), *fields) if callable(part)}
+    files = {getattr(sys.modules.get(m), "__file__", None) for m in modules if not m.startswith(f"{__package__.split('.')[0]}.")}
+    files |= set(shlex.split(getattr(model, "command", "")))
+    found = [Path(f).read_bytes() for f in sorted(filter(None, files)) if Path(f).is_file()]
+    return [hashlib.blake2b(text, digest_size=8).hexdigest() for text in found]
+
+
 def identity(model: Model, game: Game) -> str:
     """Names the releases of `model` in `game`: recipe, randomness, units, graph and code."""
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else repr(model)
-    text = json.dumps([type(model).__name__, fields, game.identity, code_version()], sort_keys=True, default=str)
+    code = [code_version(), *own_code(model)]
+    text = json.dumps([type(model).__name__, fields, game.identity, code], sort_keys=True, default=_named)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def _named(value: Any) -> str:
+    """A function by its name and not by its place in memory; anything else as it prints."""
+    return str(getattr(value, "__qualname__", value))
 
 
 def save(release: Release, path: Path) -> None:
