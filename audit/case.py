@@ -73,6 +73,11 @@ def offered(model: Model) -> tuple[str, ...]:
     return tuple(getattr(model, "offers", model.releases))
 
 
+def noise_of_its_own(model: Model) -> bool:
+    """Whether `with_noise` changes nothing: then there is nothing to calibrate, and the claim is held against what it is."""
+    return model.with_noise(1.0) is model
+
+
 def keeping(model: Model, names: tuple[str, ...]) -> Model:
     """The same recipe, computing and keeping only the arrays called `names`, if it can be told to."""
     if dataclasses.is_dataclass(model) and any(f.name == "keep" for f in dataclasses.fields(model)):
@@ -114,5 +119,5 @@ def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
             f"{recipe.name} protects {recipe.unit}; this plan claims {unit} privacy. "
             f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
         )
-    model = recipe if isinstance(recipe, External) else calibrate(recipe, own)
+    model = recipe if noise_of_its_own(recipe) else calibrate(recipe, own)
     return Case(model, dataclasses.replace(own, unit=unit))

@@ -16,6 +16,7 @@ from ..accounting.upper import upper
 from ..models.base import Model, Release
 from ..models.graph import Graph, Worlds
 from ..models.noise import stream
+from .case import noise_of_its_own
 from .catalogue import Facts, default_delta
 from .game import Game
 from .key import Key
@@ -148,6 +149,8 @@ def ledger_is_public(model: Model, graph: Graph) -> str | None:
 
 
 def silence_is_no_privacy(model: Model, graph: Graph) -> str | None:
+    if noise_of_its_own(model):
+        return None
     found = upper(model.with_noise(0.0).ledger, 1e-5)
     finite = [u.accountant for u in found if u.epsilon is not None and math.isfinite(u.epsilon)]
     return f"without noise, {finite[0]} still gives a finite epsilon" if finite else None
@@ -155,7 +158,7 @@ def silence_is_no_privacy(model: Model, graph: Graph) -> str | None:
 
 def calibrates(model: Model, graph: Graph) -> str | None:
     """`sound` only: what a paper prints for itself is not held against it here but in its audit."""
-    if model.printed(1e-5) is not None:
+    if noise_of_its_own(model) or model.printed(1e-5) is not None:
         return None
     delta = default_delta(model.unit, model.mode, Facts.of(graph)) if model.unit is not Unit.FEATURES else 0.0
     claim = Claim(2.0, delta, model.unit)

@@ -131,7 +131,7 @@ def _array(path: Path, shape: tuple[Any, ...]) -> np.ndarray:
 
 
 def load_model(address: str) -> Any:
-    """FILE.py:Name -> the class or function of that name. Raises ValueError if there is none."""
+    """FILE.py:Name -> the class, function or model of that name. Raises ValueError if there is none."""
     file, _, name = address.rpartition(":")
     path = Path(file)
     if not name or path.suffix != ".py":
@@ -157,7 +157,14 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
         program = External(target)
         found[program.name] = lambda mode, facts, private: program
     if model is not None:
-        made = load_model(model)()
+        made = load_model(model)
+        if callable(made):
+            try:
+                made = made()
+            except TypeError as fault:
+                raise ValueError(
+                    f"model={model}: cannot be made without arguments ({fault}). Give its fields defaults."
+                ) from None
         if not isinstance(made, Model):
             absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
             raise ValueError(f"model={model}: lacks {absent}. See docs/own-model.md, or run `audit contract {model}`.")

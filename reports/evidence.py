@@ -172,8 +172,8 @@ def lowest(ceiling: Sequence[Ceiling]) -> tuple[float, str] | None:
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """Of a whole run: 1 if any claim fell, else 3 if any test was too weak, else 0."""
-    codes = {v.exit_code for v in verdicts}
+    """Of a whole run: 1 if any claim fell, else 3 if any test was too weak or nothing was looked at, else 0."""
+    codes = {v.exit_code for v in verdicts} or {3}
     return next((code for code in (1, 3) if code in codes), 0)
 
 

@@ -9,6 +9,7 @@ import pytest
 from gnnaudit.audit.doors import External, load_model, own_models
 from gnnaudit.audit.game import Game
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.store import identity
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "external" / "noisy_votes.py"
 
@@ -82,3 +83,54 @@ def test_the_example_model_keeps_the_contract():
 
     model = load_model(f"{EXAMPLE.parents[1] / 'own_model.py'}:Votes")()
     assert [c for c in contract(model) if c.failure] == []
+
+
+FUNCTION = """
+import numpy as np
+from gnnaudit.models.looped import Looped
+
+def train(graph, seed):
+    return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
+
+fixed = Looped(train)
+def make():
+    return Looped(train)
+def needs(something):
+    return Looped(train)
+"""
+
+
+def test_a_model_is_found_as_itself_or_as_what_makes_it(tmp_path):
+    path = tmp_path / "a_function.py"
+    path.write_text(FUNCTION)
+    for name in ("fixed", "make"):
+        assert list(own_models(None, f"{path}:{name}")) == ["looped"]
+    with pytest.raises(ValueError, match="cannot be made without arguments"):
+        own_models(None, f"{path}:needs")
+
+
+def test_a_model_whose_noise_is_its_own_is_audited_as_it_is(tmp_path, graph):
+    from gnnaudit.audit.case import cases, recipes
+    from gnnaudit.audit.contract import contract
+    from gnnaudit.audit.plan import Plan
+
+    path = tmp_path / "another_function.py"
+    path.write_text(FUNCTION)
+    plan = Plan(model=f"{path}:make", epsilon=(1.0,))
+    made, skips = cases(plan, graph, recipes(plan))
+    assert ([c.model.name for c in made], skips) == (["looped"], [])
+    failed = [c.name for c in contract(made[0].model) if c.failure]
+    assert failed == ["another key, another release"]  # it draws nothing, so only that clause can fail
+
+
+def test_parts_of_an_edited_model_or_program_are_not_reused(tmp_path, graph):
+    game = Game(graph, "edge", np.arange(4), Key("door"))
+
+    def name(noise):
+        path = tmp_path / "edited.py"
+        path.write_text(FUNCTION.replace("-np.log", f"{noise} - np.log"))
+        return identity(load_model(f"{path}:fixed"), game), identity(External(f"python {path} {{worlds}} {{out}}"), game)
+
+    first, again, changed = name(1), name(1), name(2)
+    assert first == again
+    assert all(a != b for a, b in zip(first, changed, strict=True))

@@ -122,7 +122,7 @@ def test_private_is_never_an_output(epsilon, ceilings, looks):
 def test_a_run_fails_when_any_claim_fell_and_is_unfinished_when_any_look_was_weak():
     strong, weak = judge(CLAIM, [], [look(0.5)]), judge(CLAIM, [], [])
     fell = judge(CLAIM, [], [look(2.0, refuted=True)])
-    assert [exit_code(v) for v in ([strong, weak, fell], [strong, weak], [strong], [])] == [1, 3, 0, 0]
+    assert [exit_code(v) for v in ([strong, weak, fell], [strong, weak], [strong], [])] == [1, 3, 0, 3]
 
 
 @given(st.floats(1e-9, 1e9))
