@@ -1,4 +1,4 @@
-"""Sums over neighbours in K worlds at once: one sparse product for all runs, then each run's absent edges are taken off."""
+"""Sums over neighbours in K worlds at once: one sparse matrix for all runs, each run's absent edges taken off."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from .graph import Worlds
 
-CACHE = 16 * 2**20  # bytes of the summed matrix that one pass should touch; beyond, every neighbour is a cache miss
 FEW = 0.1  # absent share of the edges up to which taking them off is cheaper than a product of each run's own
 
 
@@ -65,25 +64,14 @@ class Aggregation:
         """
         if self.alive is not None:
             x = x * self.alive
-        if len(self.matrices) > 1:
-            total = torch.stack([matrix @ own.contiguous() for matrix, own in zip(self.matrices, x, strict=True)])
-        else:
-            total = self._together(x)
-        return total if self.alive is None else total * self.alive
-
-    def _together(self, x: Tensor) -> Tensor:
-        runs, nodes, dim = x.shape
-        matrix, wide = self.matrices[0], x.permute(1, 0, 2).reshape(nodes, runs * dim).contiguous()
-        block = max(16, CACHE // (4 * nodes))
-        if block >= wide.shape[1]:
-            total = matrix @ wide
-        else:
-            total = torch.cat([matrix @ part.contiguous() for part in wide.split(block, 1)], 1)
+        # One product a run, not one for all: MKL adds up in another order for another number of columns, and narrow products
+        # that stay in cache are as fast.
+        matrices = self.matrices if len(self.matrices) > 1 else [self.matrices[0]] * len(x)
+        total = torch.stack([matrix @ own.contiguous() for matrix, own in zip(matrices, x, strict=True)])
         if self.absent is not None:
             run, sender, receiver = self.absent
-            messages = wide.view(nodes * runs, dim).index_select(0, sender * runs + run)
-            total.view(nodes * runs, dim).index_add_(0, receiver * runs + run, messages, alpha=-1)
-        return total.view(nodes, runs, dim).permute(1, 0, 2)
+            total.index_put_((run, receiver), -x[run, sender], accumulate=True)
+        return total if self.alive is None else total * self.alive
 
 
 @dataclass(frozen=True)

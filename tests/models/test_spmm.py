@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from gnnaudit.models import spmm
 from gnnaudit.models.graph import Graph, Mask, Worlds
 from gnnaudit.models.spmm import Aggregation
 
@@ -48,12 +47,10 @@ def test_few_absences_are_taken_off_and_many_get_a_matrix_of_their_own() -> None
     assert len(Aggregation.of(some_worlds(graph, 0.8, "edges")).matrices) == 4
 
 
-def test_narrow_blocks_of_columns_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_a_run_have_the_same_bits_in_any_company() -> None:
     worlds = Worlds.of(some_graph(), list(range(9)))
-    x = torch.from_numpy(np.random.default_rng(7).standard_normal((9, 30, 4)).astype(np.float32))
-    whole = Aggregation.of(worlds)(x)
-    monkeypatch.setattr(spmm, "CACHE", 1)
-    torch.testing.assert_close(Aggregation.of(worlds)(x), whole)
+    x = torch.from_numpy(np.random.default_rng(7).standard_normal((9, 30, 16)).astype(np.float32))
+    assert torch.equal(Aggregation.of(worlds)(x)[4:5], Aggregation.of(worlds[4:5])(x[4:5]))
 
 
 @pytest.mark.parametrize(("directed", "moved"), [(True, 1.0), (False, 2**0.5)])
