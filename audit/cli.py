@@ -11,18 +11,20 @@ import typer
 from .account import account
 from .bound import bound
 from .data import app as data
+from .findings import findings
 from .power import power
 from .selftest import selftest
 
 app = typer.Typer(
     help="Finds out whether differentially private graph neural networks are as private as they claim.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
 app.add_typer(data, name="data")
 app.command()(account)
 app.command()(bound)
+app.command()(findings)
 app.command()(power)
 app.command()(selftest)
 
@@ -31,36 +33,49 @@ Text = str | None
 Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 
+@app.callback()
+def start(
+    context: typer.Context,
+    version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"gnnaudit {installed('gnnaudit')}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
 @app.command()
 def run(
     plan: Annotated[Path | None, typer.Argument(help="A TOML file whose [run] table holds the options below.")] = None,
-    data: Annotated[Text, Option(help="Data set by name, or a path. See `audit data list`.")] = None,
+    data: Annotated[Text, Option(help="Data set by name, or a path. Default: campus. See `audit data list`.")] = None,
     data_dir: Annotated[Text, Option(help="Where data sets lie or are downloaded to.")] = None,
-    models: Annotated[Text, Option(help="Systems, by comma. See `audit models`.")] = None,
-    mode: Annotated[Text, Option(help="paper (as published), sound (as it can be proved) or both.")] = None,
-    epsilon: Annotated[Text, Option(help="Budgets, by comma; inf for none.")] = None,
+    models: Annotated[Text, Option(help="Systems, by comma. Default: gap,progap,vesper,dpar,privgnn,lpgnn. See `audit models`.")] = None,
+    mode: Annotated[Text, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
+    epsilon: Annotated[Text, Option(help="Budgets, by comma; inf for none. Default: 1,8,inf.")] = None,
     delta: Annotated[float | None, Option(help="Default: public, per unit.")] = None,
     unit: Annotated[Text, Option(help="directed-edge, undirected-edge, node or features. Default: each model's own.")] = None,
-    attacks: Annotated[Text, Option(help="Membership attacks by comma, all or none. See `audit attacks`.")] = None,
-    audits: Annotated[Text, Option(help="replay, residual, game, blackbox, one-run, exact; all or none.")] = None,
-    rounds: Annotated[int | None, Option(help="Rounds of the game on released arrays.")] = None,
-    shadows: Annotated[int | None, Option(help="Runs whose bits the attacker is told.")] = None,
-    targets: Annotated[int | None, Option(help="Runs that are attacked.")] = None,
-    repeats: Annotated[int | None, Option(help="Trainings behind a utility figure.")] = None,
+    attacks: Annotated[Text, Option(help="Membership attacks by comma, all or none. Default: all. See `audit attacks`.")] = None,
+    audits: Annotated[Text, Option(help="replay, residual, game, blackbox, one-run, exact; all or none. Default: all.")] = None,
+    rounds: Annotated[int | None, Option(help="Rounds of the game, each with up to 1000 canaries. Default: 10.")] = None,
+    shadows: Annotated[int | None, Option(help="Runs whose bits the attacker is told. Default: 8.")] = None,
+    targets: Annotated[int | None, Option(help="Runs that are attacked. Default: 4.")] = None,
+    repeats: Annotated[int | None, Option(help="Trainings behind a utility figure. Default: 10.")] = None,
     seed: Annotated[Text, Option(help="Any word: makes the run reproducible, noise included. For measurements only.")] = None,
-    out: Annotated[Text, Option(help="Folder of the run.")] = None,
+    out: Annotated[Text, Option(help="Folder of the run. Default: runs/audit.")] = None,
     mlflow: Annotated[Text, Option(help="Tracking URI, or none. Default: SQLite beside the runs.")] = None,
-    device: Annotated[Text, Option(help="cpu or cuda.")] = None,
-    memory: Annotated[Text, Option(help="Working memory of one chunk, e.g. 8GiB.")] = None,
-    jobs: Annotated[int | None, Option(help="Worker processes.")] = None,
+    device: Annotated[Text, Option(help="cpu or cuda. Default: cpu.")] = None,
+    memory: Annotated[Text, Option(help="Working memory of one chunk. Default: 8GiB.")] = None,
+    jobs: Annotated[int | None, Option(help="Worker processes. Default: one for each core.")] = None,
     ray: Annotated[Text, Option(help="Address of a Ray cluster, or local.")] = None,
     target: Annotated[Text, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
     model: Annotated[Text, Option(help="A model of your own: FILE.py:Name.")] = None,
-    alpha: Annotated[float | None, Option(help="Chance of a false alarm in the whole plan.")] = None,
+    alpha: Annotated[float | None, Option(help="Chance of a false alarm in the whole plan. Default: 0.05.")] = None,
     notices: Annotated[
-        float | None, Option(help="The violation, as a factor of the noise, that the run must be able to notice.")
+        float | None, Option(help="The violation, as a factor of the noise, that the run must be able to notice. Default: 1.5.")
     ] = None,
-    split: Annotated[int | None, Option(help="Which public split of the nodes.")] = None,
+    split: Annotated[int | None, Option(help="Which public split of the nodes. Default: 0.")] = None,
     preset: Annotated[Text, Option(help="ci: what a pull request can wait for, at a false-alarm level of 1e-4.")] = None,
     fresh: Annotated[bool | None, Option("--fresh", help="Ignore stored parts.")] = None,
     json: Json = False,
@@ -78,7 +93,10 @@ def run(
 
 @app.command()
 def models(json: Json = False) -> None:
-    """The systems under audit: whom each protects, what its adversary sees, its source."""
+    """The systems under audit: whom each protects, what its adversary sees, its source.
+
+    Example: audit models --json
+    """
     from .catalogue import SYSTEMS
 
     rows = [{"name": n, "protects": s.protects, "adversary sees": s.sees, "source": s.source} for n, s in SYSTEMS.items()]
@@ -106,7 +124,10 @@ def contract(
 
 @app.command()
 def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
-    """Rebuild the HTML report of a run from what is on disk."""
+    """Rebuild the HTML report of a run from what is on disk.
+
+    Example: audit report runs/audit
+    """
     from ..reports import html
 
     print(html.render(run))
@@ -117,7 +138,10 @@ def mirror(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
     mlflow: Annotated[Text, Option(help="Tracking URI. Default: SQLite beside the runs.")] = None,
 ) -> None:
-    """Rebuild the MLflow mirror of runs from what is on disk."""
+    """Rebuild the MLflow mirror of runs from what is on disk.
+
+    Example: audit mirror runs/monday runs/tuesday
+    """
     from ..reports import mirror as module
 
     for run in runs:
@@ -130,7 +154,10 @@ def ui(
     mlflow: Annotated[Text, Option(help="Tracking URI. Default: SQLite beside the runs.")] = None,
     port: Annotated[int, Option(help="Port on this machine.")] = 5000,
 ) -> None:
-    """Open the MLflow UI on the runs' store."""
+    """Open the MLflow UI on the runs' store.
+
+    Example: audit ui runs --port 5001
+    """
     import subprocess
 
     from ..reports.mirror import ui_command
@@ -144,7 +171,10 @@ def compare(
     other: Annotated[Path, typer.Argument(help="Folder of another run.")],
     json: Json = False,
 ) -> None:
-    """Two runs side by side: what leaks more, with intervals."""
+    """Two runs side by side: what leaks more, with intervals.
+
+    Example: audit compare runs/monday runs/tuesday
+    """
     from ..reports import compare as module
 
     module.show(one, other, json)
@@ -152,7 +182,10 @@ def compare(
 
 @app.command()
 def attacks(json: Json = False) -> None:
-    """The membership attacks: what each needs to see, and which secrets it asks about."""
+    """The membership attacks: what each needs to see, and which secrets it asks about.
+
+    Example: audit attacks
+    """
     from .membership import ATTACKS
 
     rows = []
@@ -165,7 +198,10 @@ def attacks(json: Json = False) -> None:
 
 @app.command()
 def accountants(json: Json = False) -> None:
-    """The accountants that cross-check every ledger, and which of them give true upper bounds."""
+    """The accountants that cross-check every ledger, and which of them give true upper bounds.
+
+    Example: audit accountants
+    """
     from ..accounting.upper import ACCOUNTANTS, APPROXIMATIONS
 
     rows = [{"name": n, "upper bound": "no, an approximation" if n in APPROXIMATIONS else "yes"} for n in ACCOUNTANTS]
