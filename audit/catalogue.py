@@ -104,7 +104,7 @@ def _dpar(mode: str, facts: Facts, private: bool) -> Model:
 def _privgnn(mode: str, facts: Facts, private: bool) -> Model:
     from ..models.privgnn import PrivGnn
 
-    return PrivGnn(mode=mode, classes=facts.classes)
+    return PrivGnn(mode=mode, classes=facts.classes, queries=50)
 
 
 def _gnn(kind: str) -> Callable[[str, Facts, bool], Model]:
