@@ -23,7 +23,7 @@ def gaussian(mu: float, delta: float) -> dict[str, float]:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     closed = float(epsilon_of(mu, delta))
-    found = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=max(1e-4, closed / 1e5), **ROUNDED_DOWN)
+    found = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=max(1e-4, closed / 2e4), **ROUNDED_DOWN)
     return {CLOSED: closed, LIBRARY: float(found.get_epsilon_for_delta(delta))}
 
 
@@ -31,10 +31,14 @@ def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
     """Of one Gaussian of this mu on a secret sample: (1-q) N(0, 1) + q N(mu, 1) against N(0, 1)."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    closed = amplified(lambda e: float(delta_of(mu, e)), rate, delta)
-    step = max(1e-4, closed / 1e5)
+    closed = sampled_gaussian_closed(mu, rate, delta)
+    step = max(1e-3, closed / 1e4)
     found = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=step, sampling_prob=rate, **ROUNDED_DOWN)
     return {CLOSED: closed, LIBRARY: float(found.get_epsilon_for_delta(delta))}
+
+
+def sampled_gaussian_closed(mu: float, rate: float, delta: float) -> float:
+    return amplified(lambda e: float(delta_of(mu, e)), rate, delta)
 
 
 def amplified(profile: Callable[[float], float], rate: float, delta: float) -> float:
@@ -53,6 +57,30 @@ def amplified(profile: Callable[[float], float], rate: float, delta: float) -> f
         high *= 2
     inner = float(brentq(excess, 0.0, high, xtol=1e-12))
     return inner + float(np.log(rate + (1 - rate) * np.exp(-inner)))  # ln(1 + q (e^x - 1)) without overflow
+
+
+def coins(high: float, low: float, count: int, delta: float) -> dict[str, float]:
+    """Of `count` coins that come up with chance `high` in one world and `low` in the other: by the binomial, and by a library."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from scipy.stats import binom
+
+    wins = np.arange(count + 1)
+    logs = [binom.logpmf(wins, count, chance) for chance in (high, low)]
+
+    def root(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+        if delta == 0:
+            return float((one - other).max())
+
+        def excess(e: float) -> float:
+            above = one > other + e
+            return float(np.sum(np.exp(one[above]) * -np.expm1(other[above] + e - one[above]))) - delta
+
+        return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, float(np.abs(one - other).max()), xtol=1e-11))
+
+    sides = [{0: float(np.log(p)), 1: float(np.log1p(-p))} for p in (low, high)]
+    found = pld.from_two_probability_mass_functions(*sides, pessimistic_estimate=False, value_discretization_interval=2e-5)
+    library = found.self_compose(count).get_epsilon_for_delta(max(delta, 1e-12))
+    return {CLOSED: max(root(*logs), root(*logs[::-1])), LIBRARY: float(library)}
 
 
 def mixture(sensitivities: list[float], chances: list[float], std: float, count: int, delta: float) -> dict[str, float]:

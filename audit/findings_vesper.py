@@ -282,7 +282,7 @@ VESPER = (
         "graph: two such nodes joined by the edge, other friends that know nobody else, equal features, edge-free weights -W.",
         remains="On graphs whose degrees are at least D_min with and without the edge, the constant of proposition 2 covers the "
         "truth, although its proof leaves out the change in other neighbours' rows.",
-        source="algorithm 2 and proposition 2, constant reconstructed from its proof; any constant of order 1 / D_min fails alike",
+        source="algorithm 2 and proposition 2, constant reconstructed from its proof; any of order 1 / D_min fails alike",
         experiment=lambda key: one_layer("gcn-truncated", True),
         fixed=lambda key: one_layer("gcn-floor", True),
         repair="degrees below D_min count as D_min in the weights, and no branch",
