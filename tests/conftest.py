@@ -1,6 +1,8 @@
 """Graphs that many tests share, and where real ones lie if they are at hand."""
 
 import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: small products on busy cores take minutes otherwise
 from pathlib import Path
 
 import numpy as np
