@@ -26,6 +26,7 @@ from gnnaudit.models.privgnn_baselines import PrivGnnBaseline
 INVERSE_SCALES = (0.1, 0.2, 0.4, 0.8, 1.0)
 GRAPHS = {"Cora": "cora", "Johns Hopkins": "facebook100:JohnsHopkins55"}
 RUNS = 2
+QUERIES = 300
 
 
 def divided(name: str, folder: str, private: int = 100, queries: int = 1000) -> Graph:
@@ -96,10 +97,10 @@ def one_by_one(graph: Graph, model: PrivGnn, query: int) -> float:
 def accuracy(folder: str, plot: str | None) -> None:
     lines: dict[str, dict[str, list[float]]] = {}
     for title, name in GRAPHS.items():
-        graph = divided(name, folder, 150 if "facebook" in name else 100, 500)
+        graph = divided(name, folder, 150 if "facebook" in name else 100, QUERIES)
         worlds = Worlds.of(graph, list(range(1, RUNS + 1)), np.flatnonzero(graph.test))
         test, rows = graph.y[graph.test], lines.setdefault(title, {})
-        settings = {"queries": 500, "neighbours": 50, "epochs": 100}
+        settings = {"queries": QUERIES, "neighbours": 50, "epochs": 50}
         sound = PrivGnn(**settings)
         coded = PrivGnn(mode="paper", as_coded=True, **settings)
         for word, model in (("probabilities", sound), ("as coded", coded)):
@@ -118,10 +119,10 @@ def accuracy(folder: str, plot: str | None) -> None:
         for kind in ("private", "public", "both"):
             right = float((PrivGnnBaseline(kind).fit(worlds)["posteriors"].argmax(2) == test).mean())
             rows[f"baseline {kind}"] = [right] * len(INVERSE_SCALES)
-        noisy = [PrivGnnBaseline("noisy-labels", sigma=1 / v, queries=500) for v in INVERSE_SCALES]
+        noisy = [PrivGnnBaseline("noisy-labels", sigma=1 / v, queries=QUERIES) for v in INVERSE_SCALES]
         rows["baseline noisy-labels"] = [float((m.fit(worlds)["posteriors"].argmax(2) == test).mean()) for m in noisy]
         for teacher in ("mlp", "gnn"):
-            models = [Pate(sigma=1 / v, teacher=teacher, queries=500) for v in INVERSE_SCALES]
+            models = [Pate(sigma=1 / v, teacher=teacher, queries=QUERIES) for v in INVERSE_SCALES]
             rows[f"student, PATE {teacher}"] = [float((m.fit(worlds)["posteriors"].argmax(2) == test).mean()) for m in models]
         print(f"\n{title}: {graph.train.sum()} private, {graph.val.sum()} asked about, {graph.test.sum()} tested, ", end="")
         print(f"{graph.classes} classes\n\n| accuracy at lambda = | " + " | ".join(map(str, INVERSE_SCALES)) + " |")
