@@ -19,7 +19,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 
 @app.command("list")
 def list_data(data_dir: Folder = None, json: Json = False) -> None:
-    """What there is: names, options, the split that is used unless told otherwise, and whether the files are at hand."""
+    """What there is: names, options, the split that is used unless told otherwise, and whether the files are at hand.
+
+    Example: audit data list --data-dir data
+    """
     from ..models.catalog import DATASETS, FORMATS, OPTIONS, PYG
     from ..models.download import data_folder
 

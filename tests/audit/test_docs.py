@@ -1,0 +1,70 @@
+"""The documents name only commands, options, files and names that exist."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+from make_cli import commands, page  # noqa: E402
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "RESULTS.md"])
+COMMANDS = dict(commands())
+NAMED = re.compile(r"(?<![\w./-])audit ((?:data )?[a-z]+)(?: |$|`)")
+
+
+def spoken(text):
+    """The lines of a page that call the tool: in code blocks, or between backticks."""
+    text = text.replace("\\\n", " ")
+    for fenced in re.findall(r"^ *```\w*\n(.*?)^ *```", text, re.M | re.S):
+        yield from (
+            line.strip().removeprefix("$ ") for line in fenced.splitlines() if NAMED.match(line.strip().removeprefix("$ "))
+        )
+    without = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
+    yield from (code for code in re.findall(r"`([^`\n]+)`", without) if code.startswith("audit "))
+
+
+def test_the_reference_is_what_the_commands_say():
+    assert (ROOT / "docs" / "cli.md").read_text() == page(), "run `python docs/make_cli.py`"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_commands_and_options_that_a_page_names_exist(path):
+    for line in spoken(path.read_text()):
+        name = re.match(r"audit((?: [a-z-]+){0,2})", line)[1].split()
+        if not name:
+            continue
+        known = " ".join(["audit", *name[:2]]) if name[0] == "data" and len(name) > 1 else f"audit {name[0]}"
+        if known == "audit data":
+            continue
+        assert known in COMMANDS, f"{line!r}: there is no {known!r}"
+        options = {o for p in COMMANDS[known].params for o in (*p.opts, *p.secondary_opts)} | {"--help"}
+        said = [w for w in shlex.split(line.split(" # ")[0].split("…")[0], comments=True) if w.startswith("--")]
+        assert [w for w in said if w.split("=")[0] not in options] == [], line
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_relative_links_lead_somewhere(path):
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text())
+    assert [to for to in links if "://" not in to and not (path.parent / to).exists()] == []
+
+
+def test_every_command_has_an_example_that_calls_it():
+    for name, command in COMMANDS.items():
+        example = (command.help or "").partition("Example: ")[2].strip()
+        assert example.startswith(name), f"{name}: {example!r}"
+
+
+def test_defaults_that_the_options_of_run_name_are_those_of_a_plan():
+    from gnnaudit.audit.plan import Plan
+
+    told = {p.name: p.help for p in COMMANDS["audit run"].params}
+    plan = Plan()
+    for name in ("data", "mode", "rounds", "shadows", "targets", "repeats", "out", "device", "alpha", "notices", "split"):
+        assert f"Default: {getattr(plan, name)}." in told[name], name
+    assert f"Default: {','.join(plan.models)}." in told["models"]
+    assert f"Default: {plan.memory >> 30}GiB." in told["memory"]
+    assert f"Default: {','.join(f'{e:g}' for e in plan.epsilon)}." in told["epsilon"]
