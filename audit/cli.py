@@ -158,11 +158,13 @@ def ui(
 
     Example: audit ui runs --port 5001
     """
-    import subprocess
+    import os
 
     from ..reports.mirror import ui_command
 
-    raise typer.Exit(subprocess.call(ui_command(runs, mlflow, port)))
+    print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
+    command = ui_command(runs, mlflow, port)
+    os.execvp(command[0], command)  # in this process, so that whoever ends it ends the server
 
 
 @app.command()
