@@ -60,27 +60,32 @@ def amplified(profile: Callable[[float], float], rate: float, delta: float) -> f
 
 
 def coins(high: float, low: float, count: int, delta: float) -> dict[str, float]:
-    """Of `count` coins that come up with chance `high` in one world and `low` in the other: by the binomial, and by a library."""
+    """Of `count` coins that come up with chance `high` in one world and `low` in the other."""
     from dp_accounting.pld import privacy_loss_distribution as pld
+
+    sides = [{0: float(np.log(p)), 1: float(np.log1p(-p))} for p in (low, high)]
+    how: dict[str, Any] = {"pessimistic_estimate": False, "value_discretization_interval": 2e-5}
+    found = [pld.from_two_probability_mass_functions(*order, **how).self_compose(count) for order in (sides, sides[::-1])]
+    library = max(one.get_epsilon_for_delta(max(delta, 1e-12)) for one in found)
+    return {CLOSED: coins_closed(high, low, count, delta), LIBRARY: float(library)}
+
+
+def coins_closed(high: float, low: float, count: int, delta: float) -> float:
+    """The same by the binomial law of how many come up, in both orders."""
     from scipy.stats import binom
 
-    wins = np.arange(count + 1)
-    logs = [binom.logpmf(wins, count, chance) for chance in (high, low)]
+    logs = [binom.logpmf(np.arange(count + 1), count, chance) for chance in (high, low)]
 
     def root(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-        if delta == 0:
-            return float((one - other).max())
-
         def excess(e: float) -> float:
             above = one > other + e
             return float(np.sum(np.exp(one[above]) * -np.expm1(other[above] + e - one[above]))) - delta
 
+        if delta == 0:
+            return float((one - other).max())
         return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, float(np.abs(one - other).max()), xtol=1e-11))
 
-    sides = [{0: float(np.log(p)), 1: float(np.log1p(-p))} for p in (low, high)]
-    found = pld.from_two_probability_mass_functions(*sides, pessimistic_estimate=False, value_discretization_interval=2e-5)
-    library = found.self_compose(count).get_epsilon_for_delta(max(delta, 1e-12))
-    return {CLOSED: max(root(*logs), root(*logs[::-1])), LIBRARY: float(library)}
+    return max(root(*logs), root(*logs[::-1]))
 
 
 def mixture(sensitivities: list[float], chances: list[float], std: float, count: int, delta: float) -> dict[str, float]:

@@ -73,7 +73,7 @@ def table_delta(delta: float) -> Certificate:
     libraries = exact.coins(*two_classes(1 / 0.4), QUERIES, delta)
     told = f"1,000 labels of two classes, each from a fresh sample: exact at delta = {delta:g}."
     deltas = np.geomspace(1e-5, 1e-2, 13)
-    costs = np.array([exact.coins(*two_classes(1 / 0.4), QUERIES, float(d))[exact.CLOSED] for d in deltas])
+    costs = np.array([exact.coins_closed(*two_classes(1 / 0.4), QUERIES, float(d)) for d in deltas])
     figure = Figure("delta", "epsilon", {"1,000 labels": (deltas, costs)}, level=claim.epsilon, log="x")
     return confirmed(claim, libraries, told, figure)
 
@@ -113,8 +113,10 @@ def single_sample(accounted: bool) -> Certificate:
     from ..accounting.events import noisy_argmax, on_sampled_nodes
 
     each = mechanisms.noisy_argmax_epsilon(2, 1.0)
-    says = printed.single_sample_epsilon if accounted else printed.privgnn_epsilon
-    claim = Claim(says(1.0, RATE, QUERIES, DELTA), DELTA, Unit.NODE, exposes=("votes",))
+    proved = mechanisms.amplified(mechanisms.composed_pure_epsilon(each, QUERIES, DELTA / RATE), RATE) * (1 + 1e-6)
+    claim = Claim(
+        proved if accounted else printed.privgnn_epsilon(1.0, RATE, QUERIES, DELTA), DELTA, Unit.NODE, exposes=("votes",)
+    )
     ledger = on_sampled_nodes(RATE, noisy_argmax(2, 1.0, 1.0, QUERIES))
     libraries = {
         exact.CLOSED: one_sample(each, QUERIES),
