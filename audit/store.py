@@ -43,7 +43,7 @@ def own_code(model: Model) -> list[str]:
 
     What those files import is not seen.
     """
-    fields = [getattr(model, f.name) for f in dataclasses.fields(model)] if dataclasses.is_dataclass(model) else []
+    fields: list[Any] = [getattr(model, f.name) for f in dataclasses.fields(model)] if dataclasses.is_dataclass(model) else []
     modules = {getattr(part, "__module__", "") for part in (type(model), *fields) if callable(part)}
     files = {getattr(sys.modules.get(m), "__file__", None) for m in modules if not m.startswith(f"{__package__.split('.')[0]}.")}
     files |= set(shlex.split(getattr(model, "command", "")))
