@@ -119,7 +119,8 @@ def played(
 def histograms(zero: NDArray[np.float64], one: NDArray[np.float64], score: str) -> Figure:
     """Both worlds' scores over common bins, as shares of the rounds."""
     both = np.concatenate([zero, one])
-    edges = np.linspace(*np.quantile(both, [0.0005, 0.9995]), 61) if np.ptp(both) else np.linspace(both[0] - 1, both[0] + 1, 3)
+    low, high = (float(q) for q in np.quantile(both, [0.0005, 0.9995]))
+    edges = np.linspace(low, high, 61) if high > low else np.linspace(low - 1, low + 1, 3)
     middle = (edges[:-1] + edges[1:]) / 2
     shares = [np.histogram(np.clip(s, edges[0], edges[-1]), edges)[0] / s.size for s in (zero, one)]
     return Figure(score, "share of rounds", {"without": (middle, shares[0]), "with": (middle, shares[1])}, "steps")

@@ -99,7 +99,7 @@ def mixture(sensitivities: list[float], chances: list[float], std: float, count:
     shift, share = np.array(sensitivities) / std, np.array(chances)
     seen = np.linspace(shift.min() - 9.5, shift.max() + 9.5, 200_001)
     middle = (seen[:-1] + seen[1:]) / 2
-    ratio = np.log(np.sum(share * np.exp(middle[:, None] * shift - shift**2 / 2), axis=1))
+    ratio = np.log(np.exp(middle[:, None] * shift - shift**2 / 2) @ share)
     mass = np.sum(share * np.diff(ndtr(seen[:, None] - shift), axis=0), axis=1)
     return {LIBRARY: library, PRV: convolved(ratio, mass, count, delta)}
 
@@ -113,9 +113,9 @@ def convolved(losses: NDArray[np.float64], masses: NDArray[np.float64], count: i
 
     prv = _opacus_accountants().analysis.prv
     mean = float(losses @ masses)
-    sd = float(np.sqrt(max((losses - mean) ** 2 @ masses, 1e-12)))
+    sd = max(float((losses - mean) ** 2 @ masses), 1e-12) ** 0.5
     step = max(2e-6, sd / 400, float(np.ptp(losses)) / 2e6)
-    most = max(count * abs(mean) + 12 * sd * count**0.5 + np.abs(losses).max(), 1.0) * 1.1
+    most = max(count * abs(mean) + 12 * sd * count**0.5 + float(np.abs(losses).max()), 1.0) * 1.1
     domain = prv.Domain.create_aligned(-most, most, max(step, most / 2e6))
     place = (losses - domain.t_min) / domain.dt
     low = np.floor(place).astype(int)
