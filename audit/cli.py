@@ -51,7 +51,9 @@ def run(
     plan: Annotated[Path | None, typer.Argument(help="A TOML file whose [run] table holds the options below.")] = None,
     data: Annotated[Text, Option(help="Data set by name, or a path. Default: campus. See `audit data list`.")] = None,
     data_dir: Annotated[Text, Option(help="Where data sets lie or are downloaded to.")] = None,
-    models: Annotated[Text, Option(help="Systems, by comma. Default: gap,progap,vesper,dpar,privgnn,lpgnn. See `audit models`.")] = None,
+    models: Annotated[
+        Text, Option(help="Systems, by comma. Default: gap,progap,vesper,dpar,privgnn,lpgnn. See `audit models`.")
+    ] = None,
     mode: Annotated[Text, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
     epsilon: Annotated[Text, Option(help="Budgets, by comma; inf for none. Default: 1,8,inf.")] = None,
     delta: Annotated[float | None, Option(help="Default: public, per unit.")] = None,
@@ -138,14 +140,14 @@ def mirror(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
     mlflow: Annotated[Text, Option(help="Tracking URI. Default: SQLite beside the runs.")] = None,
 ) -> None:
-    """Rebuild the MLflow mirror of runs from what is on disk.
+    """Rebuild the MLflow mirror of runs from what is on disk. Exit code 3 where the store cannot be reached.
 
     Example: audit mirror runs/monday runs/tuesday
     """
     from ..reports import mirror as module
 
-    for run in runs:
-        module.mirror(run, mlflow)
+    reached = [module.mirror(run, mlflow) for run in runs]
+    raise typer.Exit(0 if all(reached) else 3)
 
 
 @app.command()
@@ -226,14 +228,18 @@ def _print(title: str, rows: list[dict[str, Any]], json: bool) -> None:
 
 
 def main() -> None:
-    """Console entry point: one line for bad input (exit 2), a resume line for Ctrl-C (exit 3)."""
+    """Console entry point: one line for bad input (exit 2), one for Ctrl-C and for what the machine refuses (exit 3)."""
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # what typer makes of Ctrl-C
+            raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
-    except typer.Abort:
-        sys.exit(3)
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         print("Stopped. The same command resumes; finished parts are kept.", file=sys.stderr)
+        sys.exit(3)
+    except (OSError, MemoryError) as fault:
+        what = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
+        print(f"audit: {what}. Finished parts are kept; once that is mended, the same command resumes.", file=sys.stderr)
         sys.exit(3)
     except ValueError as fault:
         print(f"audit: {fault}", file=sys.stderr)

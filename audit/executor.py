@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .store import Task, fit_part, in_process
+from .store import Task, fit, fit_part, in_process, save
+
+if TYPE_CHECKING:
+    from ..models.base import Release
+    from ..models.graph import Graph
 
 Execute = Callable[[Iterable[Task]], Iterator[Path]]
+BATCH_SECONDS = 0.5  # chunks are handed out in batches that take about this long, so that tiny ones cost little
+AHEAD = 3  # batches in flight for each worker; tasks carry their worlds, and thousands of them need not be in memory at once
 
 
 def one_thread() -> None:
@@ -23,6 +41,74 @@ def one_thread() -> None:
 
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # Ray's shared memory, which nobody writes to
+
+
+def bare(tasks: list[Task]) -> list[Task]:
+    """The tasks without their graph, which travels once and not with each of them."""
+    return [(model, replace(worlds, graph=None), where, device) for model, worlds, where, device in tasks]  # type: ignore[arg-type]
+
+
+def on(graph: Graph, tasks: list[Task]) -> list[Task]:
+    """The same tasks with their graph again."""
+    return [(model, replace(worlds, graph=graph), where, device) for model, worlds, where, device in tasks]
+
+
+def spread(
+    tasks: Iterable[Task], workers: int, submit: Callable[[list[Task]], Any], collect: Callable[[list[Task], Any], float]
+) -> Iterator[Path]:
+    """Hands out batches and yields their parts in order.
+
+    submit: starts a batch and returns a handle. collect: waits until the batch is on disk and returns the seconds it took.
+    """
+    tasks, size = iter(tasks), 1
+    waiting: deque[tuple[list[Task], Any]] = deque()
+    while True:
+        while len(waiting) < AHEAD * workers and (batch := list(itertools.islice(tasks, size))):
+            waiting.append((batch, submit(batch)))
+        if not waiting:
+            return
+        batch, handle = waiting.popleft()
+        seconds = collect(batch, handle)
+        size = max(1, min(2 * len(batch), int(BATCH_SECONDS * len(batch) / max(seconds, 1e-3))))
+        yield from (Path(where) for _, _, where, _ in batch)
+
+
+def rescue(batch: list[Task]) -> float:
+    """What a lost worker was given is computed here, one chunk at a time; the next batches are small again."""
+    for _ in in_process(batch):
+        pass
+    return math.inf
+
+
+def follow() -> None:
+    """A worker leaves Ctrl-C to its parent and never outlives it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    one_thread()
+
+    def end() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+@functools.lru_cache(maxsize=1)
+def read_graph(path: str) -> Graph:
+    """The graph that `processes` left in its own folder for its own workers."""
+    with open(path, "rb") as f:
+        graph: Graph = pickle.load(f)
+    return graph
+
+
+def work(path: str, batch: list[Task]) -> float:
+    """Computes and stores a batch in a worker. Returns the seconds it took."""
+    clock = time.perf_counter()
+    for task in on(read_graph(path), batch):
+        fit_part(task)
+    return time.perf_counter() - clock
 
 
 @contextmanager
@@ -30,51 +116,103 @@ def processes(jobs: int) -> Iterator[Execute]:
     """`jobs` workers that live as long as the context; started at the first batch of more than one chunk."""
     pool: ProcessPoolExecutor | None = None
 
+    def start() -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=follow)
+
     def execute(tasks: Iterable[Task]) -> Iterator[Path]:
-        nonlocal pool
         first = list(itertools.islice(tasks := iter(tasks), 2))
         if len(first) < 2:
             yield from in_process(first)
             return
-        if pool is None:
-            pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=one_thread)
-        # A short queue: tasks carry their worlds, and thousands of them need not be in memory at once.
-        waiting = deque((t, pool.submit(fit_part, t)) for t in itertools.chain(first, itertools.islice(tasks, 2 * jobs)))
-        while waiting:
-            task, future = waiting.popleft()
-            try:
-                yield future.result()
-            except BrokenProcessPool:  # a worker was killed, most likely for memory: its chunks are computed here, one by one
-                pool.shutdown(wait=False, cancel_futures=True)
-                pool = None
-                yield from in_process([task, *(t for t, _ in waiting), *tasks])
-                return
-            waiting.extend((t, pool.submit(fit_part, t)) for t in itertools.islice(tasks, 1))
+        graph = first[0][1].graph
+        path = Path(folder) / graph.digest
+        if not path.exists():
+            path.write_bytes(pickle.dumps(graph))
 
-    try:
-        yield execute
-    finally:
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+        def submit(batch: list[Task]) -> Any:
+            nonlocal pool
+            pool = pool or start()
+            try:
+                return pool.submit(work, str(path), bare(batch))
+            except BrokenProcessPool:
+                pool = start()
+                return pool.submit(work, str(path), bare(batch))
+
+        def collect(batch: list[Task], future: Any) -> float:
+            try:
+                return float(future.result())
+            except BrokenProcessPool:  # a worker was killed, most likely for memory
+                return rescue(batch)
+
+        yield from spread(itertools.chain(first, tasks), jobs, submit, collect)
+
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        try:
+            yield execute
+        except BaseException:
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # parts are renamed into place, so nothing half done is left
+            raise
+        finally:
+            if pool is not None:
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
-def ray_cluster(address: str) -> Iterator[Execute]:
-    """Chunks as Ray tasks on `address` ("local" starts one here). Workers write parts to a folder that all nodes share."""
+def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
+    """Chunks as Ray tasks on `address`; "local" starts `jobs` workers here.
+
+    The graph lies once in each node's object store. Releases come back through it too, so that no folder need be shared;
+    the nodes need this package, and a model from a user's own file travels by value.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
     except ImportError:
         raise ValueError("--ray: ray is not installed. Install gnnaudit[ray], or leave --ray out.") from None
-    ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
+    try:
+        host, _, port = address.rpartition("/")[2].rpartition(":")
+        if port.isdigit():  # Ray itself gives up on an address only after minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+        cpus = jobs if address == "local" else None
+        ray.init(address=address, num_cpus=cpus, log_to_driver=False, configure_logging=False)
+    except (OSError, OverflowError, RuntimeError, ValueError) as fault:
+        reason = (str(fault) or type(fault).__name__).splitlines()[0].rstrip(".")
+        raise ValueError(f"ray={address}: cannot be reached ({reason}). Start a cluster, or use --ray local.") from None
+    graphs: dict[str, Any] = {}
 
     @ray.remote(max_retries=3)
-    def remote_part(task: Task) -> Path:
+    def compute(graph: Graph, batch: list[Task]) -> tuple[list[Release], float]:
         one_thread()
-        return fit_part(task)
+        clock = time.perf_counter()
+        return [fit(model, worlds, device) for model, worlds, _, device in on(graph, batch)], time.perf_counter() - clock
+
+    def collect(batch: list[Task], reference: Any) -> float:
+        try:
+            releases, seconds = ray.get(reference)
+        except ray.exceptions.RayTaskError as fault:
+            raise fault.cause from None
+        except ray.exceptions.RayError:  # lost with its worker more often than Ray tries again
+            return rescue(batch)
+        for (_, _, where, _), release in zip(batch, releases, strict=True):
+            save(release, Path(where))
+        return float(seconds)
 
     def execute(tasks: Iterable[Task]) -> Iterator[Path]:
-        for reference in [remote_part.remote(t) for t in tasks]:
-            yield ray.get(reference)
+        first = next(tasks := iter(tasks), None)
+        if first is None:
+            return
+        model, graph = first[0], first[1].graph
+        if not type(model).__module__.startswith("gnnaudit."):
+            ray.cloudpickle.register_pickle_by_value(sys.modules[type(model).__module__])
+        if graph.digest not in graphs:
+            graphs[graph.digest] = ray.put(graph)
+
+        def submit(batch: list[Task]) -> Any:
+            return compute.remote(graphs[graph.digest], bare(batch))
+
+        workers = int(ray.cluster_resources().get("CPU", 1))
+        yield from spread(itertools.chain([first], tasks), workers, submit, collect)
 
     try:
         yield execute
@@ -87,7 +225,7 @@ def executor(jobs: int, ray_address: str | None) -> Iterator[Execute]:
     """The executor that a plan asks for."""
     one_thread()
     if ray_address:
-        with ray_cluster(ray_address) as execute:
+        with ray_cluster(ray_address, jobs) as execute:
             yield execute
     elif jobs > 1:
         with processes(jobs) as execute:

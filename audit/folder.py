@@ -32,6 +32,8 @@ def opened(plan: Plan) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ValueError(f"out={folder}: another run is writing here. Wait for it, or choose another --out.") from None
+        for half in folder.rglob(".*.npz.*"):  # left by a writer that was killed; nobody else writes while the lock is held
+            half.unlink(missing_ok=True)
         (folder / "plan.toml").write_text(plan.toml())
         yield folder
 
@@ -40,16 +42,22 @@ def root_key(plan: Plan, folder: Path) -> Key:
     """The key that all randomness of the run comes from.
 
     With a seed: reproducible by anybody. Without: 256 secret bits from the operating system, kept in the folder with
-    owner-only permissions so that a killed run can be resumed; whoever holds them can subtract the noise.
+    owner-only permissions so that a killed run can be resumed; whoever holds them can subtract the noise. Raises ValueError
+    where the file does not hold them: noise from a shorter key could be guessed.
     """
     if plan.seed is not None:
         return Key("seed", plan.seed)
     path = folder / "key"
     if not path.exists():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as f:
+        aside = path.with_name(".key")  # a full disk must not leave half a key
+        aside.unlink(missing_ok=True)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
             f.write(Key.fresh())
-    return Key("secret", path.read_text().strip())
+        os.replace(aside, path)
+    secret = path.read_text().strip()
+    if len(secret) != len(Key.fresh()):
+        raise ValueError(f"{path}: not a whole key. Remove it: a new one is made, and the parts made with the old one again.")
+    return Key("secret", secret)
 
 
 def randomness(plan: Plan) -> str:

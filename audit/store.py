@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -9,7 +10,6 @@ import json
 import os
 import shlex
 import sys
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,35 +65,60 @@ def _named(value: Any) -> str:
 
 
 def save(release: Release, path: Path) -> None:
-    """Writes aside and renames, so that a part is either whole or absent."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Writes aside and renames, so that a part is either whole or absent. Raises OSError that names the part."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(aside, "wb") as f:
             parts: dict[str, Any] = {f"array:{n}": a for n, a in release.arrays.items()}
             np.savez(f, **parts, watch=release.watch, public=np.array(json.dumps(dict(release.public))))
         os.replace(aside, path)
+    except OSError as fault:
+        raise OSError(fault.errno, fault.strerror or str(fault), str(path)) from None
     finally:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Release | None:
     """A stored part, or None where it is absent or damaged (every member of the file carries a checksum)."""
     try:
         with np.load(path, allow_pickle=False) as f:
-            arrays = {n.removeprefix("array:"): f[n] for n in f.files if n.startswith("array:")}
-            return Release(arrays, f["watch"], json.loads(str(f["public"])))
-    except FileNotFoundError:
+            members = {n: f[n] for n in f.files}  # all of them: only a member that is read is checked
+        watch, public = members.pop("watch"), json.loads(str(members.pop("public")))
+        return Release({n.removeprefix("array:"): a for n, a in members.items()}, watch, public)
+    except Exception:  # a damaged file makes its reader raise almost anything
         return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
+
+
+def fit(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
+    """Trains one chunk, in halves where the memory does not suffice. Raises MemoryError where a single run is too much."""
+    try:
+        return model.fit(worlds, device)
+    except (MemoryError, RuntimeError) as fault:
+        if not out_of_memory(fault):
+            raise
+    half = len(worlds) // 2  # out of the except clause, whose traceback holds on to the arrays
+    if not half:
+        raise MemoryError(
+            f"{model.name}: there is not enough memory left for a single run on {worlds.graph.name}. "
+            "Use fewer --jobs, a smaller graph or a larger machine"
+        )
+    return Release.join([fit(model, worlds[:half], device), fit(model, worlds[half:], device)])
+
+
+def out_of_memory(fault: Exception) -> bool:
+    """NumPy raises MemoryError; torch a RuntimeError of its own on a GPU, and one without a name on the CPU."""
+    if isinstance(fault, MemoryError):
+        return True
+    return type(fault).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(fault)
 
 
 def fit_part(task: Task) -> Path:
     """Trains one chunk and stores it. Runs in this process or in a worker's."""
     model, worlds, where, device = task
     path = Path(where)
-    save(model.fit(worlds, device), path)
+    save(fit(model, worlds, device), path)
     return path
 
 
