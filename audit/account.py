@@ -117,7 +117,7 @@ def account_rows(case: Case, uppers: Iterable[Upper]) -> list[dict[str, Any]]:
 def as_coded(case: Case) -> float | None:
     """What the code of the paper computes, where the model knows it to differ from what the paper prints."""
     coded = getattr(case.model, "as_coded", None)
-    return None if coded is None else coded(case.claim.delta)
+    return coded(case.claim.delta) if callable(coded) else None
 
 
 def warnings(case: Case, facts: Facts) -> list[str]:

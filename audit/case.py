@@ -75,7 +75,10 @@ def offered(model: Model) -> tuple[str, ...]:
 
 def noise_of_its_own(model: Model) -> bool:
     """Whether `with_noise` changes nothing: then there is nothing to calibrate, and the claim is held against what it is."""
-    return model.with_noise(1.0) is model
+    try:
+        return model.with_noise(1.0) is model
+    except ValueError:  # it has no noise at all, and says so
+        return False
 
 
 def keeping(model: Model, names: tuple[str, ...]) -> Model:

@@ -169,3 +169,9 @@ def test_importing_the_command_loads_nothing_heavy():
     heavy = "torch", "dp_accounting", "autodp", "opacus", "scipy", "pandas", "mlflow"
     code = f"import sys, gnnaudit.audit.account; print([m for m in {heavy!r} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_a_switch_called_as_coded_is_no_figure():
+    from gnnaudit.models.privgnn import PrivGnn
+
+    assert module.as_coded(Case(PrivGnn(mode="paper"), Claim(1.0, 1e-5, Unit.NODE))) is None

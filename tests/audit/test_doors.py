@@ -134,3 +134,12 @@ def test_parts_of_an_edited_model_or_program_are_not_reused(tmp_path, graph):
     first, again, changed = name(1), name(1), name(2)
     assert first == again
     assert all(a != b for a, b in zip(first, changed, strict=True))
+
+
+def test_a_model_without_noise_is_audited_where_nothing_is_claimed_and_skipped_elsewhere(graph):
+    from gnnaudit.audit.case import cases, recipes
+    from gnnaudit.audit.plan import Plan
+
+    plan = Plan(models=("gcn",), epsilon=(1.0, float("inf")))
+    made, skips = cases(plan, graph, recipes(plan))
+    assert ([c.claim.epsilon for c in made], [s.epsilon for s in skips]) == ([float("inf")], [1.0])
