@@ -56,7 +56,7 @@ def planted(graph: Graph, pairs: int) -> tuple[Graph, NDArray[np.int64]]:
     first, second = graph.nodes + np.arange(pairs), graph.nodes + pairs + np.arange(pairs)
     edges = np.concatenate([graph.edges, np.stack([first, second])], axis=1)
     outside = np.zeros(2 * pairs, dtype=bool)
-    masks = {name: np.concatenate([getattr(graph, name), outside]) for name in ("train", "val", "test")}
+    masks: dict[str, Any] = {name: np.concatenate([getattr(graph, name), outside]) for name in ("train", "val", "test")}
     y = np.concatenate([graph.y, np.repeat(common, pairs)])
     wider = dataclasses.replace(graph, x=x, y=y, edges=edges, name=f"{graph.name} with canaries", **masks)
     return wider, np.arange(graph.edges.shape[1], edges.shape[1], dtype=np.int64)
