@@ -135,7 +135,7 @@ def load_model(address: str) -> Any:
     file, _, name = address.rpartition(":")
     path = Path(file)
     if not name or path.suffix != ".py":
-        raise ValueError(f"model={address}: must be FILE.py:Name.")
+        raise ValueError(f"model={address}: must be FILE.py:Name. Systems that come with the harness: `audit models`.")
     if not path.is_file():
         raise ValueError(f"model={address}: {path} does not exist.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
