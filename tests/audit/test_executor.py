@@ -1,5 +1,6 @@
 """Executors: the same parts whoever computes them, the graph sent once, and a lost worker costs nothing but time."""
 
+import json
 import multiprocessing
 import os
 import pickle
@@ -189,3 +190,18 @@ def test_ray_says_in_one_line_that_no_cluster_answers():
     with pytest.raises(ValueError, match=r"ray=127\.0\.0\.1:1: cannot be reached") as fault, ray_cluster("127.0.0.1:1", 1):
         pass
     assert "\n" not in str(fault.value)
+
+
+@pytest.mark.nightly
+def test_a_run_on_ray_has_the_results_of_a_run_here(tmp_path):
+    pytest.importorskip("ray", reason="ray is an extra")
+    words = ["run", "--data", "campus:n=300", "--models", "gap", "--epsilon", "2", "--attacks", "lira", "--audits", "game"]
+    words += ["--rounds", "4", "--repeats", "4", "--seed", "ray", "--mlflow", "none"]
+    found = []
+    for where in (["--jobs", "1", "--out", "here"], ["--jobs", "2", "--ray", "local", "--out", "there"]):
+        command = [sys.executable, "-m", "gnnaudit.audit.cli", *words, *where]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode in (0, 3), done.stderr  # 3: few rounds are too weak
+        rows = json.loads((tmp_path / where[-1] / "results.json").read_text())["rows"]
+        found.append([{k: v for k, v in row.items() if k != "seconds"} for row in rows])
+    assert found[0] == found[1]

@@ -210,13 +210,16 @@ def test_an_mlflow_store_that_is_out_of_reach_or_locked(tmp_path, undisturbed):
         assert database.execute("select count(*) from runs").fetchone()[0] >= 1
 
 
-def test_half_a_key_is_not_taken_for_a_key(tmp_path):
+def test_half_a_key_is_not_taken_for_a_key_and_half_a_part_is_swept_away(tmp_path):
     """Noise from an empty key could be subtracted by anybody."""
-    (tmp_path / "out").mkdir()
+    half = tmp_path / "out" / "mlp" / "0123" / ".000000.npz.77"
+    half.parent.mkdir(parents=True)
+    half.touch()
     (tmp_path / "out" / "key").write_text("")
     code, said = audit("run", *PLAN, "--out", "out", "--mlflow", "none", cwd=tmp_path)
     assert code == 2
     assert "not a whole key" in told(said)
+    assert not half.exists()
 
 
 def test_no_flipped_byte_of_a_part_is_believed(tmp_path):
