@@ -166,7 +166,7 @@ def best_epoch(key: Key, mode: str) -> Certificate:
     y = rng.integers(2, size=nodes)
     y[:3] = 1, 0, 1
     train = np.arange(nodes) >= 3
-    model = calibrate(Mlp(mode=mode, unit=Unit.NODE, epochs=10, batch=32, train_nodes=64, hidden=8, learning_rate=1.0), NODE)
+    model = calibrate(Mlp(mode=mode, unit=Unit.NODE, epochs=40, batch=32, train_nodes=64, layers=1, learning_rate=1.0), NODE)
     scores = []
     for world in (0, 1):
         val = (np.arange(nodes) < 3) & ((np.arange(nodes) > 0) | bool(world))
