@@ -202,12 +202,19 @@ def test_an_mlflow_store_that_is_out_of_reach_or_locked(tmp_path, undisturbed):
     assert rows(tmp_path / "out") == rows(undisturbed)
     code, said = audit("mirror", "out", "--mlflow", away, cwd=tmp_path)
     assert code == 3
-    assert "`audit mirror" in told(said)
+    assert "`audit mirror" in said
+    told(said)
     (tmp_path / "away").unlink()
     (tmp_path / "away").mkdir()
     assert audit("mirror", "out", "--mlflow", away, cwd=tmp_path)[0] == 0
     with sqlite3.connect(tmp_path / "away" / "mlflow.db") as database:
         assert database.execute("select count(*) from runs").fetchone()[0] >= 1
+    held = sqlite3.connect(tmp_path / "away" / "mlflow.db", isolation_level=None)
+    held.execute("begin exclusive")
+    code, said = audit("mirror", "out", "--mlflow", away, cwd=tmp_path)
+    held.close()
+    assert code == 3
+    assert "database is locked" in said
 
 
 def test_half_a_key_is_not_taken_for_a_key_and_half_a_part_is_swept_away(tmp_path):
