@@ -7,8 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from gnnaudit.models.graph import Graph
+
+settings.register_profile("gnnaudit", deadline=None)  # a busy machine is no counter-example
+settings.load_profile("gnnaudit")
 
 
 def small_graph(nodes: int = 40, edges: int = 90, dim: int = 6, classes: int = 3, seed: int = 0) -> Graph:
