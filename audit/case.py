@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..accounting.calibrate import calibrate
 from ..accounting.claim import Claim, Relation, Unit
-from .catalogue import SYSTEMS, Facts, default_delta
+from .catalogue import SYSTEMS, Facts, at_unit, default_delta
 from .doors import External, own_models
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def cases(plan: Plan, graph: Graph, makes: dict[str, Factory]) -> tuple[list[Cas
         for mode in plan.modes:
             for epsilon in plan.epsilon:
                 try:
-                    made.append(_case(make(mode, facts, math.isfinite(epsilon)), plan, facts, epsilon))
+                    recipe = at_unit(make(mode, facts, math.isfinite(epsilon)), Unit(plan.unit) if plan.unit else None, facts)
+                    made.append(_case(recipe, plan, facts, epsilon))
                 except ValueError as reason:
                     skips.append(Skip(None, f"{name} {mode} epsilon={epsilon:g}", str(reason), name, mode, epsilon))
     return made, skips

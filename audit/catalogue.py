@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,6 +61,24 @@ def default_delta(unit: Unit, mode: str, facts: Facts) -> float:
     if unit is Unit.NODE:
         return 10.0 ** -len(str(facts.train if mode == "paper" else facts.nodes))
     return 10.0 ** -(len(str(facts.arcs)) if mode == "paper" else len(str(facts.nodes)) + 2)
+
+
+def at_unit(recipe: Model, unit: Unit | None, facts: Facts) -> Model:
+    """The recipe that protects `unit`, where it comes at node level too; else the recipe as it is.
+
+    Epochs and, for ProGAP as published, depth and layers are those of the authors' node-level scripts; the degree bound stays the
+    public default of 100.
+    """
+    if unit is not Unit.NODE or recipe.unit is unit or recipe.name not in NODE_LEVEL:
+        return recipe
+    return dataclasses.replace(recipe, unit=unit, train_nodes=facts.train, **NODE_LEVEL[recipe.name])  # type: ignore[type-var]
+
+
+NODE_LEVEL: dict[str, dict[str, int]] = {
+    "gap": {"epochs": 10},
+    "progap": {"epochs": 5, "depth": 4, "base_layers": 2},
+    "mlp": {"epochs": 10},
+}
 
 
 def _gap(mode: str, facts: Facts, private: bool) -> Model:
