@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -230,6 +231,7 @@ def _print(title: str, rows: list[dict[str, Any]], json: bool) -> None:
 
 def main() -> None:
     """Console entry point: one line for bad input (exit 2), one for Ctrl-C and for what the machine refuses (exit 3)."""
+    warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
     try:
         code = app(standalone_mode=False)
         if code == 130:  # what typer makes of Ctrl-C
