@@ -1,7 +1,7 @@
 """A whole model in one file: every node hears, through noise, how many neighbours of each class it has.
 
-    audit contract examples/own_model.py:Votes
-    audit run --model examples/own_model.py:Votes --epsilon 1,8
+audit contract examples/own_model.py:Votes
+audit run --model examples/own_model.py:Votes --epsilon 1,8
 """
 
 from dataclasses import dataclass, replace
