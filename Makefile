@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 audit: $(VENV)/ready
-	$(BIN)/audit run
+	$(BIN)/audit run || test $$? = 3  # 3: a claim was tested too weakly to say, and the report says which
 
 test: $(VENV)/ready
 	$(BIN)/pytest
