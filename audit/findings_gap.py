@@ -163,10 +163,10 @@ def best_epoch(key: Key, mode: str) -> Certificate:
     rng, nodes, runs = key.fold("graph").generator(), 67, 2000
     x = rng.standard_normal((nodes, 4)).astype(np.float32)
     x[2] = x[1]
-    y = rng.integers(2, size=nodes)
-    y[:3] = 1, 0, 1
+    x[35:] = x[3:35]  # trained on with both labels, so that no class is favoured and epochs differ by their noise
+    y = np.concatenate([[1, 0, 1], np.repeat([0, 1], 32)])
     train = np.arange(nodes) >= 3
-    model = calibrate(Mlp(mode=mode, unit=Unit.NODE, epochs=40, batch=32, train_nodes=64, layers=1, learning_rate=1.0), NODE)
+    model = calibrate(Mlp(mode=mode, unit=Unit.NODE, epochs=100, batch=32, train_nodes=64, layers=1, learning_rate=1.0), NODE)
     scores = []
     for world in (0, 1):
         val = (np.arange(nodes) < 3) & ((np.arange(nodes) > 0) | bool(world))
@@ -278,7 +278,7 @@ GAP = (
         id="gap-best-epoch",
         short="choosing the best epoch is free",
         paper=PAPERS,
-        claim="Node level: a training is paid for by DP-SGD alone, printed epsilon = 1 at delta = 1e-5; the epoch kept is "
+        claim="Node level: a training is paid for by DP-SGD alone, printed epsilon = 1 at delta = 1e-5; the epoch kept, of a hundred here, is "
         "the one with the best accuracy on validation nodes. A node is added or removed.",
         printed=1.0,
         view="the released model, asked about one node's features",
