@@ -278,8 +278,8 @@ GAP = (
         id="gap-best-epoch",
         short="choosing the best epoch is free",
         paper=PAPERS,
-        claim="Node level: a training is paid for by DP-SGD alone, printed epsilon = 1 at delta = 1e-5; the epoch kept, of a hundred here, is "
-        "the one with the best accuracy on validation nodes. A node is added or removed.",
+        claim="Node level: a training is paid for by DP-SGD alone, printed epsilon = 1 at delta = 1e-5; the epoch kept, of a "
+        "hundred here, is the one with the best accuracy on validation nodes. A node is added or removed.",
         printed=1.0,
         view="the released model, asked about one node's features",
         argument="Labels of validation nodes are private too, and which epoch is kept is decided by them without noise. With "
