@@ -39,7 +39,7 @@ def hub_leaves(own: bool) -> Certificate:
     figure = Figure("", "change of the summed gradients, in clipping norms", {"one step": (names, values)}, "bars")
     told = (
         f"The hub's leaving moves {int(terms.any(axis=1).sum())} of {LEAVES} gradients, {shift:.0f} clipping norms in all; "
-        f"the noise is made for {2 * (CAP + 1)}. One step costs epsilon = {{epsilon:.2f}}."
+        f"the noise is made for {2 * (CAP + 1)}. One step costs epsilon = {{epsilon}}."
     )
     return confirmed(STEP, exact.gaussian(shift / noise, STEP.delta), told, figure)
 
