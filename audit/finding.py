@@ -93,7 +93,7 @@ def computed(claim: Claim, epsilon: float, told: str, figure: Figure, method: st
 def confirmed(claim: Claim, libraries: Mapping[str, float], told: str, figure: Figure) -> Certificate:
     """A certificate from two computations that know nothing of each other; the smaller number counts.
 
-    told may hold {epsilon}. Raises ValueError where they disagree by more than one per cent.
+    Raises ValueError where they disagree by more than one per cent.
     """
     values = list(libraries.values())
     if max(values) - min(values) > AGREE * max(1e-3, *values):

@@ -37,11 +37,12 @@ def hub_leaves(own: bool) -> Certificate:
     noise = 2 * (CAP + 1) / float(mu_of(STEP.epsilon, STEP.delta))
     names, values = ("claimed to cover", "moved by the hub"), np.array([2.0 * (CAP + 1), shift])
     figure = Figure("", "change of the summed gradients, in clipping norms", {"one step": (names, values)}, "bars")
+    libraries = exact.gaussian(shift / noise, STEP.delta)
     told = (
         f"The hub's leaving moves {int(terms.any(axis=1).sum())} of {LEAVES} gradients, {shift:.0f} clipping norms in all; "
-        f"the noise is made for {2 * (CAP + 1)}. One step costs epsilon = {{epsilon}}."
+        f"the noise is made for {2 * (CAP + 1)}. One step costs epsilon = {min(libraries.values()):.2f}."
     )
-    return confirmed(STEP, exact.gaussian(shift / noise, STEP.delta), told, figure)
+    return confirmed(STEP, libraries, told, figure)
 
 
 def accountant(key: Key) -> Certificate:
