@@ -14,6 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..accounting.upper import Upper
+    from ..models.base import Model
     from ..models.graph import Graph
     from .case import Case, Skip
     from .catalogue import Facts
@@ -29,7 +30,7 @@ COLUMNS = {
     "opacus-gdp": "Opacus GDP*",
     "exact": "exact",
 }
-HEAD = ("model", "unit", "claimed", "delta", "noise", "printed", "as coded", "true", *COLUMNS.values())
+HEAD = ("model", "unit", "claimed", "delta", "noise", "printed", "theorem", "as coded", "true", *COLUMNS.values())
 FORMATS = ("table", "markdown", "latex")
 
 
@@ -109,15 +110,42 @@ def account_rows(case: Case, uppers: Iterable[Upper]) -> list[dict[str, Any]]:
         row |= {"unsupported": u.unsupported, "is_upper_bound": u.is_upper_bound, "note": u.note}
         row |= {"seconds": round(u.seconds, 4), "sigma": getattr(case.model, "sigma", None)}
         if u.accountant == "published":
-            row["as_coded"] = as_coded(case)
+            row |= {"theorem": theorem(case), "as_coded": as_coded(case)}
         rows.append(plain(row))
     return rows
 
 
+def theorem(case: Case) -> float | None:
+    """What the theorem that the paper prints gives for this noise; None where it states none or is not at hand."""
+    model, delta = case.model, case.claim.delta
+    if model.mode != "paper":
+        return None
+    return _progap_theorem(model, delta) if model.name == "progap" else _if_known(model, delta, ("vesper", "privgnn", "lpgnn"))
+
+
 def as_coded(case: Case) -> float | None:
-    """What the code of the paper computes, where the model knows it to differ from what the paper prints."""
-    coded = getattr(case.model, "as_coded", None)
-    return coded(case.claim.delta) if callable(coded) else None
+    """What the code of the paper computes for this noise; None where no code was published."""
+    model, delta = case.model, case.claim.delta
+    if model.mode != "paper":
+        return None
+    if model.name == "privgnn":
+        return dataclasses.replace(model, as_coded=True).printed(delta)  # type: ignore[type-var]
+    return _if_known(model, delta, ("gap", "progap", "dpar", "lpgnn"))
+
+
+def _if_known(model: Model, delta: float, names: tuple[str, ...]) -> float | None:
+    return model.printed(delta) if model.name in names else None
+
+
+def _progap_theorem(model: Any, delta: float) -> float | None:
+    from ..accounting.claim import Unit
+    from ..accounting.published import progap_edge_theorem, progap_node_theorem
+
+    if not model.sigma:
+        return None
+    if model.unit is Unit.NODE:
+        return progap_node_theorem(model.sigma, model.depth, model.train_nodes, model.batch, model.epochs, delta)
+    return progap_edge_theorem(model.sigma, model.depth, delta)
 
 
 def warnings(case: Case, facts: Facts) -> list[str]:
@@ -172,7 +200,8 @@ def show(document: dict[str, Any], style: str = "table") -> None:
         console.print(table)
     else:
         print(markdown(lines) if style == "markdown" else latex(lines))
-    print("epsilon in nats, rounded up. true: the tightest upper bound of what is run. *: central limit, not an upper bound.")
+    print("epsilon in nats, rounded up. printed: by the accounting that sets the noise in mode paper. theorem: by the formula in")
+    print("the paper. as coded: by its code. true: the tightest upper bound of what is run. *: central limit, no upper bound.")
     for name, reason in dict.fromkeys((row["accountant"], _reason(row)) for row in accounts if _reason(row)):
         print(f"  {name}: {reason}")
     for sentence in dict.fromkeys(document["warnings"]):
@@ -189,8 +218,14 @@ def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
     by_name = {row["accountant"]: row for row in rows}
     values = {name: None if row["value"] is None else float(row["value"]) for name, row in by_name.items()}
     bounds = [v for n, v in values.items() if v is not None and by_name[n]["is_upper_bound"]]
-    coded = by_name.get("published", {}).get("as_coded")
-    figures = [values.get("published"), coded, min(bounds, default=None), *(values.get(n) for n in COLUMNS)]
+    published = by_name.get("published", {})
+    figures = [
+        values.get("published"),
+        published.get("theorem"),
+        published.get("as_coded"),
+        min(bounds, default=None),
+        *(values.get(n) for n in COLUMNS),
+    ]
     first = rows[0]
     return (
         f"{first['model']} ({first['mode']})",

@@ -47,9 +47,6 @@ class Recipe:
     def printed(self, delta):
         return 0.5 if self.mode == "paper" else None
 
-    def as_coded(self, delta):
-        return 0.75
-
 
 CASE = Case(Recipe(), Claim(1.0, 1e-3, Unit.UNDIRECTED_EDGE))
 
@@ -130,13 +127,25 @@ def test_tables_for_papers(capsys, style, first):
     assert len({line.count("|") + line.count("&") for line in lines}) == 1
 
 
-def test_three_columns_printed_coded_and_true():
+def test_a_recipe_of_ones_own_has_no_theorem_and_no_published_code():
     rows = module.account_rows(CASE, module.looks(CASE))
     line = dict(zip(module.HEAD, module.cells(rows), strict=True))
-    assert (line["printed"], line["as coded"]) == ("0.5", "0.75")
+    assert (line["printed"], line["theorem"], line["as coded"]) == ("0.5", "-", "-")
     assert line["true"] == line["exact"]
     assert float(line["true"]) == pytest.approx(gap_edge_coded(1.0, 2, 1e-3), abs=1e-3)
-    assert line["Opacus GDP*"] != line["true"]
+
+
+def test_printed_theorem_code_and_truth_stand_side_by_side(capsys):
+    """ProGAP's theorem is looser than its code, which is looser than the truth; PrivGNN's code is tighter than its theorem."""
+    rows = document(capsys, models="progap", mode="paper", epsilon="1", delta=1e-6, param=["depth=2"])["rows"]
+    of = {row["accountant"]: row for row in rows}
+    assert of["published"]["sigma"] == pytest.approx(6.407631, rel=2e-4)
+    assert of["published"]["theorem"] == pytest.approx(1.184511, rel=2e-4)
+    assert of["published"]["as_coded"] == of["published"]["value"] == pytest.approx(1.0, rel=2e-4)
+    assert of["exact"]["value"] == pytest.approx(0.927392, rel=2e-4)
+    rows = document(capsys, models="privgnn", mode="paper", epsilon="8")["rows"]
+    published = next(row for row in rows if row.get("accountant") == "published")
+    assert published["as_coded"] < published["theorem"] == published["value"]
 
 
 def test_a_ledger_of_another_unit_bounds_nothing():
