@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 import sys
 import time
@@ -11,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.multiplicity import divide
-from ..accounting.upper import Upper, upper
 from ..models.datasets import describe, load_described
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
-from ..reports.results import Results, Run, SkippedRow
+from ..reports.results import AccountRow, Results, Run, SkippedRow
+from .account import account_rows, looks
 from .audits import AUDITS
 from .case import Case, Outcome, Skip, cases, recipes
 from .executor import executor
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from ..accounting.upper import Upper
     from ..models.graph import Graph
     from .key import Key
     from .plan import Plan
@@ -49,8 +49,8 @@ def run(plan: Plan, json: bool = False) -> int:
         key = root_key(plan, folder)
         store = Store(folder, memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
         todo, skips = cases(plan, graph, makes)
-        looks = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
-        alpha = divide(plan.alpha, max(1, looks))  # before anything is looked at: a union bound over all looks
+        taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
+        alpha = divide(plan.alpha, max(1, taken))  # before anything is looked at: a union bound over all looks
         rows: list[Any] = []
         verdicts: list[Verdict] = []
         for case in announced(todo, console):
@@ -111,7 +111,7 @@ def study(
     folder: Path,
 ) -> tuple[list[Any], Verdict]:
     """All rows about one case, its evidence on disk, and the verdict on its claim."""
-    ceiling = ceilings(case)
+    ceiling = looks(case)
     used = utility(case, graph, store, key, plan.repeats)
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
     rows: list[Any] = [*used.rows, *leaks.rows]
@@ -128,23 +128,10 @@ def study(
         seen = testimony(case, outcome, ceiling, plan)
         evidence_files.write(seen, folder)
         rows += result_files.bound_rows(seen, plan.notices)
-    rows += result_files.account_rows(testimony(case, accounts, ceiling, plan))
+    rows += [AccountRow.model_validate(r) for r in account_rows(case, ceiling)]
     rows += [skipped(s) for s in skips]
     valid = [u for u in ceiling if u.accountant != "published"] if case.claim.unit is case.model.unit else []
     return rows, judge(case.claim, valid, [b for o in outcomes for b in o.bounds], plan.notices)
-
-
-def ceilings(case: Case) -> tuple[Upper, ...]:
-    """What every accountant makes of what was run, in the ledger's own unit, and what the paper prints for it."""
-    found = upper(case.model.ledger, case.claim.delta, relation=case.claim.relation)
-    if case.claim.unit is not case.model.unit:
-        reason = f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
-        found = tuple(dataclasses.replace(u, epsilon=None, unsupported=reason) for u in found)
-    printed = case.model.printed(case.claim.delta)
-    if printed is not None:
-        note = f"what the paper's own accounting prints, per {case.model.unit}"
-        found += (Upper("published", printed, False, None, 0.0, note),)
-    return found
 
 
 def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Plan) -> Evidence:
