@@ -189,6 +189,8 @@ class Dpar:
         from ..accounting import published_dpar as code
 
         rate, sampled = self.node_rate, math.ceil(self.node_rate * self.train_nodes)
+        if sampled < self.batch:
+            raise ValueError(f"batch={self.batch}: must be at most the {sampled} nodes that are sampled; set batch or node_rate.")
         share = delta / (2 * rate * self.sources * 1e-4 + 1e-3)
         training = code.dp_sgd_printed(self.sigma, sampled, self.batch, self.epochs, rate, 1e-3 * share)
         if not self.sources:
