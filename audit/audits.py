@@ -17,7 +17,7 @@ from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
 from . import blackbox, exact, replay
-from .case import Case, Outcome, keeping, offered
+from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 CANARIES = 1000  # in one run at most; they move different rows, so they do not weaken one another
 FEW = 20  # canaries of the residual audit, which takes the worst of them and the residuals of all rows they leave alone
-EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, a
 
 def canary_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, limit: int) -> Seen:
     """Released sums of rounds in which every edge of a random matching, `limit` at most, has a coin."""
-    union = graph.as_directed() if case.claim.unit is Unit.DIRECTED_EDGE else graph
+    union = case.counted(graph)
     game = Game(union, "edge", matching(union, limit, key.fold("canaries")), key.fold("game"))
     return store.fit(keeping(case.model, ("aggregates", "inputs")), game, rounds)
 

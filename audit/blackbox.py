@@ -18,7 +18,7 @@ from ..attacks.link import LinkStealing
 from ..attacks.signals import logs
 from ..attacks.threshold import Confidence
 from ..models.graph import Graph
-from .case import Case, Outcome, keeping, offered
+from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, sample
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 PAIRS = 500  # planted canary edges in one run
 COINS = 1000  # units with a coin in the one-run audit
-EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 
 def ledger_curve(case: Case) -> Curve | None:
@@ -75,7 +74,7 @@ def aligned_canaries(case: Case, graph: Graph, store: Store, key: Key, rounds: i
     """
     started = time.perf_counter()
     wider, edges = planted(graph, PAIRS)
-    union = wider.as_directed() if case.claim.unit is Unit.DIRECTED_EDGE else wider
+    union = case.counted(wider)
     ends = union.edges[:, edges]
     game = Game(union, "edge", edges, key.fold("game"), watch=np.unique(ends))
     seen = store.fit(keeping(case.model, ("posteriors",)), game, rounds)
@@ -108,7 +107,7 @@ def one_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha
     """A single training in which a thousand units have coins, guessed from posteriors: valid for any mechanism and dependence."""
     started = time.perf_counter()
     node = case.claim.unit is Unit.NODE
-    union = graph.as_directed() if case.claim.unit is Unit.DIRECTED_EDGE else graph
+    union = case.counted(graph)
     ids = np.flatnonzero(graph.train) if node else np.arange(union.edges.shape[1])
     items = sample(ids, min(COINS, len(ids) // 2), key.fold("items"))
     watch = items if node else np.unique(union.edges[:, items])

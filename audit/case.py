@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 Factory = Callable[[str, Facts, bool], Any]
+EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Case:
             "epsilon": self.claim.epsilon,
             "delta": self.claim.delta,
         }
+
+    def counted(self, graph: Graph) -> Graph:
+        """The graph with one edge for each unit of the claim: every arc on its own where directed edges are counted."""
+        return graph.as_directed() if self.claim.unit is Unit.DIRECTED_EDGE else graph
 
     def __str__(self) -> str:
         return f"{self.model.name} {self.model.mode} epsilon={self.claim.epsilon:g}"

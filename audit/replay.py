@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ..accounting.claim import Unit
 from ..accounting.gaussian import epsilon_of
 from ..accounting.lower import Bound
 from ..models.graph import Mask, Worlds
-from .case import Case, Outcome, keeping, offered
+from .case import EDGES, Case, Outcome, keeping, offered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +28,7 @@ ROUNDING = 1e-6  # relative; a row of length one, rounded to float32, may be lon
 
 def refuses(case: Case) -> str | None:
     """It replays edges, on released sums or on models that should not read edges at all."""
-    if case.claim.unit not in (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE):
+    if case.claim.unit not in EDGES:
         return f"replay is about edges; this claim is about {case.claim.unit}"
     if np.isinf(case.claim.epsilon):
         return "nothing is claimed"
@@ -59,7 +58,7 @@ def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha:
     contradicts the recipe itself.
     """
     started = time.perf_counter()
-    union = graph.as_directed() if case.claim.unit is Unit.DIRECTED_EDGE else graph
+    union = case.counted(graph)
     edges = catalogue(union, key)
     absent = np.vstack([np.zeros((1, edges.size), dtype=bool), np.eye(edges.size, dtype=bool)])
     seeds = np.full(len(absent), key.fold("frozen").seed, dtype=np.uint64)

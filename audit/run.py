@@ -130,8 +130,7 @@ def study(
         rows += result_files.bound_rows(seen, plan.notices)
     rows += [AccountRow.model_validate(r) for r in account_rows(case, ceiling)]
     rows += [skipped(s) for s in skips]
-    valid = [u for u in ceiling if u.accountant != "published"] if case.claim.unit is case.model.unit else []
-    return rows, judge(case.claim, valid, [b for o in outcomes for b in o.bounds], plan.notices)
+    return rows, judge(case.claim, ceiling, [b for o in outcomes for b in o.bounds], plan.notices)
 
 
 def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Plan) -> Evidence:

@@ -11,7 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..models.graph import Worlds
 
 Task = tuple["Model", "Worlds", str, str]
-Progress = Callable[[int], None]
 CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger ones fall out of the caches and lose more when killed
 
 
@@ -136,7 +135,6 @@ class Store:
     device: str = "cpu"
     execute: Callable[[Iterable[Task]], Iterator[Path]] = in_process
     fresh: bool = False  # ignore what is stored
-    progress: Progress = field(default=lambda runs: None)
 
     def chunk(self, model: Model, game: Game) -> int:
         """Runs in one chunk: what the memory allows, small enough that little is lost and workers share the work."""
@@ -154,7 +152,6 @@ class Store:
             part = None if self.fresh else load(paths[s])
             if part is not None and len(part) == min(size, runs - s):
                 parts[s] = part
-                self.progress(len(part))
         missing = [s for s in starts if s not in parts]
         tasks = ((model, rounds.worlds[s : s + size], str(paths[s]), self.device) for s in missing)
         for s, path in zip(missing, self.execute(tasks), strict=True):
@@ -162,5 +159,4 @@ class Store:
             if done is None:
                 raise OSError(f"{path}: the part that was just written cannot be read back; is the disk full?")
             parts[s] = done
-            self.progress(len(done))
         return Seen(Release.join([parts[s] for s in starts]), rounds.challenge, rounds.bits)
