@@ -1,0 +1,63 @@
+"""The tables of the study hold the numbers of the runs, each unit apart, and leave the prose alone."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from gnnaudit.reports import results
+from gnnaudit.reports.results import AttackRow, UtilityRow
+
+from .conftest import SYSTEMS
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
+import make_study
+
+
+@pytest.fixture(scope="module")
+def found(example_run):
+    return results.read(example_run)
+
+
+def parts(block):
+    """The tables of a block: {title: [cells of a row, ...]}."""
+    told = {}
+    for title, table in re.findall(r"\*([^*\n]+)\*\n\n((?:\|.*\n?)+)", block + "\n"):
+        told[title] = [[c.strip() for c in line.strip("|").split(" | ")] for line in table.strip().splitlines()]
+    return told
+
+
+def test_no_table_holds_two_units_or_two_graphs(found):
+    unit_of = {f"{model} ({mode})": unit for (model, mode), (unit, _, _) in SYSTEMS.items()}
+    for name, block in make_study.tables([found, found]).items():
+        for title, rows in parts(block).items():
+            if name in ("runs", "skipped"):
+                continue
+            assert len({unit_of.get(row[0]) for row in rows[2:]}) == 1, (name, title)
+
+
+def test_every_utility_and_every_attack_stands_in_its_table(found):
+    blocks = make_study.tables([found])
+    cells = {(row[0], epsilon): cell for rows in parts(blocks["utility"]).values() for row in rows[2:]
+             for epsilon, cell in zip(rows[0][1:], row[1:], strict=True)}  # fmt: skip
+    for r in found.of(UtilityRow):
+        at = "∞" if r.epsilon == float("inf") else f"{r.epsilon:g}"
+        who = f"{r.model} ({r.mode})" if r.mode else r.model
+        assert cells[who, f"ε = {at}"].startswith(f"{100 * r.value:.1f} [{100 * r.ci95[0]:.1f}, ")
+    edges = [r for r in found.of(AttackRow) if r.game == "edge"]
+    told = [cell for rows in parts(blocks["leakage of edges"]).values() for row in rows[2:] for cell in row[2:-1]]
+    assert sorted(cell.split(" ")[0] for cell in told) == sorted(f"{r.auc:.3f}" for r in edges)
+
+
+def test_tables_are_replaced_and_the_prose_stays(found):
+    blocks = make_study.tables([found])
+    page = make_study.begun(blocks).replace("## Utility", "## Utility\n\nWords of ours, with a \\1 in them.")
+    once = make_study.filled(page, blocks)
+    assert "Words of ours, with a \\1 in them." in once
+    assert once.count("| gap (paper) |") == make_study.filled(once, blocks).count("| gap (paper) |") > 3
+
+
+def test_a_page_without_a_place_for_a_table_is_refused(found):
+    with pytest.raises(ValueError, match="<!-- claims -->"):
+        make_study.filled("# Study\n<!-- end claims -->", {"claims": "table"})
