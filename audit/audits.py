@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .store import Store
 
 CANARIES = 1000  # in one run at most; they move different rows, so they do not weaken one another
+SUMS = ("aggregates", "inputs")  # what the game and the residual audit read
 FEW = 20  # canaries of the residual audit, which takes the worst of them and the residuals of all rows they leave alone
 
 
@@ -45,7 +46,7 @@ def needs_aggregates(case: Case) -> str | None:
     """The game on released sums needs the sums, noise on them, and edges for secrets."""
     if case.claim.unit not in EDGES:
         return f"the game on released sums is about edges; this claim is about {case.claim.unit}"
-    if not {"aggregates", "inputs"} <= set(offered(case.model)):
+    if not set(SUMS) <= set(offered(case.model)):
         return f"{case.model.name} does not release 'aggregates'"
     if np.isinf(case.claim.epsilon):
         return "without noise the released sums show every edge; nothing is claimed and nothing is left to bound"
@@ -67,7 +68,7 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     found = (shaped, lower(scores, seen.bits, case.claim, shape="any", **common))
     curves = {"tradeoff": tradeoff(scores, seen.bits, case), "histograms": histograms(scores, seen.bits)}
     reach = f"{len(seen)} rounds of {len(seen.challenge)} canary edges; independence: {apart.reason}"
-    return Outcome("game", found, curves, reach, time.perf_counter() - started)
+    return Outcome("game", found, curves, reach, time.perf_counter() - started, SUMS)
 
 
 def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
@@ -82,14 +83,14 @@ def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, a
     bound = factorised(residuals, moves, case.claim, alpha)
     p_values = ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
     reach = f"{residuals.size} residuals of one run; {p_values}"
-    return Outcome("residual", (bound,), {}, reach, time.perf_counter() - started)
+    return Outcome("residual", (bound,), {"residuals": quantiles(residuals)}, reach, time.perf_counter() - started, SUMS)
 
 
 def canary_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, limit: int) -> Seen:
     """Released sums of rounds in which every edge of a random matching, `limit` at most, has a coin."""
     union = case.counted(graph)
     game = Game(union, "edge", matching(union, limit, key.fold("canaries")), key.fold("game"))
-    return store.fit(keeping(case.model, ("aggregates", "inputs")), game, rounds)
+    return store.fit(keeping(case.model, SUMS), game, rounds)
 
 
 def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -> dict[str, Any]:
@@ -105,6 +106,15 @@ def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -
         "ledger": [grid, ledger],
         "claimed": [grid, promised(case).beta(grid)],
     }
+
+
+def quantiles(residuals: NDArray[np.float64]) -> dict[str, Any]:
+    """Quantiles of the residuals beside those of the normal law that the ledger says they follow, thinned for plotting."""
+    from scipy.special import ndtr, ndtri
+
+    edge = -float(ndtri(0.5 / residuals.size))
+    expected = np.linspace(-edge, edge, 161)
+    return {"expected": expected, "observed": np.quantile(residuals, ndtr(expected)), "count": residuals.size}
 
 
 def promised(case: Case) -> Curve:

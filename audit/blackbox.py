@@ -87,7 +87,7 @@ def aligned_canaries(case: Case, graph: Graph, store: Store, key: Key, rounds: i
     if shaped is not None:
         found.append(lower(scores, seen.bits, case.claim, shape="ledger", ledger_curve=shaped, **common))
     told = f"{rounds} rounds of {PAIRS} planted edges"
-    return Outcome("blackbox", unknown_reach(found), {}, told, time.perf_counter() - started)
+    return Outcome("blackbox", unknown_reach(found), {}, told, time.perf_counter() - started, ("posteriors",))
 
 
 def unknown_reach(bounds: list[Bound]) -> tuple[Bound, ...]:
@@ -120,4 +120,5 @@ def one_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha
     shaped = ledger_curve(case)
     if shaped is not None:
         found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, alpha, **common))
-    return Outcome("one-run", unknown_reach(found), {}, f"one run with {len(items)} coins", time.perf_counter() - started)
+    told = f"one run with {len(items)} coins"
+    return Outcome("one-run", unknown_reach(found), {}, told, time.perf_counter() - started, ("posteriors",))

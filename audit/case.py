@@ -64,13 +64,14 @@ class Skip:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one audit saw of one case: its bounds, arrays to plot, and how far it could see."""
+    """What one audit saw of one case: its bounds, arrays to plot, how far it could see, and which released arrays it read."""
 
     audit: str
     bounds: tuple[Bound, ...]
     curves: Mapping[str, Any] = field(default_factory=dict)
     reach: str = ""
     seconds: float = 0.0
+    read: tuple[str, ...] = ()
 
 
 def offered(model: Model) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..accounting.channel import channel_epsilon
 from ..accounting.lower import Bound
-from .case import Case, Outcome
+from .case import Case, Outcome, offered
 
 if TYPE_CHECKING:
     from ..models.graph import Graph
@@ -43,4 +43,5 @@ def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds:
         audit="exact",
     )
     told = " + ".join(f"{part:.4g}" for part in parts)
-    return Outcome("exact", (bound,), {}, f"channels of {told} nats", time.perf_counter() - started)
+    sent = tuple(name for name in offered(case.model) if name != "posteriors")
+    return Outcome("exact", (bound,), {}, f"channels of {told} nats", time.perf_counter() - started, sent)

@@ -64,13 +64,14 @@ def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha:
     seeds = np.full(len(absent), key.fold("frozen").seed, dtype=np.uint64)
     rows = np.arange(union.nodes, dtype=np.int64)
     worlds = Worlds(union, seeds, rows, edges=Mask(edges, ~absent))
+    read = ("posteriors",) if reads_no_edge(case) else ("aggregates", "inputs")
     if reads_no_edge(case):
-        release = keeping(case.model, ("posteriors",)).fit(worlds, store.device)
+        release = keeping(case.model, read).fit(worlds, store.device)
         moved = float(np.abs(release["posteriors"] - release["posteriors"][:1]).max())
         epsilon, notices = (0.0 if moved <= TOLERANCE else np.inf), 1.0
         told = f"removing an edge moves no posterior by more than {moved:.1g}"
     else:
-        release = keeping(case.model, ("aggregates", "inputs")).fit(worlds, store.device)
+        release = keeping(case.model, read).fit(worlds, store.device)
         strength, stray = moves(release, union, edges)
         epsilon, notices = float(epsilon_of(strength * (1 - ROUNDING), case.claim.delta)), np.inf  # size of noise: not seen here
         told = f"the worst of {edges.size} edges moves the means by {strength:.4g} standard deviations of the stated noise"
@@ -90,7 +91,7 @@ def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha:
         attack="replay",
         audit="replay",
     )
-    return Outcome("replay", (bound,), {}, told, time.perf_counter() - started)
+    return Outcome("replay", (bound,), {}, told, time.perf_counter() - started, read)
 
 
 def moves(release: Release, graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:

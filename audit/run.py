@@ -144,6 +144,7 @@ def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pl
         bounds=outcome.bounds,
         curves=outcome.curves,
         reach=outcome.reach,
+        read=outcome.read,
         randomness=randomness(plan),
         assumptions=case.model.public,
         versions=versions(),

@@ -38,8 +38,9 @@ class Evidence:
     ledger: the text of the event tree that was run. uppers: what each accountant makes of it. bounds: what was seen.
     curves: plottable lists, see `figures`: "tradeoff" {"claimed", "ledger", "observed": [false positive rates, false
         negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]}.
-    reach: what the games could see. randomness: where the coins came from. assumptions: what is taken to be public.
-    seconds: spent on the game, training included.
+        "residuals" {"expected", "observed": normal and seen quantiles, "count"}.
+    reach: what the games could see. read: the released arrays that were looked at. randomness: where the coins came from.
+    assumptions: what is taken to be public. seconds: spent on the game, training included.
     """
 
     claim: Claim
@@ -51,6 +52,7 @@ class Evidence:
     bounds: tuple[Bound, ...] = ()
     curves: Mapping[str, Any] = field(default_factory=dict)
     reach: str = ""
+    read: tuple[str, ...] = ()
     randomness: str = ""
     assumptions: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class Evidence:
             known["uppers"] = tuple(_value(Upper, u) for u in document["uppers"])
             known["bounds"] = tuple(_value(Bound, b) for b in document["bounds"])
             known["assumptions"] = tuple(document["assumptions"])
+            known["read"] = tuple(document.get("read", ()))
             return Evidence(**known)
         except (KeyError, TypeError) as error:
             raise ValueError(f"evidence: {error}; the file was not written by this tool, or is damaged.") from None

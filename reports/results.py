@@ -210,7 +210,7 @@ def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
             value=b.epsilon,
             confidence=1 - b.alpha,
             rounds=sum(b.trials),
-            exposes=list(evidence.claim.exposes),
+            exposes=list(evidence.read or evidence.claim.exposes),
             verdict=verdict(b.refuted, b.notices),
             notices=b.notices,
             reach=b.reach,
