@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
+from . import witness
 from .network import Network, Parts, Weights
 from .noise import stream
 from .optim import Adam
@@ -66,12 +67,16 @@ def train_privately(
         for _ in range(how.steps):
             coins = np.stack([d.random(population)[nodes] for d in draws])
             drawn = coins <= np.sort(coins, 1)[:, [how.batch - 1]] if how.fixed else coins < how.rate
+            witness.sampled(purpose, drawn)
             index, real = _padded(drawn, weights.flat.device)
             private_gradient(
                 network, weights, gather(rows.inputs, index), target[index].transpose(1, 2), real, how.clip, gradients
             )
             if how.sigma:
+                summed = [a for layer in gradients.trained for a in layer]
+                witness.clean(purpose, *summed)
                 add_noise(gradients, noises, how.sigma * how.clip)
+                witness.released(purpose, *summed, scale=how.sigma * how.clip)
             optimiser.step(gradients.flat.div_(how.batch))
         if check is not None:
             hits = hit_count(network, weights, check)

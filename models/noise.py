@@ -6,6 +6,8 @@ import hashlib
 
 import numpy as np
 
+from .witness import LISTENING, Heard
+
 
 def fold(*path: int | str) -> int:
     """A 128-bit seed from a typed path, so that ("run", 1) and ("run", "1") differ and no path is a prefix of another."""
@@ -18,7 +20,8 @@ def fold(*path: int | str) -> int:
 
 def stream(seed: int | np.uint64, *path: int | str) -> np.random.Generator:
     """The stream called `path` of the run with this seed: the same alone, in a chunk of 256, or after a resume."""
-    return np.random.Generator(np.random.Philox(key=fold(int(seed), *path)))
+    bits, witness = np.random.Philox(key=fold(int(seed), *path)), LISTENING.get()
+    return np.random.Generator(bits) if witness is None else Heard(bits, witness, int(seed), path)
 
 
 def normal(seeds: np.ndarray, shape: tuple[int, ...], *path: int | str) -> np.ndarray:

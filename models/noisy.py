@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..accounting.claim import Unit
-from . import noise
+from . import noise, witness
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,8 +94,11 @@ def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Te
     """Adds Gaussian noise to every entry. sums: (runs, nodes, dim). hop: from 1 on, names the stream."""
     if std == 0:
         return sums
+    witness.clean("aggregate", sums)
     drawn = noise.normal(seeds, tuple(sums.shape[1:]), "aggregate", hop)
-    return sums + torch.from_numpy(drawn).mul_(std).to(sums)
+    noisy = sums + torch.from_numpy(drawn).mul_(std).to(sums)
+    witness.released("aggregate", noisy, scale=std)
+    return noisy
 
 
 def seen(model: Private, worlds: Worlds) -> NDArray[np.bool_]:

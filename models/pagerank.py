@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from . import witness
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -85,8 +87,11 @@ def gaussian_rows(vectors: NDArray[np.float64], clip: float, std: float, rng: np
 
     Another node's row can turn into any other non-negative row of that norm, at most sqrt(2) clip away.
     """
-    norm = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors * (clip / np.maximum(norm, clip)) + std * rng.standard_normal(vectors.shape)
+    clipped = vectors * (clip / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), clip))
+    witness.clean("rows", clipped[None])
+    noisy = clipped + std * rng.standard_normal(vectors.shape)
+    witness.released("rows", noisy[None], scale=std, events=len(vectors))
+    return noisy
 
 
 def gumbel_scores(vectors: NDArray[np.float64], clip: float, epsilon: float, rng: np.random.Generator) -> NDArray[np.float64]:

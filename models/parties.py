@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from . import witness
 from .channel import NOTHING, Channel
 from .decoders import start, uniform
 from .encoder import Encoder
@@ -38,8 +39,11 @@ def gaussian_noise(seeds: Sequence[int], std: float) -> Perturb:
     def perturb(path: tuple[str, int, int], clean: Tensor) -> Tensor:
         if not std:
             return clean
+        witness.clean(path[0], clean)
         noise = normal(np.array(seeds, dtype=object), tuple(clean.shape[1:]), "noise", *path)
-        return (clean.double() + torch.from_numpy(std * noise).to(clean.device)).to(clean.dtype)
+        noisy = (clean.double() + torch.from_numpy(std * noise).to(clean.device)).to(clean.dtype)
+        witness.released(path[0], noisy, scale=std)
+        return noisy
 
     return perturb
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from . import witness
 from .noise import stream
 from .pagerank import among, capped, column_normalised, gaussian_rows, gumbel_scores, largest, page_rank
 from .row_sgd import Lists
@@ -30,7 +31,9 @@ def draw(
         alive, chosen = np.ones(nodes.size, dtype=bool), np.arange(min(model.sources, nodes.size))
     else:
         nodes = pool
-        alive = trained[pool] & (stream(seed, "sample").random(pool.size) < model.node_rate)
+        drawn = stream(seed, "sample").random(pool.size) < model.node_rate
+        witness.sampled("nodes", drawn[None])
+        alive = trained[pool] & drawn
         chosen = order[: model.sources]
     rows = nodes.size
     index, weights = np.zeros((rows, max(1, model.picks)), dtype=np.int64), np.zeros((rows, max(1, model.picks)))

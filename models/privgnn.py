@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..accounting.claim import Unit
+from . import witness
 from .base import Release
 from .noise import stream
 from .student import ARRAYS, PUBLIC, Public, between, check_fields, learn
@@ -159,7 +160,10 @@ class PrivGnn:
             [stream(s, "label", int(q)).laplace(size=answers.shape[2]) for q in row]
             for s, row in zip(worlds.seeds, taught.queries, strict=True)
         ]
-        labels: NDArray[np.int64] = (answers + self.sigma * np.array(noise)).argmax(2)
+        witness.clean("queries", answers)
+        noisy = answers + self.sigma * np.array(noise)
+        witness.released("queries", noisy, scale=self.sigma, events=answers.shape[1], order=1)
+        labels: NDArray[np.int64] = noisy.argmax(2)
         return labels
 
     def answered(self, worlds: Worlds, taught: Taught, device: str = "cpu") -> Release:
@@ -188,11 +192,12 @@ class PrivGnn:
 
     def _sample(self, members: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
         """Ids of the sampled private nodes. Every node of the graph draws, so that an absent one changes nobody else's luck."""
-        luck = random.random(members.size)
-        if not self.as_coded:
-            return np.flatnonzero(members & (luck < self.rate))
-        present = np.flatnonzero(members)
-        return np.sort(present[np.argsort(luck[present])[: int(self.rate * present.size)]])
+        luck, present = random.random(members.size)[members], np.flatnonzero(members)
+        if self.as_coded:
+            return np.sort(present[np.argsort(luck)[: int(self.rate * present.size)]])
+        joined = luck < self.rate
+        witness.sampled("nodes" if self.single else "queries", joined[None])
+        return present[joined]
 
 
 Order = dict[int, "NDArray[np.int64]"]

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from . import witness
 from .blocks import Operator, features, multiply
 from .noise import stream
 from .optim import Adam
@@ -66,8 +67,11 @@ class Trainer:
 
     def step(self, batch: NDArray[np.bool_], noises: list[np.random.Generator]) -> Tensor:
         """One step on the noisy sum of clipped gradients, which it returns: (K, parameters)."""
+        witness.sampled("steps", batch)
         sums = self.gradient(self._tensor(batch), self._dropped())
+        witness.clean("steps", *sums)
         released = [_noisy(g, self.how.noise_std, noises) for g in sums]
+        witness.released("steps", *released, scale=self.how.noise_std)
         for adam, gradient in zip(self.adams, released, strict=True):
             adam.step(gradient / self.how.expected)
         return torch.cat([g.flatten(1) for g in released], dim=1)
