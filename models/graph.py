@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from .lists import Lists, degrees, incoming
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -65,7 +67,12 @@ class Graph:
     @cached_property
     def degree(self) -> NDArray[np.int64]:
         """(nodes,) int64: how many arcs a node receives."""
-        return np.bincount(self.arcs[1], minlength=self.nodes)
+        return degrees(self.edges, self.nodes, self.directed)
+
+    @cached_property
+    def incoming(self) -> Lists:
+        """The adjacency as a list of senders for every receiver; an arc listed twice counts twice."""
+        return incoming(self.edges, self.nodes, self.directed)
 
     @cached_property
     def digest(self) -> str:

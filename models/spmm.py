@@ -1,33 +1,72 @@
-"""Sums over neighbours in K worlds at once: one sparse matrix for all runs, each run's absent edges taken off."""
+"""Sums over neighbours in K worlds at once: one list of senders for all runs, each run's absent edges taken off."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 import torch
+
+from .lists import incoming
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
     from .graph import Worlds
+    from .lists import Lists
 
-FEW = 0.1  # absent share of the edges up to which taking them off is cheaper than a product of each run's own
+FEW = 0.1  # absent share of the edges up to which taking them off is cheaper than lists of each run's own
+ROWS = 1 << 14  # receivers that are summed at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """The lists of a graph as torch's embedding bag reads them, which fetches rows ahead of their use and reads no weights.
+
+    senders: (arcs,) int32. blocks: for some receivers each, where their senders begin and end, and (receivers + 1,) int32,
+    where each one's begin among those. Senders are looked at block by block, so that they may lie in a file that is larger
+    than the memory.
+    """
+
+    senders: Tensor
+    blocks: tuple[tuple[int, int, Tensor], ...]
+
+    @staticmethod
+    def of(lists: Lists, device: str = "cpu") -> Bags:
+        blocks = []
+        for at in range(0, len(lists.starts) - 1, ROWS):
+            starts = lists.starts[at : at + ROWS + 1]
+            blocks.append((int(starts[0]), int(starts[-1]), torch.from_numpy((starts - starts[0]).astype(np.int32)).to(device)))
+        return Bags(mapped(lists.senders).to(device), tuple(blocks))
+
+    def add_up(self, rows: Tensor, out: Tensor) -> None:
+        """Row i of `out`: the sum of the rows of i's senders, added in their order. rows, out: (nodes, dim)."""
+        for part, (first, last, offsets) in zip(out.split(ROWS), self.blocks, strict=True):
+            part.copy_(
+                torch.embedding_bag(rows, self.senders[first:last], offsets, include_last_offset=True)[0]
+            )  # mode 0: the sum
+
+
+def mapped(array: NDArray[Any]) -> Tensor:
+    """The numbers where they lie, in memory or in a file that is mapped for reading: nobody writes to them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+@dataclass(frozen=True, eq=False)
 class Aggregation:
     """The neighbour sums of some worlds. Built once, used for every hop.
 
-    matrices: (nodes, nodes) sparse, row = receiver: one for all runs, or one for each. absent: run, sender and receiver of
-    every arc that a run lacks. alive: (runs, nodes, 1), 0 for a node that neither sends nor receives.
+    bags: one for all runs, or one for each. absent: run, sender and receiver of every arc that a run lacks. alive:
+    (runs, nodes, 1), 0 for a node that neither sends nor receives.
     """
 
-    matrices: Sequence[Tensor]
+    bags: Sequence[Bags]
     absent: tuple[Tensor, ...] | None = None
     alive: Tensor | None = None
 
@@ -38,22 +77,22 @@ class Aggregation:
         if worlds.nodes is not None:
             alive = torch.from_numpy(worlds.nodes.dense(graph.nodes).astype(np.float32)[:, :, None]).to(device)
         if mask is None:
-            return cls([sparse(graph.nodes, graph.arcs, device)], None, alive)
+            return cls([Bags.of(graph.incoming, device)], None, alive)
         if (~mask.present).sum() > FEW * graph.edges.shape[1] * worlds.runs:
-            present = [mask[run : run + 1].dense(graph.edges.shape[1])[0] for run in range(worlds.runs)]
-            times = 1 if graph.directed else 2
-            return cls([sparse(graph.nodes, graph.arcs[:, np.tile(p, times)], device) for p in present], None, alive)
+            present = (mask[run : run + 1].dense(graph.edges.shape[1])[0] for run in range(worlds.runs))
+            lists = (incoming(graph.edges[:, kept], graph.nodes, graph.directed) for kept in present)
+            return cls([Bags.of(own, device) for own in lists], None, alive)
         run, which = np.nonzero(~mask.present)
         ends = graph.edges[:, mask.items[which]]
         if not graph.directed:
             run, ends = np.tile(run, 2), np.concatenate([ends, ends[::-1]], axis=1)
         absent = tuple(torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (run, *ends))
-        return cls([sparse(graph.nodes, graph.arcs, device)], absent, alive)
+        return cls([Bags.of(graph.incoming, device)], absent, alive)
 
     @classmethod
     def over(cls, nodes: int, graphs: Sequence[NDArray[np.int64]], device: str = "cpu") -> Self:
         """Each run on a graph of its own. graphs: (2, arcs) int64 each, messages go from row 0 to row 1."""
-        return cls([sparse(nodes, arcs, device) for arcs in graphs])
+        return cls([Bags.of(incoming(arcs, nodes, directed=True), device) for arcs in graphs])
 
     def __call__(self, x: Tensor) -> Tensor:
         """For each run, the sum of x over the incoming edges that exist in that run.
@@ -64,14 +103,14 @@ class Aggregation:
         """
         if self.alive is not None:
             x = x * self.alive
-        # One product a run, not one for all: MKL adds up in another order for another number of columns, and narrow products
-        # that stay in cache are as fast.
-        matrices = self.matrices if len(self.matrices) > 1 else [self.matrices[0]] * len(x)
-        total = torch.stack([matrix @ own.contiguous() for matrix, own in zip(matrices, x, strict=True)])
+        bags = self.bags if len(self.bags) > 1 else [self.bags[0]] * len(x)
+        total = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+        for own, rows, out in zip(bags, x, total, strict=True):
+            own.add_up(rows.contiguous(), out)
         if self.absent is not None:
             run, sender, receiver = self.absent
             total.index_put_((run, receiver), -x[run, sender], accumulate=True)
-        return total if self.alive is None else total * self.alive
+        return total if self.alive is None else total.mul_(self.alive)
 
 
 @dataclass(frozen=True)
@@ -90,12 +129,3 @@ class Neighbours:
     def backward(self, numbers: Any, dy: Tensor, saved: Any, gradients: Any, inner: bool = True) -> Tensor:
         neighbours, own = dy.chunk(2, 1)
         return self.back(neighbours.transpose(1, 2)).transpose(1, 2) + own
-
-
-def sparse(nodes: int, arcs: NDArray[np.int64], device: str = "cpu") -> Tensor:
-    """(nodes, nodes) CSR of 32-bit indices, which is what MKL multiplies fast; an arc listed twice counts twice."""
-    ones = np.ones(arcs.shape[1], dtype=np.float32)
-    matrix = sp.csr_array((ones, (arcs[1], arcs[0])), shape=(nodes, nodes))
-    offsets, columns = (torch.from_numpy(a.astype(np.int32)) for a in (matrix.indptr, matrix.indices))
-    values = torch.from_numpy(matrix.data)
-    return torch.sparse_csr_tensor(offsets, columns, values, matrix.shape, device=device, check_invariants=False)

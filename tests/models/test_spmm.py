@@ -41,10 +41,10 @@ def test_what_is_masked_is_physically_absent(directed: bool, kind: str, share: f
         np.testing.assert_allclose(sums[run], worlds.removed(run).graph.adjacency() @ x[run], rtol=1e-5, atol=1e-5)
 
 
-def test_few_absences_are_taken_off_and_many_get_a_matrix_of_their_own() -> None:
+def test_few_absences_are_taken_off_and_many_get_lists_of_their_own() -> None:
     graph = some_graph()
-    assert len(Aggregation.of(some_worlds(graph, 0.05, "edges")).matrices) == 1
-    assert len(Aggregation.of(some_worlds(graph, 0.8, "edges")).matrices) == 4
+    assert len(Aggregation.of(some_worlds(graph, 0.05, "edges")).bags) == 1
+    assert len(Aggregation.of(some_worlds(graph, 0.8, "edges")).bags) == 4
 
 
 def test_sums_of_a_run_have_the_same_bits_in_any_company() -> None:
