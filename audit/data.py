@@ -79,6 +79,24 @@ def data_info(
     _console().print(table)
 
 
+@app.command("map")
+def map_data(
+    name: Annotated[str, typer.Argument(help="A data set by name, with options, or a path. See `audit data list`.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder, whose path is then the graph's name.")],
+    data_dir: Folder = None,
+    split: Annotated[int, typer.Option(help="Which public split of the nodes.")] = 0,
+) -> None:
+    """Put a graph into a folder that runs map instead of reading: for graphs that are large beside the memory.
+
+    Example: audit data map campus:n=1000000 million
+    """
+    from ..models.datasets import load
+    from ..models.mapped import write
+
+    graph = write(load(name, data_dir, split), folder)
+    _console().print(f"{graph.nodes:,} nodes and {graph.edges.shape[1]:,} edges: audit run --data {folder}", highlight=False)
+
+
 def at_hand(data: DataSet, folder: Path) -> bool | None:
     """Whether all files of a data set (one, where there are many to choose from) lie in `folder`; None if it has none."""
     if not data.files:

@@ -116,7 +116,9 @@ FORMATS: dict[str, DataSet] = {
     ".npz": DataSet("NumPy archive: x, y, edge_index and masks, or CSR parts", readers.npz, *OWN, split="public"),
     ".pt": DataSet("torch file: a PyG Data or a dict of tensors", readers.pt, *OWN, split="public"),
     ".mat": dataclasses.replace(DATASETS["facebook100"], about="Matlab file in the format of Facebook100", files=(), word=""),
-    "folder": DataSet("edges.csv with nodes.csv or nodes.parquet", readers.folder, *OWN, split="public"),
+    "folder": DataSet(
+        "edges.csv with nodes.csv or nodes.parquet, or made by `audit data map`", readers.folder, *OWN, split="public"
+    ),
 }
 
 OPTIONS = {

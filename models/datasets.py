@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import readers
+from . import mapped, readers
 from .catalog import PYG, DataSet, Name, convert, parse
 from .checks import Raw, check, check_masks, connected, frequent, isolated, labelled, numbered, simple, trained
 from .download import data_folder, digest, obtain
 from .graph import Graph
+from .lists import BLOCK, degrees
 from .noise import stream
 from .sources import SHA256, remote
 
@@ -52,6 +53,10 @@ def load_described(name: str, data_dir: str | Path | None = None, split: int = 0
     options = {key: convert(key, text, data.options[key]) for key, text in asked.options.items() if key in data.options}
     if data is PYG:
         return prepare(readers.pyg(asked.words, folder), asked, split)
+    if asked.path and (asked.path / mapped.ABOUT).is_file():
+        if asked.options:
+            raise ValueError(f"data {name!r}: a mapped graph takes no options: give them to `audit data map`.")
+        return mapped.read(asked.path, checked=True), Facts(data.source, data.licence, notes=("It is mapped from its files.",))
     published_at = [f.format(*asked.words) for f in data.files]
     paths = [asked.path] if asked.path else [obtain(remote(p), folder) for p in published_at]
     raw = data.read(*paths, **options)
@@ -123,7 +128,8 @@ def describe(graph: Graph, facts: Facts | None = None) -> dict[str, Any]:
     density: share of the features that are not 0.
     """
     stored = graph.x.nnz if sp.issparse(graph.x) else int(np.count_nonzero(graph.x))
-    u, v = graph.edges
+    parts = (graph.edges[:, at : at + BLOCK] for at in range(0, graph.edges.shape[1], BLOCK))
+    alike = sum(int((graph.y[u] == graph.y[v]).sum()) for u, v in parts)
     told = {
         "name": graph.name,
         "nodes": graph.nodes,
@@ -131,9 +137,9 @@ def describe(graph: Graph, facts: Facts | None = None) -> dict[str, Any]:
         "directed": graph.directed,
         "degree_mean": round(float(graph.degree.mean()), 2),
         "degree_max": int(graph.degree.max()),
-        "isolated": int(graph.nodes - np.unique(graph.edges).size),
+        "isolated": int((degrees(graph.edges, graph.nodes, directed=False) == 0).sum()),
         "classes": np.bincount(graph.y, minlength=graph.classes).tolist(),
-        "homophily": round(float((graph.y[u] == graph.y[v]).mean()), 4),
+        "homophily": round(alike / graph.edges.shape[1], 4),
         "features": graph.dim,
         "density": round(stored / (graph.nodes * graph.dim), 4),
         "sparse": bool(sp.issparse(graph.x)),

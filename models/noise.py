@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .witness import LISTENING, Heard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+BLOCK = 1 << 20  # numbers drawn at a time: 8 MiB
 
 
 def fold(*path: int | str) -> int:
@@ -27,3 +35,17 @@ def stream(seed: int | np.uint64, *path: int | str) -> np.random.Generator:
 def normal(seeds: np.ndarray, shape: tuple[int, ...], *path: int | str) -> np.ndarray:
     """Standard normal draws, one stream a run. seeds: (K,) -> (K, *shape) float64."""
     return np.stack([stream(s, *path).standard_normal(shape) for s in seeds])
+
+
+def add_normal(to: Tensor, seeds: Sequence[int] | np.ndarray, std: float, *path: int | str) -> None:
+    """Adds std times the draws of `normal`, in place, and never has more than a block of noise in memory.
+
+    to: (K, …) float32, contiguous. Drawn, scaled and added in float64, then rounded once.
+    """
+    import torch
+
+    for own, seed in zip(to, seeds, strict=True):
+        random = stream(seed, *path)
+        for part in own.view(-1).split(BLOCK):
+            noise = torch.from_numpy(random.standard_normal(part.numel())).mul_(std).to(part.device)
+            part.copy_(noise.add_(part))

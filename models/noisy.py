@@ -91,14 +91,12 @@ def sensitivity(unit: Unit, max_degree: int) -> float:
 
 
 def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Tensor:
-    """Adds Gaussian noise to every entry. sums: (runs, nodes, dim). hop: from 1 on, names the stream."""
-    if std == 0:
-        return sums
-    witness.clean("aggregate", sums)
-    drawn = noise.normal(seeds, tuple(sums.shape[1:]), "aggregate", hop)
-    noisy = sums + torch.from_numpy(drawn).mul_(std).to(sums)
-    witness.released("aggregate", noisy, scale=std)
-    return noisy
+    """Adds Gaussian noise to every entry, in place. sums: (runs, nodes, dim). hop: from 1 on, names the stream."""
+    if std:
+        witness.clean("aggregate", sums)
+        noise.add_normal(sums, seeds, std, "aggregate", hop)
+        witness.released("aggregate", sums, scale=std)
+    return sums
 
 
 def seen(model: Private, worlds: Worlds) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from .decoders import start, uniform
 from .encoder import Encoder
 from .learner import Learner
 from .message_passing import Neighbours, normalise
-from .noise import normal, stream
+from .noise import add_normal, stream
 from .pmp import Perturbed
 from .refresh import Perturb, Refresh
 from .sampling import ticket
@@ -40,8 +40,8 @@ def gaussian_noise(seeds: Sequence[int], std: float) -> Perturb:
         if not std:
             return clean
         witness.clean(path[0], clean)
-        noise = normal(np.array(seeds, dtype=object), tuple(clean.shape[1:]), "noise", *path)
-        noisy = (clean.double() + torch.from_numpy(std * noise).to(clean.device)).to(clean.dtype)
+        noisy = clean.clone(memory_format=torch.contiguous_format)
+        add_normal(noisy.detach(), seeds, std, "noise", *path)
         witness.released(path[0], noisy, scale=std)
         return noisy
 

@@ -11,29 +11,53 @@ import scipy.sparse as sp
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
     from torch import Tensor
 
 
+BLOCK = 1 << 18  # numbers of mapped features that are read at a time: 1 MiB stays in cache until it has been multiplied
+
+
 class Shared:
-    """Some rows of a graph's features, dense or sparse, ready to be multiplied with many weight matrices."""
+    """Some rows of a graph's features, dense or sparse, ready to be multiplied with many weight matrices.
+
+    Dense features that are mapped from a file may be larger than the memory: their rows are read again for every product.
+    """
 
     def __init__(self, x: Any, rows: NDArray[np.int64], device: str = "cpu") -> None:
         """x: (nodes, dim) float32, dense or csr_array. rows: the nodes that are wanted, in the order that is wanted."""
-        self.x, self.device = x[rows], device
-        self.nodes, self.dim = self.x.shape
-        self.sparse = bool(sp.issparse(x))
+        self.sparse, self.rows, self.device = bool(sp.issparse(x)), rows, device
+        self.mapped = isinstance(x, np.memmap)
+        self.x = x if self.mapped else x[rows]
+        self.nodes, self.dim = len(rows), x.shape[1]
 
     @cached_property
     def dense(self) -> Tensor:
         """(nodes, dim) float32."""
-        x = self.x.toarray() if self.sparse else self.x
+        x = self.x.toarray() if self.sparse else self.x[self.rows] if self.mapped else self.x
         return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(self.device)
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """The dense rows in order, all at once where they are in memory."""
+        if not self.mapped:
+            yield slice(self.nodes), self.dense
+            return
+        step = max(1, BLOCK // self.dim)
+        for at in range(0, self.nodes, step):
+            yield slice(at, at + step), torch.from_numpy(np.array(self.x[self.rows[at : at + step]])).to(self.device)
 
     @cached_property
     def bags(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """The columns of every row, where each row begins, and the entries unless all are one."""
         return _bags(sp.csr_array(self.x), self.device)
+
+    @cached_property
+    def rows32(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Where each row begins, the columns of every row, and the entries unless all are one; 32-bit integers."""
+        columns, starts, entries = self.bags
+        return starts.to(torch.int32), columns.to(torch.int32), entries
 
     @cached_property
     def columns(self) -> Tensor:
@@ -44,7 +68,9 @@ class Shared:
         """W X^T + b of every run. weight: (runs, units, dim), bias: (runs, units, 1) -> (runs, units, nodes)."""
         runs, units, _ = weight.shape
         if not self.sparse:
-            wide = weight.reshape(runs * units, self.dim) @ self.dense.t()
+            wide = weight.new_empty(runs * units, self.nodes)
+            for part, rows in self.blocks():
+                torch.mm(weight.reshape(runs * units, self.dim), rows.t(), out=wide[:, part])
             return wide.view(runs, units, self.nodes).add_(bias)
         index, offsets, values = self.bags
         table = weight.reshape(runs * units, self.dim).t().contiguous()
@@ -59,7 +85,10 @@ class Shared:
         """dy X of every run. dy: (runs, units, nodes), out: (runs, units, dim)."""
         runs, units, _ = dy.shape
         if not self.sparse:
-            torch.mm(dy.reshape(runs * units, self.nodes), self.dense, out=out.view(runs * units, self.dim))
+            flat, wide = out.view(runs * units, self.dim), dy.reshape(runs * units, self.nodes)
+            flat.zero_()
+            for part, rows in self.blocks():
+                flat.addmm_(wide[:, part], rows)
             return
         unit = torch.eye(units, device=dy.device).expand(runs, units, units)
         first = torch.bmm(dy.transpose(1, 2), unit)
@@ -83,6 +112,8 @@ class Shared:
     def gather(self, index: Tensor) -> Tensor | Drawn:
         """Each run's own choice of rows: (runs, dim, batch), dense or as good as. index: (runs, batch)."""
         if self.padded is None:
+            if self.mapped:
+                return torch.from_numpy(np.array(self.x[self.rows[index.cpu().numpy()]])).to(self.device).transpose(1, 2)
             return self.dense[index].transpose(1, 2)
         columns, entries = self.padded
         return Drawn(columns[index], entries[index], self.dim)
