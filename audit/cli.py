@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -192,7 +193,7 @@ def attacks(json: Json = False) -> None:
 
     Example: audit attacks
     """
-    from .membership import ATTACKS
+    from .suite import ATTACKS
 
     rows = []
     for name, make in ATTACKS.items():
@@ -232,6 +233,7 @@ def _print(title: str, rows: list[dict[str, Any]], json: bool) -> None:
 def main() -> None:
     """Console entry point: one line for bad input (exit 2), one for Ctrl-C and for what the machine refuses (exit 3)."""
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: small products on busy cores take minutes otherwise
     try:
         code = app(standalone_mode=False)
         if code == 130:  # what typer makes of Ctrl-C
