@@ -44,6 +44,7 @@ class Bound:
     reach: float  # nats
     attack: str = ""
     audit: str = ""
+    confirmed: bool | None = None  # whether fresh coins refuted too, where that was tried
 
     def __str__(self) -> str:
         return f"at least {self.epsilon:.2f} ({100 * (1 - self.alpha):.6g} %, {SHAPES[self.shape]})"

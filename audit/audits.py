@@ -16,7 +16,7 @@ from ..accounting.gaussian import mu_of
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
-from . import blackbox, exact, replay
+from . import blackbox, differential, exact, replay
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
 
@@ -136,6 +136,7 @@ def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str
 
 AUDITS: dict[str, Audit] = {
     "replay": Audit("replay", 0, replay.refuses, replay.replay),
+    "differential": Audit("differential", 1, differential.refuses, differential.differential),
     "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
     "residual": Audit("residual", 1, needs_aggregates, weigh_noise),
     "game": Audit("game", 2, needs_aggregates, play_sums),

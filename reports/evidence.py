@@ -121,6 +121,10 @@ class Look(Protocol):
     def notices(self) -> float: ...  # the smallest violation that it would have noticed, as a factor
     @property
     def reach(self) -> float: ...  # the true epsilon of that violation
+    @property
+    def method(self) -> str: ...
+    @property
+    def confirmed(self) -> bool | None: ...  # whether fresh coins refuted too, where that was tried
 
 
 class Ceiling(Protocol):
@@ -142,11 +146,17 @@ def judge(claim: Claim, ceiling: Sequence[Ceiling], bounds: Sequence[Look], noti
     ceiling: upper bounds of the ledger in the claim's own unit; leave it empty when the ledger counts another unit.
     bounds: all the looks at this claim, each with the share of alpha that it spent.
     notices: the violation that the plan asks to be noticed, as a factor.
+
+    A look that fresh coins did not confirm refutes nothing. A look may also find that the ledger is not of what was run,
+    without an epsilon above the claim: then nothing bounds what was run.
     """
-    refuting = [b for b in bounds if b.refuted]
+    refuting = [b for b in bounds if b.refuted and b.confirmed is not False]
     if refuting:
         worst = max(refuting, key=lambda b: b.epsilon)
-        return Verdict("refuted", f"refuted: {_seen(worst)} against a claim of {claim.epsilon:g}", 1)
+        sure = " (confirmed with fresh coins)" if worst.confirmed else ""
+        if worst.epsilon <= claim.epsilon:
+            return Verdict("exceeds", f"the ledger is not of what was run: {worst.method}{sure}", 1)
+        return Verdict("refuted", f"refuted: {_seen(worst)} against a claim of {claim.epsilon:g}{sure}", 1)
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
         return Verdict("not-refuted", f"nothing is claimed{f'; {_seen(most)} was seen' if most else ''}", 0)
@@ -156,6 +166,8 @@ def judge(claim: Claim, ceiling: Sequence[Ceiling], bounds: Sequence[Look], noti
         return Verdict("exceeds", sentence, 1)
     if not bounds:
         return Verdict("inconclusive", "inconclusive: no audit looked at this claim", 3)
+    if any(b.refuted for b in bounds):
+        return Verdict("inconclusive", "inconclusive: refuted once, and not again with fresh coins", 3)
     sharpest = min(bounds, key=lambda b: b.notices)
     noticed = f"a true epsilon above {up(sharpest.reach, 3)} would have been noticed"
     if sharpest.notices <= notices:

@@ -105,6 +105,8 @@ class BoundRow(Row):
     verdict: str
     notices: Number | None = None  # the smallest violation that would have been noticed, as a factor
     reach: Number | None = None  # the true epsilon of that violation
+    method: str = ""
+    confirmed: bool | None = None  # whether fresh coins refuted too, where that was tried
     seconds: Number = 0.0
 
 
@@ -214,6 +216,8 @@ def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
             verdict=verdict(b.refuted, b.notices),
             notices=b.notices,
             reach=b.reach,
+            method=b.method,
+            confirmed=b.confirmed,
             seconds=evidence.seconds,
         )
         for b in evidence.bounds

@@ -52,6 +52,8 @@ class _Look(NamedTuple):
     refuted: bool
     notices: float
     reach: float
+    method: str
+    confirmed: bool | None
 
 
 class _Ceiling(NamedTuple):
@@ -88,14 +90,16 @@ def lines(results: Results) -> list[Line]:
 
 def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float) -> Line:
     ceiling = [_Ceiling(a.accountant, a.value, a.is_upper_bound, a.unsupported) for a in accounts if a.accountant != "published"]
-    looks = [
-        _Look(b.value, 1 - b.confidence, b.shape, b.verdict == "refuted", _or_none_noticed(b.notices), _or_none_noticed(b.reach))
-        for b in bounds
-    ]
+    looks = [_look(b) for b in bounds]
     delta = next((r.delta for r in (*accounts, *bounds) if r.delta is not None), None)
     claim = Claim(k.epsilon, delta or 0.0, k.unit or Unit.NODE)
     best = max(bounds, key=lambda b: b.value, default=None)
     return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), judge(claim, ceiling, looks, notices))
+
+
+def _look(b: BoundRow) -> _Look:
+    noticed = _or_none_noticed(b.notices), _or_none_noticed(b.reach)
+    return _Look(b.value, 1 - b.confidence, b.shape, b.verdict == "refuted", *noticed, b.method, b.confirmed)
 
 
 def _or_none_noticed(value: float | None) -> float:

@@ -1,0 +1,154 @@
+"""What a training really did against what its ledger composed: counts, samples, noise, and a repetition with another secret."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammainc, gammaincinv
+
+from ..accounting.charged import Charged, charged, coin_p_values, recounted
+from ..accounting.claim import Unit
+from ..accounting.lower import Bound
+from ..accounting.upper import tightest, upper
+from .case import Case, Outcome, keeping, offered
+from .doors import External
+from .record import Record, recorded
+from .repetition import repeated, reports_of_others, world
+
+if TYPE_CHECKING:
+    from ..models.graph import Graph
+    from .key import Key
+    from .store import Store
+
+NAME = "differential"
+GRID = 1e-3  # relative: accountants round a ledger's cost up by less
+
+
+def refuses(case: Case) -> str | None:
+    """It needs a training in this process, and a ledger that charges for something."""
+    if isinstance(case.model, External):
+        return "a program of its own cannot be listened to"
+    if math.isinf(case.claim.epsilon):
+        return "nothing is claimed"
+    if type(case.model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
+        return "the ledger charges for nothing that could be counted"
+    if case.claim.unit is not case.model.unit:
+        return f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+    return None
+
+
+def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """One run is listened to, then repeated without some edges or nodes while every noisy value is made the same again.
+
+    Then nothing else may change, and every sum may move by what the ledger's noise is for; as many mechanisms are counted as
+    the ledger composes, and every number drawn as noise is in one release. These are computations. Samples are held
+    against independent coins by exact tests, and the size of the noise against what was stated, at alpha in all.
+    """
+    started = time.perf_counter()
+    union, ledger = case.counted(graph), charged(case.model.ledger)
+    frozen, other = (world(union, key.fold("frozen", i).seed) for i in range(2))
+    if case.claim.unit is Unit.FEATURES:
+        faults = reports_of_others(case.model, union, int(frozen.seeds[0]), store.device)
+        told = "one user's features change no report of others"
+        return outcome(case, [exactly(faults, told, 0.0)], "" if faults else told, started)
+    model = keeping(case.model, offered(case.model))
+    release, first = recorded(model, frozen, store.device)
+    if not first.releases:
+        told = "this model tells nothing of its noise"
+        return outcome(case, [exactly([], told, 0.0)], told, started)
+    _, second = recorded(keeping(case.model, case.model.releases), other, store.device)
+    faults, cost, told = counted(case, first, ledger)
+    if repeats(first, second):
+        faults.append("another seed draws the same noise")
+    strongest, found = repeated(model, union, release, first, ledger, key, store.device)
+    p_values = [*noise_p_values(first, second), *sample_p_values(first, second, ledger)]
+    entries = min(r.noisy.size for r in {r.purpose: r for r in (*first.releases, *second.releases)}.values())
+    notices = smallest_noticed(entries, strongest, alpha / len(p_values))
+    bounds = [exactly(faults + found, "counts and a repetition", cost), tested(case, p_values, alpha, notices)]
+    return outcome(case, bounds, told, started)
+
+
+def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], float, str]:
+    """What is wrong with the counts, what the counted mechanisms cost where that is more, and the counts in words."""
+    plain, steps = executed(record, ledger)
+    told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
+    faults, cost = [], 0.0
+    drawn, noisy = sum(size for size, _ in record.draws), sum(r.noisy.size for r in record.releases)
+    if drawn != noisy:
+        faults.append(f"{noisy} noisy numbers left, and {drawn} were drawn for them")
+    if steps > ledger.steps or plain > ledger.plain:
+        factors = (plain / ledger.plain if ledger.plain else 1.0, steps / ledger.steps if ledger.steps else 1.0)
+        best = tightest(upper(recounted(case.model.ledger, *factors), case.claim))
+        cost = 0.0 if best is None or best.epsilon is None else best.epsilon * (1 - GRID)
+        faults.append(f"{told}; that costs {cost:.4g}")
+    if ledger.steps and not steps:
+        faults.append("the ledger amplifies by samples, and nothing was sampled")
+    return faults, cost, told
+
+
+def executed(record: Record, ledger: Charged) -> tuple[int, int]:
+    """Mechanisms on everybody and on samples. Where the ledger amplifies nothing, a batch counts for those in it only."""
+    plain = steps = 0
+    for purpose in dict.fromkeys(r.purpose for r in record.releases):
+        events = sum(r.events for r in record.releases if r.purpose == purpose)
+        if not record.samples.get(purpose):
+            plain += events
+        elif ledger.steps:
+            steps += events
+        else:
+            plain += int(np.stack(record.samples[purpose]).sum(0).max(initial=0))
+    return plain, steps
+
+
+def repeats(first: Record, second: Record) -> bool:
+    """Whether any draw of one run begins like a draw of another: eight normal numbers agree by no chance."""
+    seen = {start.tobytes() for _, start in first.draws if start.size == 8}
+    return any(start.tobytes() in seen for _, start in second.draws)
+
+
+def noise_p_values(*records: Record) -> Iterator[float]:
+    """For each purpose, the exact p-value of "its noise is not smaller than stated", over all runs."""
+    for purpose in dict.fromkeys(r.purpose for record in records for r in record.releases):
+        told = [r for record in records for r in record.releases if r.purpose == purpose]
+        noise = np.concatenate([r.residuals for r in told])
+        gaussian = told[0].order == 2
+        shape, total = (noise.size / 2, (noise**2).sum() / 2) if gaussian else (noise.size, np.abs(noise).sum())
+        yield float(gammainc(shape, total))
+
+
+def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[float]:
+    """Exact p-values of the coins of each purpose that the ledger amplifies, in two runs."""
+    for record in (first, second):
+        for purpose, batches in record.samples.items():
+            rate = ledger.rate if any(r.purpose == purpose for r in record.releases) else ledger.whole
+            if rate is not None and 0 < rate < 1:
+                yield from coin_p_values(np.stack(batches), rate).values()
+
+
+def smallest_noticed(entries: int, strongest: float, alpha: float) -> float:
+    """The factor by which noise could be too small: what the chi-squared test sees, over how much of it one secret used."""
+    usual, rare = gammaincinv(entries / 2, 0.9), gammaincinv(entries / 2, alpha)
+    return math.sqrt(usual / rare) / min(strongest, 1.0) if strongest > 0 and rare > 0 else math.inf
+
+
+def exactly(faults: list[str], method: str, cost: float) -> Bound:
+    """The bound of what was computed. Refuted without a larger epsilon: the ledger is not of this run, so nothing bounds it."""
+    text = "; ".join(dict.fromkeys(faults)) or method
+    return Bound(cost, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME)
+
+
+def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
+    """The bound of what was tested, Bonferroni over all tests."""
+    p_value = min(1.0, len(p_values) * min(p_values))
+    refuted, reach = p_value < alpha, case.claim.epsilon * notices
+    method = "samples or noise are not what the ledger says" if refuted else "exact tests of samples and noise"
+    return Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME)
+
+
+def outcome(case: Case, bounds: list[Bound], told: str, started: float) -> Outcome:
+    reach = "; ".join(dict.fromkeys([*(b.method for b in bounds if b.refuted), told]))
+    return Outcome(NAME, tuple(bounds), {}, reach, time.perf_counter() - started, offered(case.model))
