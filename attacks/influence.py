@@ -27,14 +27,15 @@ class Query(Protocol):
 class LinkTeller:
     """The norm of the change of one end's output per change of the other's features (Wu et al. 2022), the larger of both ways.
 
-    step: the relative change of a node's features. normalised: divides by how much the moved node moves itself, without
-    which nodes with few neighbours seem to have more. Costs one query for each node that some challenge names.
+    query: the model under attack, which answers for the runs of the release. step: the relative change of a node's
+    features. normalised: divides by how much the moved node moves itself, without which nodes with few neighbours seem to
+    have more. Costs one query for each node that some challenge names.
     """
 
-    query: Query
+    query: Query | None = None
     step: float = 1e-4
     normalised: bool = True
-    needs: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ("queries",)
     kinds: tuple[str, ...] = ("edge",)
 
     @property
@@ -45,7 +46,9 @@ class LinkTeller:
         return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """The log of the influence, (runs, c)."""
+        """The log of the influence, (runs, c). Raises ValueError without a model to ask."""
+        if self.query is None:
+            raise ValueError(f"attack '{self.name}' asks the model itself: give it a query.")
         nodes, at = np.unique(challenge.items, return_inverse=True)
         moves = influence(self.query, challenge.known.x, nodes, self.step)
         u, v = at.reshape(-1, 2).T

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from ..models.graph import Graph
 
     Rows = NDArray[np.float64]
+
+WIDE = 1 << 20  # numbers in one block of dense features: more fall out of the caches
 
 
 def distances(a: Rows, b: Rows) -> Rows:
@@ -39,16 +44,34 @@ def rows_of(x: object, nodes: NDArray[np.int64]) -> Rows:
     return np.asarray(picked.toarray() if sp.issparse(picked) else picked, dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class Public:
+    """Features, labels and training nodes; the edges play no part in what is equal."""
+
+    graph: Graph = field(compare=False)
+    digest: str
+
+    @staticmethod
+    def of(known: Graph) -> Public:
+        return Public(known, dataclasses.replace(known, edges=known.edges[:, :0]).digest)
+
+
 def reference(known: Graph, seed: int = 0) -> Rows:
     """(nodes, classes) probabilities of a perceptron on the public features alone, trained on the public training labels.
 
-    What it says of two nodes is what can be said of their edge without any edge.
+    What it says of two nodes is what can be said of their edge without any edge. Remembered: many attacks ask for it.
     """
+    return _reference(Public.of(known), seed)
+
+
+@functools.lru_cache(maxsize=4)
+def _reference(public: Public, seed: int) -> Rows:
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
 
+    known = public.graph
     train = np.flatnonzero(known.train)
     net = MLPClassifier((16,), alpha=5e-4, learning_rate_init=0.01, max_iter=100, random_state=seed)
     x = sp.csr_matrix(known.x) if sp.issparse(known.x) else known.x
@@ -60,20 +83,29 @@ def reference(known: Graph, seed: int = 0) -> Rows:
     return p
 
 
-def features(attack: int, posteriors: Rows, guess: Rows | None, known: Graph, pairs: NDArray[np.int64]) -> Rows:
-    """The inputs of supervised attack 1, 3, 4, 5, 6 or 7 for each pair, (c, …).
+def of_model(attack: int, posteriors: Rows, guess: Rows | None, pairs: NDArray[np.int64]) -> Rows:
+    """What attack 1, 3, 4, 5, 6 or 7 reads off the target for each pair, (c, …).
 
-    posteriors, guess: (nodes, classes) probabilities of the target and of the reference. pairs: (c, 2).
+    posteriors, guess: (nodes, classes) probabilities of the target and of the reference, which attack 6 joins. pairs: (c, 2).
     """
     u, v = pairs.T
     a, b = posteriors[u], posteriors[v]
-    plain = [distances(a, b), entropies(a, b)]
-    if attack in (1, 4):
-        return np.concatenate(plain, axis=-1)
+    joined = []
     if attack == 3:
-        return np.concatenate([operators(a, b), *plain], axis=-1)
-    assert guess is not None
-    c, d = guess[u], guess[v]
-    public = [distances(rows_of(known.x, u), rows_of(known.x, v)), distances(c, d), entropies(c, d)]
-    both = [operators(np.concatenate([a, c], -1), np.concatenate([b, d], -1))] if attack == 6 else []
-    return np.concatenate([*both, *plain, *public], axis=-1)
+        joined = [operators(a, b)]
+    if attack == 6:
+        assert guess is not None
+        joined = [operators(np.concatenate([a, guess[u]], -1), np.concatenate([b, guess[v]], -1))]
+    return np.concatenate([*joined, distances(a, b), entropies(a, b)], axis=-1)
+
+
+def of_public(known: Graph, guess: Rows, pairs: NDArray[np.int64]) -> Rows:
+    """What attacks 5 to 7 know of each pair without the target: distances of features and of the reference. (c, 20)."""
+    u, v = pairs.T
+    near = [distances(rows_of(known.x, u[part]), rows_of(known.x, v[part])) for part in slices_of(len(pairs), WIDE // known.dim)]
+    return np.concatenate([np.concatenate(near), distances(guess[u], guess[v]), entropies(guess[u], guess[v])], axis=-1)
+
+
+def slices_of(count: int, step: int) -> list[slice]:
+    """Consecutive slices of at most `step` that cover `count`."""
+    return [slice(first, first + max(1, step)) for first in range(0, count, max(1, step))]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from ..models.noise import stream
 from .distances import distance
-from .link_features import features, reference
-from .shadow import decision, perceptron
+from .link_features import of_model, of_public, reference
+from .perceptrons import perceptrons
 from .signals import logs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from ..models.base import Release
@@ -47,8 +49,31 @@ class ReferenceGap:
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         u, v = challenge.items.T
         measure, guess = distance(self.distance), reference(challenge.known)
-        p = probabilities(release, challenge.known, self.query)
-        return np.stack([measure(guess[u], guess[v]) - measure(run[u], run[v]) for run in p])
+        usual = measure(guess[u], guess[v])
+        return np.stack([usual - measure(p[u], p[v]) for p in probabilities(release, challenge.items, self.query)])
+
+
+@dataclass(frozen=True)
+class ReferenceDistance:
+    """Minus the distance of the two ends in a model that has never seen an edge: the other half of attack 2. A baseline.
+
+    It reads public features and training labels alone, so what it scores is homophily, never leakage.
+    """
+
+    distance: str = "correlation"
+    name: str = "edge-free-distance"
+    needs: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ("edge",)
+
+    def __post_init__(self) -> None:
+        distance(self.distance)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        return self
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        guess, (u, v) = reference(challenge.known), challenge.items.T
+        return np.tile(-distance(self.distance)(guess[u], guess[v]), (len(release), 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +82,15 @@ class LinkClassifier:
 
     attack: 1 and 5 learn from a pilot, which may be another graph with classes of its own; 3 and 6 from the edges of the
     target that `challenge.known` holds, against as many random pairs; 4 and 7 from both. 5 to 7 also read the public
-    features and a reference model without edges. Every node must be watched.
+    features and a reference model without edges. limit: at most so many pairs are learnt from, by each perceptron and of
+    either source. Only watched nodes are read.
     """
 
     attack: int = 3
     query: str = "posteriors"
+    limit: int = 20_000
     seed: int = 0
-    examples: tuple[NDArray[np.float64], NDArray[np.bool_]] | None = None  # from the pilot
+    examples: tuple[NDArray[np.float64], NDArray[np.bool_]] | None = None  # (1, n, …) and (1, n) from the pilot
     kinds: tuple[str, ...] = ("edge",)
 
     def __post_init__(self) -> None:
@@ -85,46 +112,67 @@ class LinkClassifier:
         if pilot is None:
             raise ValueError(f"attack '{self.name}' needs shadow data: fit it on a pilot.")
         rows = self._features(pilot.release, pilot.challenge.known, pilot.challenge.items)
-        return dataclasses.replace(self, examples=(np.concatenate(rows), pilot.bits.ravel()))
+        chosen = stream(self.seed, "examples").permutation(pilot.bits.size)[: self.limit]
+        return dataclasses.replace(
+            self, examples=(np.concatenate(list(rows))[None, chosen], pilot.bits.reshape(1, -1)[:, chosen])
+        )
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """Raises ValueError where the known graph has no edge to learn from."""
-        asked = self._features(release, challenge.known, challenge.items)
-        if self.attack not in PARTIAL:
-            trained = self._train([])
-            return np.stack([decision(trained, rows) for rows in asked])
-        pairs, bits = known_pairs(challenge, self.seed)
-        known = self._features(release, challenge.known, pairs)
-        return np.stack([decision(self._train([(k, bits)]), rows) for k, rows in zip(known, asked, strict=True)])
-
-    def _train(self, more: list[tuple[NDArray[np.float64], NDArray[np.bool_]]]) -> Any:
-        found = more + ([self.examples] if self.examples is not None else [])
-        if not found:
+        """Raises ValueError where the known graph has no watched edge to learn from."""
+        lessons = [self.examples] if self.examples is not None else []
+        if self.attack in PARTIAL:
+            pairs, bits = known_pairs(challenge, release.watch, self.limit, self.seed)
+            lessons.append((np.stack(list(self._features(release, challenge.known, pairs))), bits[None]))
+        if self.attack in SHADOW and self.examples is None:
             raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
-        rows, bits = (np.concatenate([part[i] for part in found]) for i in (0, 1))
-        return perceptron(rows, bits, (32, 32), rate=0.001, epochs=50, batch=128, seed=self.seed)
+        runs = max(len(rows) for rows, _ in lessons)
+        rows = np.concatenate([np.broadcast_to(r, (runs, *r.shape[1:])) for r, _ in lessons], axis=1)
+        bits = np.concatenate([np.broadcast_to(b, (runs, b.shape[1])) for _, b in lessons], axis=1)
+        trained = perceptrons(rows, bits, (32, 32), rate=0.001, epochs=50, batch=128, seed=self.seed)
+        return trained.decisions(np.stack(list(self._features(release, challenge.known, challenge.items))))
 
-    def _features(self, release: Release, known: Graph, pairs: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+    def _features(self, release: Release, known: Graph, pairs: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:
+        """(c, …) for each run."""
         guess = reference(known) if self.attack in REFERENCE else None
-        return [features(self.attack, run, guess, known, pairs) for run in probabilities(release, known, self.query)]
+        public = [of_public(known, guess, pairs)] if guess is not None else []
+        for run in probabilities(release, pairs, self.query):
+            yield np.concatenate([of_model(self.attack, run, guess, pairs), *public], axis=-1)
 
 
-def probabilities(release: Release, known: Graph, query: str) -> NDArray[np.float64]:
-    """(runs, nodes, classes). Raises ValueError for a node that is not watched."""
-    return np.exp(logs(release, np.arange(known.nodes), query))
+def probabilities(release: Release, pairs: NDArray[np.int64], query: str) -> Iterator[NDArray[np.float64]]:
+    """For each run, probabilities (nodes, classes) of the ends of `pairs`; NaN for all other nodes.
+
+    Raises ValueError for an end that is not watched.
+    """
+    ends = np.unique(pairs)
+    for k in range(len(release)):
+        log_p = logs(release.part(slice(k, k + 1)), ends, query)[0]
+        p = np.full((int(release.watch.max()) + 1, log_p.shape[1]), np.nan)
+        p[ends] = np.exp(log_p)
+        yield p
 
 
-def known_pairs(challenge: Challenge, seed: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The known edges and as many random pairs that are neither known edges nor asked for: pairs (2m, 2), bits (2m,)."""
-    edges = challenge.known.edges.T
+def known_pairs(
+    challenge: Challenge, watch: NDArray[np.int64], limit: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Known edges between watched nodes and as many random pairs that are neither known nor asked for: (2m, 2), (2m,) bits.
+
+    At most `limit` pairs in all. Raises ValueError where there is no such edge.
+    """
+    edges, random = challenge.known.edges.T, stream(seed, "negatives")
+    edges = edges[np.isin(edges, watch).all(1)]
     if not len(edges):
-        raise ValueError("the known graph has no edges: this attack learns from some; use attack 0, 1, 2 or 5.")
-    n = challenge.known.nodes
-    taken = {frozenset(pair) for pair in np.concatenate([edges, challenge.items]).tolist()}
-    random = stream(seed, "negatives")
-    found: list[list[int]] = []
-    while len(found) < len(edges):
-        pairs = random.integers(n, size=(len(edges), 2)).tolist()
-        found += [pair for pair in pairs if pair[0] != pair[1] and frozenset(pair) not in taken]
-    negatives = np.array(found[: len(edges)])
-    return np.concatenate([edges, negatives]), np.arange(2 * len(edges)) < len(edges)
+        raise ValueError("the known graph has no edges between watched nodes: use attack 0, 1, 2 or 5.")
+    chosen = edges if 2 * len(edges) <= limit else edges[np.sort(random.permutation(len(edges))[: max(1, limit // 2)])]
+    taken = unordered(np.concatenate([challenge.known.edges.T, challenge.items]), challenge.known.nodes)
+    found = np.zeros((0, 2), dtype=np.int64)
+    while len(found) < len(chosen):
+        pairs = random.choice(watch, size=(2 * len(chosen), 2))
+        free = (pairs[:, 0] != pairs[:, 1]) & ~np.isin(unordered(pairs, challenge.known.nodes), taken)
+        found = np.concatenate([found, pairs[free]])
+    return np.concatenate([chosen, found[: len(chosen)]]), np.arange(2 * len(chosen)) < len(chosen)
+
+
+def unordered(pairs: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
+    """(c, 2) -> (c,) one number for each pair, the same in both directions."""
+    return pairs.min(1) * nodes + pairs.max(1)

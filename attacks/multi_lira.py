@@ -141,6 +141,6 @@ class Together:
 
 
 def strongest(kind: str = "node", near: str = "posteriors@0-hop", far: str = "posteriors@full") -> Together:
-    """Our strongest attack on nodes with many shadow models: two of the above on two queries, summed."""
-    few = MultiLira(kind, logits=(), scalars=(near, far), shrinkage=8.0)
-    return Together((few, MultiLira(kind, (near,), (far,))), name="strongest")
+    """Our strongest attack with many shadow models: two of the above on two queries, or twice on one, summed."""
+    few = MultiLira(kind, logits=(), scalars=tuple(dict.fromkeys((near, far))), shrinkage=8.0)
+    return Together((few, MultiLira(kind, (near,), (far,))), name="strongest" if kind == "node" else "edge-strongest")

@@ -60,7 +60,9 @@ def run(
     epsilon: Annotated[Text, Option(help="Budgets, by comma; inf for none. Default: 1,8,inf.")] = None,
     delta: Annotated[float | None, Option(help="Default: public, per unit.")] = None,
     unit: Annotated[Text, Option(help="directed-edge, undirected-edge, node or features. Default: each model's own.")] = None,
-    attacks: Annotated[Text, Option(help="Membership attacks by comma, all or none. Default: all. See `audit attacks`.")] = None,
+    attacks: Annotated[
+        Text, Option(help="Membership attacks by comma, all or none. Default: those without classifiers. See `audit attacks`.")
+    ] = None,
     audits: Annotated[Text, Option(help="replay, residual, game, blackbox, one-run, exact; all or none. Default: all.")] = None,
     rounds: Annotated[int | None, Option(help="Rounds of the game, each with up to 1000 canaries. Default: 10.")] = None,
     shadows: Annotated[int | None, Option(help="Runs whose bits the attacker is told. Default: 8.")] = None,

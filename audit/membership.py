@@ -1,205 +1,160 @@
-"""Utility and membership: trainings without secrets, and runs in which every unit has a coin of its own."""
+"""Membership: runs in which every unit has a coin of its own, and what every attack makes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..accounting.claim import Unit
-from ..attacks.base import Challenge, missing
-from ..attacks.link import FeatureDistance, LinkStealing
-from ..attacks.lira import Lira
-from ..attacks.multi_lira import MultiLira
-from ..attacks.relative import Relative
-from ..attacks.roc import Leak, measure, roc_points
-from ..attacks.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
-from ..reports.results import AttackRow, UtilityRow
+from ..attacks.base import missing
+from ..attacks.link import FeatureDistance
+from ..attacks.roc import Leak, measure, measure_slices, roc_points
+from ..attacks.slices import slices
+from ..reports.results import AttackRow, Slice
 from .case import Case, Skip, keeping
-from .game import Game, Seen, sample
+from .question import Question, question
+from .suite import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, OF_EACH_UNIT, UNITS, how_asked, view
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from ..models.graph import Graph
+    from .game import Seen
     from .key import Key
     from .store import Store
 
-UNITS_WATCHED = 1000  # challenged nodes or edges in a membership game
-QUERY = "posteriors"  # members and non-members are asked in the same way: as the deployed model answers
-ATTACKS: dict[str, Callable[[], Any]] = {
-    "label-only": LabelOnly,
-    "confidence": Confidence,
-    "entropy": Entropy,
-    "modified-entropy": ModifiedEntropy,
-    "lira": lambda: Lira(query=QUERY),
-    "rmia": lambda: Relative(gamma=1.0, query=QUERY),
-    "link-stealing": LinkStealing,
-    "edge-lira": lambda: Lira(signal="ends", query=QUERY),
-    "edge-multi-lira": lambda: MultiLira("edge", logits=(QUERY,), scalars=(QUERY,)),
-}
-NEEDS_SHADOWS = (Lira, MultiLira, Relative)
-
-
-@dataclass(frozen=True, eq=False)
-class Quiz:
-    """Pairs of nodes, and which of them are edges in every run. pairs: (q, 2) int64. there: (q,) bool."""
-
-    pairs: NDArray[np.int64]
-    there: NDArray[np.bool_]
+QUERIED = 100  # members, and as many others, that an attack asks about which pays with queries for each
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Rows for the report and the ROC curves behind them."""
+    """Rows for the report, the ROC curves behind them, and what was not done."""
 
-    rows: tuple[AttackRow | UtilityRow, ...]
-    rocs: dict[str, Any]
+    rows: tuple[AttackRow, ...] = ()
+    rocs: dict[str, Any] = dataclasses.field(default_factory=dict)
     skips: tuple[Skip, ...] = ()
 
-
-def utility(case: Case, graph: Graph, store: Store, key: Key, repeats: int) -> Measured:
-    """Accuracy and macro F1 on the test nodes: means over `repeats` trainings with Student's 95 % interval."""
-    test = np.flatnonzero(graph.test)
-    game = Game(graph, "edge", np.zeros(0, dtype=np.int64), key.fold("utility"), watch=test)
-    seen = store.fit(keeping(case.model, ("posteriors",)), game, repeats)
-    guess = seen.release["posteriors"].argmax(-1)
-    truth = graph.y[test]
-    figures = {"accuracy": (guess == truth).mean(1), "macro_f1": np.array([macro_f1(g, truth) for g in guess])}
-    sigma = float(getattr(case.model, "sigma", 0.0))
-    rows = [
-        UtilityRow(**case.where, metric=metric, split="test", value=float(v.mean()), ci95=interval(v), runs=repeats, sigma=sigma)
-        for metric, v in figures.items()
-    ]
-    return Measured(tuple(rows), {})
+    def and_also(self, other: Measured) -> Measured:
+        return Measured(self.rows + other.rows, self.rocs | other.rocs, self.skips + other.skips)
 
 
 def membership(case: Case, graph: Graph, store: Store, key: Key, names: tuple[str, ...], shadows: int, targets: int) -> Measured:
-    """Every membership attack on one pool of runs: the first `shadows` tell their bits, the other `targets` are attacked."""
-    rows: list[AttackRow | UtilityRow] = []
+    """Every named attack on one pool of runs a game: the first `shadows` tell their bits, the other `targets` are attacked."""
+    found, seen = Measured(), view(case)
+    for kind, query in GAMES.items():
+        attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
+        if kind == "node" and ALONE not in seen:
+            continue  # the same attacks are made on labels
+        public = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
+        reasons = [public if kind == "edge" and public else missing(a, seen) for a in attacks]
+        able = [a for a, reason in zip(attacks, reasons, strict=True) if reason is None]
+        refused = [Skip(case, a.name, reason) for a, reason in zip(attacks, reasons, strict=True) if reason]
+        found = found.and_also(Measured(skips=tuple(refused)))
+        if able:
+            asked = question(graph, kind, key.fold("membership"))
+            pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets)
+            found = found.and_also(attacked(case, graph, asked, pool, able, shadows, store.device))
+    return found
+
+
+def attacked(case: Case, graph: Graph, asked: Question, pool: Seen, attacks: list[Any], shadows: int, device: str) -> Measured:
+    """One pool of runs under every attack. The baselines stand once beside each kind of non-member."""
+    live = [a for a in attacks if "queries" in a.needs]
+    stored = [*(b for b in BASELINES if asked.game.kind in b.kinds), *(a for a in attacks if a not in live)]
+    groups = slices(pool.challenge, graph)
+    found = told(case, asked, pool, stored, shadows, groups)
+    if live:
+        model: Any = case.model
+        query = model.deployed(asked.game.rounds(len(pool), start=shadows).worlds, device)  # the same runs as in the pool
+        answered = [dataclasses.replace(a, query=query) for a in live]
+        found = found.and_also(told(case, asked.few(QUERIED), pool, answered, shadows, groups))
+    return found
+
+
+def told(
+    case: Case, asked: Question, pool: Seen, attacks: list[Any], shadows: int, groups: dict[str, NDArray[np.str_]]
+) -> Measured:
+    """What each attack told of the runs behind the first `shadows`, from which alone it has learnt."""
+    kind, pilot, target = asked.game.kind, pool[:shadows], pool[shadows:]
+    bits = asked.bits(target.bits)
+    rows: list[AttackRow] = []
     rocs: dict[str, Any] = {}
     skips: list[Skip] = []
-    for kind in ("label", "edge"):
-        attacks = [a for a in (ATTACKS[n]() for n in names) if kind in a.kinds]
-        if kind == "edge" and case.claim.unit is Unit.FEATURES:
-            skips += [Skip(case, a.name, f"{case.model.name} takes the edges to be public") for a in attacks]
+    usual: dict[str, float] = {}
+    if kind == "edge":
+        usual = {name: measure(s, bits[:, columns]).auc for name, columns, s in scored(FeatureDistance(), target, asked)}
+    for attack in attacks:
+        try:
+            answers = list(scored(attack.fit(pilot.pilot), target, asked))
+        except ValueError as reason:  # too few shadow models, or no edge that is known
+            skips.append(Skip(case, attack.name, str(reason)))
             continue
-        refused = {a.name: reason for a in attacks if (reason := missing(a, case.claim.exposes))}
-        skips += [Skip(case, name, reason) for name, reason in refused.items()]
-        able = [a for a in attacks if a.name not in refused]
-        if not able:
-            continue
-        game, quizzes = question(graph, kind, key.fold("membership"))
-        seen = store.fit(keeping(case.model, ("posteriors",)), game, shadows + targets)
-        pilot, target = seen[:shadows], seen[shadows:]
-        for attack in able:
-            fitted = attack.fit(pilot.pilot)
-            for negatives, question_seen, scores in asked(fitted, target, {} if isinstance(attack, NEEDS_SHADOWS) else quizzes):
-                leak = measure(scores, question_seen.bits)
-                baseline = feature_only(question_seen) if kind == "edge" else None
-                rows.append(row(case, attack.name, kind, negatives, leak, shadows, baseline))
-                rocs[f"{attack.name} ({kind}, {negatives})"] = roc_points(scores, question_seen.bits)
+        for negatives, columns, scores in answers:
+            true = bits[:, columns]
+            whole = negatives == UNITS[kind] and len(columns) == len(pool.challenge)
+            sliced = sliced_leaks(scores, true, groups) if whole else {}
+            rows.append(row(case, attack, kind, negatives, measure(scores, true), shadows, usual.get(negatives), sliced))
+            if attack not in BASELINES:
+                rocs[f"{attack.name} ({kind}, {negatives})"] = roc_points(scores, true)
     return Measured(tuple(rows), rocs, tuple(skips))
 
 
-def question(graph: Graph, kind: str, key: Key) -> tuple[Game, dict[str, Quiz]]:
-    """The game, and for edges the pairs that are asked beside it and need no coins: edges against pairs without one."""
-    if kind == "label":
-        items = sample(np.flatnonzero(graph.train), UNITS_WATCHED, key.fold("nodes"))
-        return Game(graph, "label", items, key.fold("label"), watch=items, paired=True), {}
-    order = key.fold("edges").generator().permutation(graph.edges.shape[1])
-    items, known = np.sort(order[:UNITS_WATCHED]), graph.edges[:, order[UNITS_WATCHED : 2 * UNITS_WATCHED]].T
-    quizzes = {name: quiz(known, pairs(graph, UNITS_WATCHED, key.fold(name))) for name, pairs in NON_EDGES.items()}
-    ends = [graph.edges[:, items].ravel(), *(q.pairs.ravel() for q in quizzes.values())]
-    return Game(graph, "edge", items, key.fold("edge"), watch=np.unique(np.concatenate(ends)), paired=True), quizzes
+def scored(attack: Any, target: Seen, asked: Question) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+    """For each kind of non-member, the columns that were asked about and their scores, (targets, columns)."""
+    kinds = asked.kinds
+    if isinstance(attack, OF_EACH_UNIT):
+        kinds = {UNITS[asked.game.kind]: kinds[UNITS[asked.game.kind]]}
+    columns = np.unique(np.concatenate(list(kinds.values())))
+    challenge = dataclasses.replace(asked.challenge, items=asked.challenge.items[columns])
+    scores = attack.score(target.release, challenge)
+    for negatives, those in kinds.items():
+        yield negatives, those, scores[:, np.searchsorted(columns, those)]
 
 
-def quiz(edges: NDArray[np.int64], others: NDArray[np.int64]) -> Quiz:
-    there = np.zeros(len(edges) + len(others), dtype=bool)
-    there[: len(edges)] = True
-    return Quiz(np.concatenate([edges, others]), there)
+def sliced_leaks(
+    scores: NDArray[np.float64], bits: NDArray[np.bool_], groups: dict[str, NDArray[np.str_]]
+) -> dict[str, dict[str, Slice]]:
+    """What an attack gained on each class, and on each third by degree and by homophily."""
+    return {
+        by: {
+            group: Slice(auc=leak.auc, auc_ci95=leak.auc_ci95, members=leak.members, non_members=leak.non_members)
+            for group, leak in measure_slices(scores, bits, those).items()
+        }
+        for by, those in groups.items()
+    }
 
 
-def asked(attack: Any, target: Seen, quizzes: dict[str, Quiz]) -> Iterator[tuple[str, Seen, NDArray[np.float64]]]:
-    """For each kind of non-member, what was asked and the scores: units whose coin said no, pairs that never were edges."""
-    played = "dropped" if target.challenge.kind == "edge" else "unlabelled"
-    yield played, target, attack.score(target.release, target.challenge)
-    for negatives, q in quizzes.items():
-        challenge = Challenge("edge", target.challenge.known, q.pairs)
-        bits = np.tile(q.there, (len(target), 1))
-        yield negatives, Seen(target.release, challenge, bits), attack.score(target.release, challenge)
-
-
-def random_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
-    """(<= count, 2) int64: distinct pairs of different nodes without an edge, evenly among all such pairs."""
-    drawn = key.generator().integers(graph.nodes, size=(4 * count, 2))
-    return without_edges(graph, drawn)[:count]
-
-
-def two_hop_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
-    """(<= count, 2) int64: distinct pairs without an edge that have a common neighbour: two random steps along the arcs."""
-    rng = key.generator()
-    send, receive = graph.arcs[:, np.argsort(graph.arcs[0], kind="stable")]
-    first = np.searchsorted(send, np.arange(graph.nodes + 1))
-    step = rng.integers(send.size, size=8 * count)
-    middle = receive[step]
-    out = first[middle + 1] - first[middle]
-    last = receive[np.minimum(first[middle] + (rng.random(step.size) * out).astype(np.int64), send.size - 1)]
-    return without_edges(graph, np.stack([send[step], last], 1)[out > 0])[:count]
-
-
-def without_edges(graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The pairs of different nodes that no edge joins in either direction, each once, in the order given."""
-    low, high = pairs.min(1), pairs.max(1)
-    code = low * graph.nodes + high
-    edges = graph.edges.min(0) * graph.nodes + graph.edges.max(0)
-    _, once = np.unique(code, return_index=True)
-    once.sort()
-    free = once[(low[once] != high[once]) & ~np.isin(code[once], edges)]
-    return pairs[free]
-
-
-NON_EDGES: dict[str, Callable[[Graph, int, Key], NDArray[np.int64]]] = {"random": random_pairs, "2-hop": two_hop_pairs}
-
-
-def feature_only(target: Seen) -> float:
-    """AUC of the attack that sees no model, on the same questions."""
-    scores = FeatureDistance().score(target.release, target.challenge)
-    return measure(scores, target.bits).auc
-
-
-def macro_f1(guess: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
-    """The mean over classes of the F1 score."""
-    from sklearn.metrics import f1_score
-
-    return float(f1_score(truth, guess, average="macro", zero_division=0.0))
-
-
-def interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Student's 95 % interval of the mean of (runs,) values in [0, 1]; None for a single one."""
-    from scipy.stats import t
-
-    if len(values) < 2:
-        return None
-    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return max(0.0, float(values.mean()) - half), min(1.0, float(values.mean()) + half)
-
-
-def row(case: Case, attack: str, kind: str, negatives: str, leak: Leak, shadows: int, baseline: float | None) -> AttackRow:
+def row(
+    case: Case,
+    attack: Any,
+    kind: str,
+    negatives: str,
+    leak: Leak,
+    shadows: int,
+    baseline_auc: float | None,
+    sliced: dict[str, dict[str, Slice]],
+) -> AttackRow:
     return AttackRow(
         **case.where,
-        attack=attack,
+        attack=attack.name,
         game=kind,
-        query="full",
+        query=how_asked(attack),
         negatives=negatives,
         auc=leak.auc,
         auc_ci95=leak.auc_ci95,
         tpr_at_fpr={f"{fpr:g}": rate.value for fpr, rate in leak.tpr_at_fpr.items()},
+        true_positives={f"{fpr:g}": rate.true_positives for fpr, rate in leak.tpr_at_fpr.items()},
+        false_positives={f"{fpr:g}": rate.false_positives for fpr, rate in leak.tpr_at_fpr.items()},
         members=leak.members,
         non_members=leak.non_members,
         shadows=shadows,
         targets=leak.targets,
-        baseline_auc=baseline,
+        baseline_auc=baseline_auc,
+        baseline=attack in BASELINES,
+        slices=sliced,
     )

@@ -10,6 +10,21 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 MODELS = ("gap", "progap", "vesper", "dpar", "privgnn", "lpgnn")
+ATTACKS = (  # that read what every system releases and train no classifier; "all" takes several times as long
+    "label-only",
+    "confidence",
+    "entropy",
+    "modified-entropy",
+    "lira",
+    "lira-offline",
+    "rmia",
+    "strongest",
+    "link-stealing",
+    "link-stealing-2",
+    "edge-lira",
+    "edge-multi-lira",
+    "edge-strongest",
+)
 
 
 def split(value: Any) -> Any:
@@ -46,7 +61,7 @@ class Plan(BaseModel):
     epsilon: Numbers = (1.0, 8.0, float("inf"))
     delta: Annotated[float, Field(ge=0, lt=1)] | None = None
     unit: Literal["directed-edge", "undirected-edge", "node", "features"] | None = None
-    attacks: Words = ("all",)
+    attacks: Words = ATTACKS
     audits: Words = ("all",)
     rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once
     shadows: int = Field(8, ge=2, multiple_of=2)  # in pairs of opposite coins

@@ -20,8 +20,10 @@ from .audits import AUDITS
 from .case import Case, Outcome, Skip, cases, recipes
 from .executor import executor
 from .folder import machine, opened, randomness, root_key, versions, write_spec
-from .membership import ATTACKS, membership, utility
+from .membership import membership
 from .store import Store
+from .suite import ATTACKS
+from .utility import utility
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +116,7 @@ def study(
     ceiling = looks(case)
     used = utility(case, graph, store, key, plan.repeats)
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
-    rows: list[Any] = [*used.rows, *leaks.rows]
+    rows: list[Any] = [*used, *leaks.rows]
     skips = list(leaks.skips)
     outcomes: list[Outcome] = []
     for audit in audits:

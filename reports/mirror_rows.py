@@ -132,7 +132,7 @@ def _attacks(rows: Iterable[AttackRow]) -> dict[str, float]:
         )
         metrics[f"auc_{suffix}"] = row.auc
         metrics |= {f"tpr_at_{RATES.get(rate, rate)}_{suffix}": value for rate, value in row.tpr_at_fpr.items()}
-        if not beside:
+        if not beside and not row.baseline:
             metrics["auc_best"] = max(row.auc, metrics.get("auc_best", 0.0))
     return metrics
 

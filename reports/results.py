@@ -77,7 +77,22 @@ class AccountRow(Row):
     as_coded: Number | None = None
 
 
+class Slice(Value):
+    """What an attack gained on some of the units, told from others of the same kind."""
+
+    auc: Number
+    auc_ci95: Interval
+    members: int
+    non_members: int
+
+
 class AttackRow(Row):
+    """true_positives, false_positives: the counts behind each rate of `tpr_at_fpr`, summed over targets; false ones allowed.
+
+    slices: for fair non-members, by class, degree or homophily, and then by group. baseline: whether the attack sees no
+    model at all, so that what it gains is homophily.
+    """
+
     kind: Literal["attack"] = "attack"
     attack: str
     game: str  # node, edge or label
@@ -86,11 +101,15 @@ class AttackRow(Row):
     auc: Number
     auc_ci95: Interval | None = None
     tpr_at_fpr: dict[str, Number] = {}
+    true_positives: dict[str, int] = {}
+    false_positives: dict[str, int] = {}
     members: int = 0
     non_members: int = 0
     shadows: int = 0
     targets: int = 0
     baseline_auc: Number | None = None  # of the feature-only attack on the same questions
+    baseline: bool = False
+    slices: dict[str, dict[str, Slice]] = {}
 
 
 class BoundRow(Row):

@@ -115,7 +115,7 @@ def units(rows: Iterable[Row | Key]) -> list[Unit | None]:
 def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
     """For each model, budget and game, the attack with the largest AUC against fair non-members."""
     best: dict[tuple[Key, str], AttackRow] = {}
-    for row in (r for r in attacks if r.negatives not in BESIDE):
+    for row in (r for r in attacks if r.negatives not in BESIDE and not r.baseline):
         place = (key(row), row.game)
         if place not in best or row.auc > best[place].auc:
             best[place] = row

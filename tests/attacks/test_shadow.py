@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.attacks.base import Challenge, Pilot
-from gnnaudit.attacks.link_features import entropies, features, operators, reference
+from gnnaudit.attacks.link_features import entropies, of_model, of_public, operators, reference
 from gnnaudit.attacks.link_stealing import LinkClassifier, ReferenceGap, known_pairs
 from gnnaudit.attacks.shadow import ShadowMlp, decision, perceptron
 
@@ -63,7 +63,12 @@ def test_inputs_have_the_published_width_and_no_direction(attack, width, graph):
     rng = np.random.default_rng(0)
     posteriors, guess = rng.dirichlet(np.ones(4), (2, graph.nodes))
     pairs = np.array([[0, 1], [5, 7], [30, 2]])
-    forth, back = (features(attack, posteriors, guess, graph, p) for p in (pairs, pairs[:, ::-1]))
+
+    def inputs(asked):
+        public = [of_public(graph, guess, asked)] if attack >= 5 else []
+        return np.concatenate([of_model(attack, posteriors, guess, asked), *public], axis=-1)
+
+    forth, back = inputs(pairs), inputs(pairs[:, ::-1])
     assert forth.shape == (3, width)
     np.testing.assert_allclose(forth, back, atol=1e-12)
 
@@ -71,12 +76,20 @@ def test_inputs_have_the_published_width_and_no_direction(attack, width, graph):
 def test_known_pairs_are_the_edges_and_as_many_pairs_that_nobody_asked_about(graph):
     asked = np.array([[0, 1], [2, 3]])
     known = dataclasses.replace(graph, edges=graph.edges[:, 50:])
-    pairs, bits = known_pairs(Challenge("edge", known, asked), 0)
+    pairs, bits = known_pairs(Challenge("edge", known, asked), np.arange(graph.nodes), 10_000, 0)
     assert (pairs[bits] == known.edges.T).all()
     negatives = {frozenset(p) for p in pairs[~bits].tolist()}
     assert all(len(p) == 2 for p in negatives)
     assert not negatives & {frozenset(p) for p in [*known.edges.T.tolist(), *asked.tolist()]}
     assert bits.sum() == (~bits).sum()
+
+
+def test_only_watched_nodes_are_learnt_from_and_no_more_than_the_limit(graph):
+    watch = np.arange(0, graph.nodes, 2)
+    pairs, bits = known_pairs(Challenge("edge", graph, np.array([[0, 2]])), watch, 20, 0)
+    assert len(pairs) == 20
+    assert bits.sum() == 10
+    assert np.isin(pairs, watch).all()
 
 
 def test_learning_from_no_known_edge_is_refused(graph, noise_release):

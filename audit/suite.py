@@ -1,0 +1,80 @@
+"""The membership attacks by name, and which secrets each game keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..attacks.influence import LinkTeller
+from ..attacks.label_only import NeighbourhoodLabels
+from ..attacks.link import FeatureDistance, LinkStealing
+from ..attacks.link_stealing import LinkClassifier, ReferenceDistance, ReferenceGap
+from ..attacks.lira import Lira
+from ..attacks.multi_lira import MultiLira, Together, strongest
+from ..attacks.relative import Relative
+from ..attacks.shadow import ShadowMlp
+from ..attacks.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
+
+if TYPE_CHECKING:
+    from .case import Case
+
+DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
+
+# How everybody is asked in each game, members and others alike. A node that is absent has no edges, so that only models which
+# answer for a node on its own can be asked about it fairly.
+GAMES = {"label": DEPLOYED, "node": ALONE, "edge": DEPLOYED}
+QUERIES = {DEPLOYED: "full", ALONE: "0-hop", WHOLE: "union", "queries": "features"}
+UNITS = {"label": "unlabelled", "node": "absent", "edge": "dropped"}  # non-members that are units of the game
+
+PAIRS_LEARNT = 4000  # by each perceptron of link stealing: as many as Planetoid's graphs give in its source
+
+
+def _steps(attack: ShadowMlp) -> ShadowMlp:
+    """As many steps on a pool of runs as the sources take on one shadow model."""
+    return replace(attack, batch=128, epochs=30)
+
+
+def _together(query: str = DEPLOYED) -> Together:
+    return strongest("node", ALONE, WHOLE) if query == ALONE else strongest("node", query, query)
+
+
+# Each makes an attack that reads the answers to one query.
+ATTACKS: dict[str, Callable[..., Any]] = {
+    "label-only": LabelOnly,
+    "label-only-neighbours": lambda query=DEPLOYED: NeighbourhoodLabels((WHOLE, ALONE)),
+    "confidence": Confidence,
+    "entropy": Entropy,
+    "modified-entropy": ModifiedEntropy,
+    "shadow-mlp": lambda query=DEPLOYED: _steps(ShadowMlp((query,))),
+    "shadow-mlp-ranked": lambda query=DEPLOYED: _steps(ShadowMlp.he((query,))),
+    "shadow-mlp-combined": lambda query=DEPLOYED: _steps(ShadowMlp.he((ALONE, WHOLE))),
+    "nmi": lambda query=DEPLOYED: _steps(ShadowMlp.gap(query)),
+    "lira": lambda query=DEPLOYED: Lira(query=query),
+    "lira-offline": lambda query=DEPLOYED: Lira(query=query, online=False),
+    "rmia": lambda query=DEPLOYED: Relative(gamma=1.0, query=query),
+    "rmia-offline": lambda query=DEPLOYED: Relative(gamma=1.0, query=query, online=False),
+    "base": lambda query=DEPLOYED: Relative(query=query),
+    "multi-lira": lambda query=DEPLOYED: MultiLira("node", (query,), (query,)),
+    "strongest": _together,
+    "link-stealing": lambda query=DEPLOYED: LinkStealing(query=query),
+    **{f"link-stealing-{n}": lambda query=DEPLOYED, n=n: LinkClassifier(n, query, PAIRS_LEARNT) for n in (1, 3, 4, 5, 6, 7)},
+    "link-stealing-2": lambda query=DEPLOYED: ReferenceGap(query=query),
+    "linkteller": lambda query=DEPLOYED: LinkTeller(normalised=False),
+    "linkteller-normalised": lambda query=DEPLOYED: LinkTeller(),
+    "edge-lira": lambda query=DEPLOYED: Lira("ends", query),
+    "edge-multi-lira": lambda query=DEPLOYED: MultiLira("edge", (query,), (query,)),
+    "edge-strongest": lambda query=DEPLOYED: strongest("edge", query, query),
+}
+BASELINES = (FeatureDistance(), ReferenceDistance())  # see no model: what they gain against non-edges is homophily
+OF_EACH_UNIT = (Lira, MultiLira, Together)  # what they learn is about the pool's own units: pairs without a coin are beyond them
+
+
+def view(case: Case) -> tuple[str, ...]:
+    """The arrays that the adversary may see, and "queries" where the model answers on features of the adversary's making."""
+    return (*case.claim.exposes, *(["queries"] if hasattr(case.model, "deployed") else []))
+
+
+def how_asked(attack: Any) -> str:
+    """The queries that an attack reads, for the column of that name."""
+    return "+".join(QUERIES.get(n, n) for n in attack.needs)
