@@ -16,7 +16,7 @@ from ..accounting.gaussian import mu_of
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
-from . import blackbox, differential, exact, replay
+from . import blackbox, differential, exact, gradients, replay
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
 
@@ -140,6 +140,7 @@ AUDITS: dict[str, Audit] = {
     "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
     "residual": Audit("residual", 1, needs_aggregates, weigh_noise),
     "game": Audit("game", 2, needs_aggregates, play_sums),
+    "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),
     "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
     "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from ..models.base import Model, Release
     from ..models.graph import Worlds
+
+
+Join = Callable[[str, int], "NDArray[np.int64] | None"]  # (purpose, candidates) -> who is made to join a sample, by place
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,10 @@ class Noisy:
         """The noise that was added, in units of its stated scale."""
         return (self.noisy - self.clean) / self.scale
 
+    def first(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The first part of `clean` or `noisy`, in its own shape."""
+        return numbers[: int(np.prod(self.shapes[0]))].reshape(self.shapes[0])
+
 
 class Diverged(Exception):
     """The run did something else than the one that it was to repeat."""
@@ -42,9 +49,13 @@ class Diverged(Exception):
 
 @dataclass(eq=False)
 class Record:
-    """What was heard of one run. script: the releases of another run, whose noisy values take the place of this one's."""
+    """What was heard of one run. script: the releases of another run, whose noisy values take the place of this one's.
+
+    join: candidates that every sample is made to hold, whatever their coins say.
+    """
 
     script: Sequence[Noisy] | None = None
+    join: Join | None = None
     releases: list[Noisy] = field(default_factory=list)
     samples: dict[str, list[NDArray[np.bool_]]] = field(default_factory=lambda: defaultdict(list))
     draws: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)  # how many numbers, and the first of them
@@ -54,6 +65,9 @@ class Record:
         self.draws.append((numbers.size, numbers.ravel()[:8].astype(np.float64)))
 
     def sampled(self, purpose: str, joined: NDArray[np.bool_]) -> None:
+        places = self.join(purpose, joined.shape[1]) if self.join else None
+        if places is not None:
+            joined[:, places] = True
         self.samples[purpose].append(joined[0].copy())
 
     def clean(self, purpose: str, values: Sequence[Any]) -> None:
@@ -69,9 +83,11 @@ class Record:
         overwrite(values, self.script[at].noisy)
 
 
-def recorded(model: Model, worlds: Worlds, device: str = "cpu", script: Sequence[Noisy] | None = None) -> tuple[Release, Record]:
+def recorded(
+    model: Model, worlds: Worlds, device: str = "cpu", script: Sequence[Noisy] | None = None, join: Join | None = None
+) -> tuple[Release, Record]:
     """Fits one run and returns what it released and what was heard. Raises Diverged where it leaves the script."""
-    record = Record(script)
+    record = Record(script, join)
     with heard_by(record):
         release = model.fit(worlds, device)
     if script is not None and len(record.releases) < len(script):
