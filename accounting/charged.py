@@ -77,6 +77,17 @@ def recounted(ledger: DpEvent, plain: float, steps: float) -> DpEvent:
     return repeated(inner, round(count * (steps if isinstance(inner, STEPS) else plain)))
 
 
+def unsampled(ledger: DpEvent) -> DpEvent:
+    """The same ledger with nothing amplified: everybody is in every sample."""
+    if isinstance(ledger, dp.ComposedDpEvent):
+        return composed(*(unsampled(part) for part in ledger.events))
+    if isinstance(ledger, dp.SelfComposedDpEvent):
+        return repeated(unsampled(ledger.event), ledger.count)
+    if isinstance(ledger, dp.PoissonSampledDpEvent | dp.SampledWithoutReplacementDpEvent):
+        return unsampled(ledger.event)
+    return ledger.events[-1] if isinstance(ledger, VisibleMixtureDpEvent) else ledger
+
+
 def coin_p_values(joined: NDArray[np.bool_], rate: float) -> dict[str, float]:
     """Exact p-values of "everybody joins every batch by an independent coin". joined: (batches, people) bool.
 
@@ -115,7 +126,9 @@ def _rate(event: DpEvent) -> float | None:
     if not isinstance(event, VisibleMixtureDpEvent):
         return None
     # The weights of own + 2 others, own ~ Bernoulli(q), others ~ Binomial(cap, q), as in `events.dp_sgd_capped`.
-    cap = len(event.probabilities) // 2 - 1
+    cap, odd = divmod(len(event.probabilities) - 2, 2)
+    if odd:
+        return None
     rate = 1 - event.probabilities[0] ** (1 / (1 + cap))
     others = stats.binom.pmf(np.arange(cap + 1), cap, rate)
     weights = np.stack([(1 - rate) * others, rate * others], axis=1).ravel()

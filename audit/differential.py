@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammainc, gammaincinv
 
-from ..accounting.charged import Charged, charged, coin_p_values, recounted
+from ..accounting.charged import Charged, charged, coin_p_values, recounted, unsampled
 from ..accounting.claim import Unit
 from ..accounting.lower import Bound
 from ..accounting.upper import tightest, upper
@@ -76,17 +76,18 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], flo
     """What is wrong with the counts, what the counted mechanisms cost where that is more, and the counts in words."""
     plain, steps = executed(record, ledger)
     told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
-    faults, cost = [], 0.0
+    faults, run = [], case.model.ledger
     drawn, noisy = sum(size for size, _ in record.draws), sum(r.noisy.size for r in record.releases)
     if drawn != noisy:
         faults.append(f"{noisy} noisy numbers left, and {drawn} were drawn for them")
-    if steps > ledger.steps or plain > ledger.plain:
-        factors = (plain / ledger.plain if ledger.plain else 1.0, steps / ledger.steps if ledger.steps else 1.0)
-        best = tightest(upper(recounted(case.model.ledger, *factors), case.claim))
-        cost = 0.0 if best is None or best.epsilon is None else best.epsilon * (1 - GRID)
-        faults.append(f"{told}; that costs {cost:.4g}")
     if ledger.steps and not steps:
         faults.append("the ledger amplifies by samples, and nothing was sampled")
+        run = unsampled(run)
+    elif steps > ledger.steps or plain > ledger.plain:
+        faults.append(told)
+        run = recounted(run, plain / ledger.plain if ledger.plain else 1.0, steps / ledger.steps if ledger.steps else 1.0)
+    best = tightest(upper(run, case.claim)) if run is not case.model.ledger else None
+    cost = 0.0 if best is None or best.epsilon is None else best.epsilon * (1 - GRID)
     return faults, cost, told
 
 
