@@ -15,13 +15,16 @@ from .finding import ALPHA
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from rich.table import Table
 
+    from ..accounting.lower import Bound
     from ..reports.canvas import Plot
     from .finding import Certificate, Figure
     from .findings import Result
 
 STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
+SHORT = {"refuted": "refuted", "argued": "argued", "not-refuted": "not refuted"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
 
 
@@ -85,24 +88,35 @@ def encoded(document: dict[str, Any]) -> str:
     return json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
 
 
-def show(results: Sequence[Result], out: Path) -> None:
-    """Prints the table: claim, printed epsilon, lower bound, confidence, verdict, seconds."""
-    from rich import box
+def show(results: Sequence[Result], out: Path, width: int | None = None) -> None:
+    """Prints the table, each claim below its finding's name, so that it can be read on 80 columns."""
     from rich.console import Console
+
+    console = Console(width=width)
+    console.print(table(results))
+    console.print(f"Lower bounds hold with {percent(1 - ALPHA)} confidence; nothing was sampled for exact ones. ε in nats.")
+    console.print(f"{out / 'findings.html'} and {out / 'findings.json'}", soft_wrap=True)
+
+
+def table(results: Sequence[Result]) -> Table:
+    from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Published claims, and what was found")
-    for name in ("finding", "claim", "printed ε", "lower bound", "confidence", "verdict", "fixed", "s"):
-        numeric = name in ("printed ε", "lower bound", "confidence", "s")
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=name == "finding")
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Published claims, and what was found", title_justify="left")
+    made.add_column("finding", min_width=max((len(r.finding.id) for r in results), default=0))
+    for name in ("ε printed", "ε found", "how", "verdict", "repaired"):
+        made.add_column(name.replace(" ", "\n"), justify="right" if "ε" in name else "left")
     for r in results:
-        bound, verdict = r.certificate.bound, f"[{STYLES[r.verdict]}]{WORDS[r.verdict]}[/]"
-        numbers = ("-", "-") if r.verdict == "argued" else (down(bound.epsilon), percent(1 - bound.alpha))
-        table.add_row(
-            r.finding.id, r.finding.short, f"{r.finding.printed:.4g}", *numbers, verdict, repaired(r), f"{r.seconds:.1f}"
-        )
-    Console().print(table)
-    Console().print(f"{out / 'findings.html'} and {out / 'findings.json'}")
+        bound = r.certificate.bound
+        what = f"{r.finding.id}\n[dim]{r.finding.short}[/]"
+        found = ("-", "argued") if r.verdict == "argued" else (f"≥ {down(bound.epsilon)}", how(bound))
+        verdict = f"[{STYLES[r.verdict]}]{SHORT[r.verdict]}[/]"
+        made.add_row(what, f"{r.finding.printed:.4g}", *found, verdict, repaired(r).replace(" ", "\n"))
+    return made
+
+
+def how(bound: Bound) -> str:
+    return "exact" if bound.shape == "exact" else f"{sum(bound.trials):,}\nrounds"
 
 
 def repaired(result: Result) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 
@@ -77,3 +78,17 @@ def test_the_command_writes_rows_that_results_can_hold(tmp_path, capsys):
 def test_an_unknown_finding_is_named(tmp_path):
     with pytest.raises(ValueError, match="no-such"):
         findings(["no-such"], tmp_path, "test", True)
+
+
+def test_the_table_fits_a_terminal_of_80_columns():
+    from rich.console import Console
+
+    from gnnaudit.audit.findings_page import table
+
+    names = ("gap-degree-cap", max(FINDINGS, key=len), "progap-node-delta")
+    shown = Console(width=80, record=True, file=io.StringIO())
+    shown.print(table([run(FINDINGS[name], Key("findings", "test")) for name in names]))
+    text = shown.export_text()
+    assert all(name in text for name in names)
+    assert "repaired" in text
+    assert "…" not in text
