@@ -4,90 +4,78 @@ import dataclasses
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from gnnaudit.attacks.base import Challenge
-from gnnaudit.attacks.label_only import NeighbourhoodLabels
-from gnnaudit.attacks.link import FeatureDistance, LinkStealing
-from gnnaudit.attacks.link_stealing import LinkClassifier
+from gnnaudit.attacks.influence import LinkTeller
+from gnnaudit.attacks.link import FeatureDistance
+from gnnaudit.attacks.link_stealing import LinkClassifier, ReferenceDistance
 from gnnaudit.attacks.lira import Lira
 from gnnaudit.attacks.multi_lira import MultiLira, strongest
 from gnnaudit.attacks.pool import scores_split
 from gnnaudit.attacks.relative import Relative
 from gnnaudit.attacks.roc import measure
 from gnnaudit.attacks.shadow import ShadowMlp
-from gnnaudit.attacks.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
+from gnnaudit.audit.suite import ATTACKS
 from gnnaudit.models.base import Release
 
+from .conftest import draw_graph
+
 NEAR, FAR = "posteriors@0-hop", "posteriors@full"
+SUITE = [make(NEAR) for make in ATTACKS.values()]
 NODE = [
-    Confidence(),
-    Entropy(),
-    ModifiedEntropy(),
-    LabelOnly(),
-    NeighbourhoodLabels(),
-    Lira(),
+    *(a for a in SUITE if "node" in a.kinds),
     Lira(shrinkage=0),
-    Lira(online=False),
+    Lira(shrinkage=np.inf),
     MultiLira(),
-    strongest(),
-    Relative(),
     Relative(gamma=2.0),
     Relative(online=False),
-    ShadowMlp(epochs=2),
-    dataclasses.replace(ShadowMlp.he((NEAR, FAR)), epochs=5),
-    dataclasses.replace(ShadowMlp.gap(), epochs=2),
 ]
-EDGE = [
-    LinkStealing(),
-    FeatureDistance(),
-    Lira("ends", NEAR),
-    MultiLira("edge"),
-    strongest("edge"),
-    LinkClassifier(1),
-    LinkClassifier(3),
-]
-NODES, RUNS, SHADOWS = 400, 76, 16
+EDGE = [*(a for a in SUITE if "edge" in a.kinds and not isinstance(a, LinkTeller)), MultiLira("edge"), strongest("edge")]
+ASKED, SHADOWS, TARGETS = 1000, 16, 96  # an AUC strays by 0.0019 in an honest run
 
 
 def label(attack):
     return f"{attack.name}-{attack.kinds[0]}"
 
 
-def noise(graph, rng):
-    logits = rng.normal(size=(3, RUNS, graph.nodes, graph.classes)) * 2 + rng.normal(size=(1, 1, graph.nodes, graph.classes))
-    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    return Release(dict(zip(("posteriors", NEAR, FAR), log_p.astype(np.float32), strict=True)), np.arange(graph.nodes))
+def quick(attack):
+    """The same attack with less training: what it cannot learn here takes no longer."""
+    if isinstance(attack, ShadowMlp):
+        return dataclasses.replace(attack, epochs=3)
+    return dataclasses.replace(attack, limit=200) if isinstance(attack, LinkClassifier) else attack
 
 
-@pytest.fixture(scope="module")
-def world():
-    """(release, node challenge, edge challenge, node bits, edge bits): nothing in the release depends on the bits."""
-    from .conftest import draw_graph
-
-    rng = np.random.default_rng(12)
-    graph = draw_graph(nodes=NODES, edges=800)
-    known = dataclasses.replace(graph, edges=graph.edges[:, 400:])
-    nodes, edges = Challenge("node", graph, np.arange(NODES)), Challenge("edge", known, graph.edges[:, :400].T)
-    return noise(graph, rng), nodes, edges, rng.random((RUNS, NODES)) < 0.5, rng.random((RUNS, 400)) < 0.5
+def noise(graph, runs, rng):
+    logits = rng.normal(size=(3, runs, graph.nodes, graph.classes)) * 2 + rng.normal(size=(1, 1, graph.nodes, graph.classes))
+    return telling(dict(zip(("posteriors", NEAR, FAR), logits, strict=True)), np.arange(graph.nodes))
 
 
 def telling(arrays, watch):
     return Release({n: (a - np.log(np.exp(a).sum(-1, keepdims=True))).astype(np.float32) for n, a in arrays.items()}, watch)
 
 
+@pytest.fixture(scope="module")
+def world():
+    """(release, node challenge, edge challenge, node bits, edge bits): nothing in the release depends on the bits."""
+    rng = np.random.default_rng(12)
+    graph = draw_graph(nodes=ASKED, edges=2 * ASKED)
+    known = dataclasses.replace(graph, edges=graph.edges[:, ASKED:])
+    nodes, edges = Challenge("node", graph, np.arange(ASKED)), Challenge("edge", known, graph.edges[:, :ASKED].T)
+    bits = rng.random((2, SHADOWS + TARGETS, ASKED)) < 0.5
+    return noise(graph, SHADOWS + TARGETS, rng), nodes, edges, *bits
+
+
 def gained(attack, release, challenge, bits):
-    """(AUC, how far from one half an honest run strays once in ten million): 400 coins a target."""
-    targets = np.arange(SHADOWS, SHADOWS + 4 if isinstance(attack, LinkClassifier) else RUNS)
-    scores = scores_split(attack, release, challenge, bits, np.arange(SHADOWS), targets)
-    return measure(scores, bits[targets]).auc, 5.3 * 0.029 / np.sqrt(len(targets))
+    targets = np.arange(SHADOWS, len(bits))
+    return measure(scores_split(quick(attack), release, challenge, bits, np.arange(SHADOWS), targets), bits[targets]).auc
 
 
-@pytest.mark.parametrize("attack", NODE + EDGE, ids=label)
+@pytest.mark.parametrize("attack", [*NODE, *EDGE, FeatureDistance(), ReferenceDistance()], ids=label)
 def test_noise_gives_nothing_away(attack, world):
     release, nodes, edges, node_bits, edge_bits = world
     challenge, bits = (nodes, node_bits) if "node" in attack.kinds else (edges, edge_bits)
-    auc, margin = gained(attack, release, challenge, bits)
-    assert abs(auc - 0.5) < margin
+    assert abs(gained(attack, release, challenge, bits) - 0.5) < 0.01  # fails once in ten million honest runs
 
 
 @pytest.mark.parametrize("attack", NODE, ids=label)
@@ -95,19 +83,63 @@ def test_a_release_that_shows_the_bits_is_read_and_shuffled_bits_are_not(attack,
     release, nodes, _, bits, _ = world
     right = (nodes.known.y[:, None] == np.arange(4))[None] * bits[:, :, None]
     release = telling({name: a * 0.2 + 4 * right for name, a in release.arrays.items()}, release.watch)
-    assert gained(attack, release, nodes, bits)[0] > (0.85 if "label-only" in attack.name else 0.98)
-    auc, margin = gained(attack, release, nodes, np.random.default_rng(2).permuted(bits, axis=1))
-    assert abs(auc - 0.5) < margin
+    assert gained(attack, release, nodes, bits) > (0.85 if "label-only" in attack.name else 0.98)
+    assert abs(gained(attack, release, nodes, np.random.default_rng(2).permuted(bits, axis=1)) - 0.5) < 0.01
 
 
-# Attack 3 learns from known edges, whose ends do not copy each other here; the features are no release.
-@pytest.mark.parametrize("attack", [a for a in EDGE if a.needs and a.name != "link-stealing-3"], ids=label)
-def test_ends_that_copy_each_other_where_an_edge_is_are_found(attack, world):
-    release, _, edges, _, bits = world
-    matched = Challenge("edge", edges.known, np.arange(NODES).reshape(-1, 2))
-    bits = bits[:, : NODES // 2]
+@pytest.mark.parametrize("attack", EDGE, ids=label)
+def test_ends_that_copy_each_other_where_an_edge_is_are_found_and_shuffled_bits_are_not(attack):
+    """Of 1000 pairs of nodes one half are known edges, which attackers may learn from; the other half have coins."""
+    rng = np.random.default_rng(3)
+    pairs, runs = np.arange(2 * ASKED).reshape(-1, 2), SHADOWS + 8
+    graph = dataclasses.replace(draw_graph(nodes=200), **bare(2 * ASKED, rng), edges=pairs[: ASKED // 2].T)
+    challenge = Challenge("edge", graph, pairs[ASKED // 2 :])
+    bits = rng.random((runs, ASKED // 2)) < 0.5
+    there = np.concatenate([np.ones_like(bits), bits], axis=1)[:, :, None]
     told = {}
-    for name, a in release.arrays.items():
-        copied = np.where(bits[:, :, None], a[:, ::2], a[:, 1::2])
+    for name, a in noise(graph, runs, rng).arrays.items():
+        copied = np.where(there, a[:, ::2], a[:, 1::2])
         told[name] = np.stack([a[:, ::2], 0.9 * copied + 0.1 * a[:, 1::2]], axis=2).reshape(a.shape)
-    assert gained(attack, telling(told, release.watch), matched, bits)[0] > 0.9
+    release = telling(told, np.arange(graph.nodes))
+    assert gained(attack, release, challenge, bits) > 0.9
+    shuffled = rng.permuted(bits, axis=1)
+    assert abs(gained(attack, release, challenge, shuffled) - 0.5) < 0.05  # 4,000 coins: once in ten million
+
+
+def bare(nodes, rng):
+    """Labels and features that say nothing of the edges."""
+    none = np.zeros(nodes, dtype=bool)
+    return {
+        "x": np.ones((nodes, 12), dtype=np.float32),
+        "y": rng.integers(4, size=nodes),
+        "train": ~none,
+        "val": none,
+        "test": none,
+    }
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_linkteller_finds_edges_that_carry_features_and_none_in_noise(normalised):
+    rng = np.random.default_rng(5)
+    graph = draw_graph(nodes=100, edges=100)
+    bits = rng.random((20, 100)) < 0.5
+    challenge = Challenge("edge", dataclasses.replace(graph, edges=graph.edges[:, :0]), graph.edges.T)
+    u, v = graph.edges
+    worlds = [sp.csr_array((b[[*range(100)] * 2].astype(float), (np.r_[u, v], np.r_[v, u])), shape=(100, 100)) for b in bits]
+    weight = rng.normal(size=(12, 4))
+
+    def api(x):
+        return np.stack([(x + joined @ x) @ weight for joined in worlds])
+
+    def deaf(x):
+        return rng.normal(size=(20, 100, 4))
+
+    heard, guessed = (LinkTeller(query, normalised=normalised).score(None, challenge) for query in (api, deaf))
+    assert measure(heard, bits).auc > 0.98
+    assert abs(measure(guessed, bits).auc - 0.5) < 5.3 * 0.577 / np.sqrt(bits.size)
+    assert abs(measure(heard, rng.permuted(bits, axis=1)).auc - 0.5) < 5.3 * 0.577 / np.sqrt(bits.size)
+
+
+def test_linkteller_without_a_model_to_ask_says_so(world):
+    with pytest.raises(ValueError, match="give it a query"):
+        LinkTeller().score(world[0], world[2])
