@@ -1,10 +1,14 @@
 """Seconds and memory of ProGAP at edge level on graphs of growing size, and how near its aggregation comes to the memory's speed.
 
-    python benchmarks/scale.py [--nodes 10000,100000] [--epochs 100] [--memory 1GiB]
+    python benchmarks/scale.py [--graphs 10000x24,100000x24,1000000x24,1000000x70] [--epochs 100] [--memory 8GiB]
 
-Each graph has a process of its own, so that the peak is its own. CPU seconds of one thread; the graph is made first and not
-counted. An aggregation has to read, for every arc, its sender's row, and for every node its index and its own sum; a row that
-is still in cache is read all the same, so bytes moved are 4 * units * (arcs + nodes) + 8 * arcs (index and value).
+NxD is a campus graph of N nodes and D arcs a node. It is made in a process of its own and put into files; another process maps
+them and fits one run through the store, so that its peak is its own. One thread. Memory is anonymous (what the program holds) and
+resident (with the mapped files that happen to be cached).
+
+An aggregation has to read, for every arc, the number of its sender and that row, and to write a row for every node: bytes
+moved are (4 units + 4) arcs + 4 units nodes, whether a row is still in cache or not. Beside it stand two speeds of this
+machine: a plain copy, and rows of the same width gathered from random places by index_select; both count reading and writing.
 """
 
 from __future__ import annotations
@@ -14,42 +18,77 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
+COLUMNS = (
+    "nodes", "arcs", "made, s", "files, MiB", "fit, CPU s", "wall s", "µs a node or arc", "anonymous before, peak, MiB",
+    "resident peak, MiB", "aggregating", "GB/s: aggregation, copy, gather",
+)  # fmt: skip
+
+
+def best(act: Callable[[], object], times: int = 5) -> float:
+    """CPU seconds of the quickest of some calls."""
+    took = []
+    for _ in range(times):
+        start = time.thread_time()
+        act()
+        took.append(time.thread_time() - start)
+    return min(took)
 
 
 def copy_rate(megabytes: int = 256) -> float:
     """Bytes a second that one thread reads and writes in a plain copy, at best."""
     a = np.ones(megabytes << 17)
     b = np.empty_like(a)
-    best = float("inf")
-    for _ in range(5):
-        start = time.thread_time()
-        np.copyto(b, a)
-        best = min(best, time.thread_time() - start)
-    return 2 * a.nbytes / best
+    return 2 * a.nbytes / best(lambda: np.copyto(b, a))
 
 
-def one(nodes: int, epochs: int, memory: int) -> None:
-    """Prints a row of the table: one run of ProGAP through the store, whose memory bound decides how many go into a chunk."""
+def gather_rate(nodes: int, units: int, rows: int = 1 << 21) -> float:
+    """Bytes a second that one thread reads and writes when it gathers rows from random places among `nodes`."""
+    import torch
+
+    x, index = torch.ones(nodes, units), torch.from_numpy(np.random.default_rng(0).integers(0, nodes, rows).astype(np.int32))
+    out = torch.empty(rows, units)
+    return rows * (8 * units + 4) / best(lambda: torch.index_select(x, 0, index, out=out))
+
+
+def anonymous() -> int:
+    """KiB that this process holds for itself now."""
+    words = Path("/proc/self/status").read_text().split()
+    return int(words[words.index("RssAnon:") + 1])
+
+
+def make(nodes: int, degree: int, folder: Path) -> None:
+    """Puts a campus graph into mapped files. Prints the CPU seconds that making it took."""
+    from gnnaudit.models.datasets import load
+    from gnnaudit.models.mapped import write
+
+    start = time.thread_time()
+    graph = load(f"campus:n={nodes}:degree={degree}")
+    print(f"{time.thread_time() - start:.1f}")
+    write(graph, folder)
+
+
+def fit(folder: Path, epochs: int, memory: int) -> None:
+    """Prints a row of the table but for its first columns."""
     import torch
 
     from gnnaudit.audit.game import Game
     from gnnaudit.audit.key import Key
     from gnnaudit.audit.store import Store
-    from gnnaudit.models.datasets import load
+    from gnnaudit.models.mapped import read
     from gnnaudit.models.progap import ProGap
     from gnnaudit.models.spmm import Aggregation
 
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-    start = time.thread_time()
-    graph = load(f"campus:n={nodes}")
-    made, before = time.thread_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    plain, took = Aggregation.__call__, []
+    graph, plain, took = read(folder), Aggregation.__call__, []
 
     def timed(self: Aggregation, x: torch.Tensor) -> torch.Tensor:
         begin = time.thread_time()
@@ -60,41 +99,68 @@ def one(nodes: int, epochs: int, memory: int) -> None:
     Aggregation.__call__ = timed  # type: ignore[method-assign]
     model = ProGap(depth=2, epochs=epochs).with_noise(5.97)
     game = Game(graph, "edge", np.zeros(0, dtype=np.int64), Key("scale"), watch=np.flatnonzero(graph.test)[:1000])
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder), memory=memory)
-        start = time.thread_time()
-        store.fit(model, game, 1)
-        seconds = time.thread_time() - start
-        chunk = store.chunk(model, game)
+    before, held, done = anonymous(), [0], threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.02):
+            held[0] = max(held[0], anonymous())
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    with tempfile.TemporaryDirectory() as parts:
+        wall, start = time.perf_counter(), time.thread_time()
+        Store(Path(parts), memory=memory).fit(model, game, 1)
+        seconds, wall = time.thread_time() - start, time.perf_counter() - wall
+    done.set()
+    looking.join()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    arcs, units = graph.arcs.shape[1], model.hidden
-    rate = (4 * units * (arcs + nodes) + 8 * arcs) * len(took) / sum(took)
-    copied = copy_rate()
-    each = 1e6 * seconds / (nodes + arcs)
+    nodes, arcs, units = graph.nodes, len(graph.incoming.senders), model.hidden
+    rate = ((4 * units + 4) * arcs + 4 * units * nodes) / min(took)
+    speeds = " ".join(f"{speed / 1e9:.1f}" for speed in (rate, copy_rate(), gather_rate(nodes, units)))
     print(
-        f"| {nodes:,} | {arcs:,} | {made:.1f} | {seconds:.1f} | {each:.1f} | {chunk} | {before >> 10} | "
-        f"{peak >> 10} | {100 * sum(took) / seconds:.1f} % | {rate / 1e9:.1f} of {copied / 1e9:.1f} GB/s |",
+        f"{seconds:.1f} | {wall:.1f} | {1e6 * seconds / (nodes + arcs):.1f} | {before >> 10} {held[0] >> 10} | {peak >> 10} | "
+        f"{100 * sum(took) / seconds:.1f} % | {speeds} |",
         flush=True,
     )
+
+
+def row(nodes: int, degree: int, epochs: int, memory: str) -> str:
+    """A line of the table, each half from a process of its own."""
+    from gnnaudit.models.mapped import read
+
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "graph"
+        words = [sys.executable, __file__, "--epochs", str(epochs), "--memory", memory]
+        made = subprocess.run([*words, "--make", f"{nodes}x{degree}", str(folder)], check=True, text=True, capture_output=True)
+        fitted = subprocess.run([*words, "--fit", str(folder)], check=True, text=True, capture_output=True)
+        size = sum(path.stat().st_size for path in folder.iterdir()) >> 20
+        arcs = len(read(folder).incoming.senders)
+        return f"| {nodes:,} | {arcs:,} | {made.stdout.strip()} | {size} | {fitted.stdout.strip()}"
+
+
+def pair(text: str) -> tuple[int, int]:
+    nodes, degree = text.split("x")
+    return int(nodes), int(degree)
 
 
 def main() -> None:
     from gnnaudit.audit.plan import size
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", default="10000,100000")
+    parser.add_argument("--graphs", default="10000x24,100000x24,1000000x24,1000000x70")
     parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--memory", default="1GiB")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--memory", default="8GiB")
+    parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--fit", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.one:
-        one(int(asked.nodes), asked.epochs, size(asked.memory))
-        return
-    print("| nodes | arcs | graph, s | fit, CPU s | µs each | runs a chunk | MiB before | MiB peak | aggregating | rate |")
-    print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
-    for nodes in asked.nodes.split(","):
-        words = ["--one", "--nodes", nodes, "--epochs", str(asked.epochs), "--memory", asked.memory]
-        subprocess.run([sys.executable, __file__, *words], check=True)
+    if asked.make:
+        make(*pair(asked.make[0]), Path(asked.make[1]))
+    elif asked.fit:
+        fit(Path(asked.fit), asked.epochs, size(asked.memory))
+    else:
+        print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
+        for graph in asked.graphs.split(","):
+            print(row(*pair(graph), asked.epochs, asked.memory), flush=True)
 
 
 if __name__ == "__main__":

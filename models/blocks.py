@@ -22,31 +22,26 @@ DENSE = 0.1  # features with more than this share of non-zeros are multiplied as
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A sparse matrix and its transpose, which the backward pass multiplies by. Gradients do not reach its values.
-
-    order: where each value of the transpose stands among the values of the matrix.
-    """
+    """A sparse matrix and its transpose, which the backward pass multiplies by. Gradients do not reach its values."""
 
     matrix: Tensor
     transpose: Tensor
-    order: Tensor
 
     @staticmethod
     def of(matrix: sp.csr_array, device: str) -> Operator:
-        places = sp.csr_array((np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
-        order = torch.from_numpy(sp.csr_array(places.T).data)
-        values = torch.from_numpy(matrix.data.astype(np.float32))
-        turned = sp.csr_array(matrix.T)
-        return Operator(
-            csr(matrix.indptr, matrix.indices, values, matrix.shape).to(device),
-            csr(turned.indptr, turned.indices, values[order], turned.shape).to(device),
-            order.to(device),
-        )
+        return Operator(csr(matrix).to(device), csr(sp.csr_array(matrix.T)).to(device))
+
+    @cached_property
+    def order(self) -> Tensor:
+        """Where each value of the transpose stands among the values of the matrix."""
+        starts, columns = self.matrix.crow_indices().cpu().numpy(), self.matrix.col_indices().cpu().numpy()
+        places = sp.csr_array((np.arange(len(columns)), columns, starts), shape=tuple(self.matrix.shape))
+        return torch.from_numpy(sp.csr_array(places.T).data).to(self.matrix.device)
 
     def scaled(self, factors: Tensor) -> Operator:
         """Every stored value times its factor, (stored,) in the order of the matrix."""
         values = self.matrix.values() * factors
-        return Operator(with_values(self.matrix, values), with_values(self.transpose, values[self.order]), self.order)
+        return Operator(with_values(self.matrix, values), with_values(self.transpose, values[self.order]))
 
     def __matmul__(self, rows: Tensor) -> Tensor:
         """Block-diagonal times the rows of all runs: (K, columns / K, units) -> (K, rows / K, units)."""
@@ -76,12 +71,13 @@ def multiply(matrix: Tensor, rows: Tensor) -> Tensor:
     return out
 
 
-def csr(starts: NDArray[np.int32], columns: NDArray[np.int32], values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A torch CSR matrix. 32-bit indices, because the multiplication is bound by reading them."""
-    rows, cols = (torch.from_numpy(a.astype(np.int32)) for a in (starts, columns))
+def csr(matrix: sp.csr_array) -> Tensor:
+    """A torch CSR matrix of float32. 32-bit indices, because the multiplication is bound by reading them."""
+    rows, cols = (torch.from_numpy(a.astype(np.int32, copy=False)) for a in (matrix.indptr, matrix.indices))
+    values = torch.from_numpy(matrix.data.astype(np.float32, copy=False))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(rows, cols, values, shape, check_invariants=False)
+        return torch.sparse_csr_tensor(rows, cols, values, matrix.shape, check_invariants=False)
 
 
 def with_values(matrix: Tensor, values: Tensor) -> Tensor:
@@ -93,12 +89,12 @@ def with_values(matrix: Tensor, values: Tensor) -> Tensor:
 class Blocks:
     """K graphs of `size` nodes each as one graph of K * size nodes; node i of run k is row k * size + i.
 
-    arcs: (2, a) int64, (from, to) in that numbering, without self loops: no arc joins two runs.
+    arcs: (2, a) whole numbers, (from, to) in that numbering, without self loops: no arc joins two runs.
     """
 
     runs: int
     size: int
-    arcs: NDArray[np.int64]
+    arcs: NDArray[np.int32] | NDArray[np.int64]
     device: str
 
     @staticmethod
@@ -110,7 +106,7 @@ class Blocks:
         """
         size, found = max(len(rows) for rows in members), []
         for k, rows in enumerate(members):
-            place = np.full(graph.nodes, -1)
+            place = np.full(graph.nodes, -1, dtype=np.int32 if len(members) * size < 2**31 else np.int64)
             place[rows] = np.arange(len(rows)) + k * size
             kept = place[graph.edges[:, edges[k]]]
             found.append(kept if graph.directed else np.concatenate([kept, kept[::-1]], axis=1))
@@ -145,7 +141,7 @@ class Blocks:
         return torch.from_numpy(np.concatenate([self.arcs, np.stack([own, own])], axis=1)).to(self.device)
 
     def _adjacency(self, weights: NDArray[np.float64]) -> sp.csr_array:
-        return sp.csr_array((weights, (self.arcs[1], self.arcs[0])), shape=(self.nodes, self.nodes))
+        return sp.csr_array((weights.astype(np.float32), (self.arcs[1], self.arcs[0])), shape=(self.nodes, self.nodes))
 
 
 def features(x: Any, members: list[NDArray[np.int64]], device: str) -> Operator | Tensor:

@@ -51,7 +51,7 @@ DATASETS: dict[str, DataSet] = {
         read=campus,
         source="made on the spot",
         licence="none needed",
-        options={"n": int, "seed": int},
+        options={"n": int, "seed": int, "degree": int},
     ),
     "digits": DataSet(
         about="images of handwritten digits, each joined to the 10 nearest",

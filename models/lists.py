@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BLOCK = 1 << 20  # edges that are turned into arcs, sorted and filed at a time: some 80 MiB
+BLOCK = 1 << 18  # edges that are turned into arcs, sorted and filed at a time: some 20 MiB
 
 
 @dataclass(frozen=True, eq=False)

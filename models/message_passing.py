@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..accounting.published_vesper import gcn_sensitivity, gcn_sensitivity_printed, gin_sensitivity
 from .graph import Graph, Mask, Worlds
+from .lists import Lists, degrees
 from .spmm import Aggregation
 
 if TYPE_CHECKING:
@@ -59,14 +60,17 @@ class Neighbours:
     degree: Tensor
 
     @staticmethod
-    def of(edges: NDArray[np.int64], present: NDArray[np.bool_], nodes: int, device: str = "cpu") -> Neighbours:
-        """edges: (2, m) undirected, each once. present: (K, m) bool."""
+    def of(
+        edges: NDArray[np.int64], present: NDArray[np.bool_], nodes: int, device: str = "cpu", lists: Lists | None = None
+    ) -> Neighbours:
+        """edges: (2, m) undirected, each once. present: (K, m) bool. lists: of all the edges, where they have been made."""
         nobody = np.zeros(nodes, dtype=bool)
         bare = Graph(np.empty((nodes, 0), dtype=np.float32), nobody.astype(np.int64), edges, nobody, nobody, nobody)
         items = np.flatnonzero(~present.all(axis=0))
+        vars(bare).update({} if lists is None else {"incoming": lists})
         worlds = Worlds.of(bare, list(range(len(present))), np.empty(0, dtype=np.int64))
         worlds = replace(worlds, edges=Mask(items, present[:, items]) if items.size else None)
-        shared = np.bincount(edges[:, present.all(axis=0)].ravel(), minlength=nodes)
+        shared = degrees(edges, nodes, directed=False) - degrees(edges[:, items], nodes, directed=False)
         run, which = np.nonzero(present[:, items])
         own = np.bincount((edges[:, items[which]] + run * nodes).ravel(), minlength=len(present) * nodes)
         degree = (shared + own.reshape(len(present), 1, nodes)).astype(np.float32)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ..accounting.claim import Claim
     from .graph import Features
+    from .lists import Lists
     from .vesper import Vesper
 
 
@@ -58,12 +59,13 @@ def party_a(
     perturb: Perturb | None = None,
     budget: Claim | None = None,
     device: str = "cpu",
+    lists: Lists | None = None,
 ) -> PartyA:
     """The party that holds the graph.
 
     edges: (2, m), each once. present: (K, m) bool. seeds: A's own, never B's; outside of an experiment they come from
     the operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: in place of fresh
-    noise, for replays. budget: what A is ready to spend.
+    noise, for replays. budget: what A is ready to spend. lists: of the edges, where they have been made.
     Raises ValueError when the recipe's ledger exceeds the budget, for more than one run of a variant that works in
     batches, and for gcn-min-degree on a graph that breaks its assumption.
     """
@@ -77,7 +79,7 @@ def party_a(
         sender = _published(recipe, encoder, edges, present, seeds, noise)
         return PartyA(hello, sender, Odometer(recipe.prices))
 
-    constant = Neighbours.of(edges, present, nodes, device) if recipe.edge_sampling == 1 else None
+    constant = Neighbours.of(edges, present, nodes, device, lists) if recipe.edge_sampling == 1 else None
 
     def neighbours(refresh: int) -> Neighbours:
         if constant is not None:

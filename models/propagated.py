@@ -37,7 +37,8 @@ def normalised(blocks: Blocks) -> Operator:
     """Â = D^-1/2 A D^-1/2 without self loops; the row of a node without edges is zero (KProp)."""
     send, receive = blocks.arcs
     root = 1 / np.sqrt(np.maximum(np.bincount(receive, minlength=blocks.nodes), 1))
-    matrix = sp.csr_array((root[send] * root[receive], (receive, send)), shape=(blocks.nodes, blocks.nodes))
+    values = (root[send] * root[receive]).astype(np.float32)
+    matrix = sp.csr_array((values, (receive, send)), shape=(blocks.nodes, blocks.nodes))
     return Operator.of(matrix, blocks.device)
 
 

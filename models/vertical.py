@@ -24,7 +24,8 @@ def play(recipe: Vesper, worlds: Worlds, device: str = "cpu") -> Release:
     graph = worlds.graph
     device = "cpu" if recipe.batched else device  # one small batch after the other gains nothing elsewhere
     seeds_a, seeds_b = ([fold(int(s), "party", p) for s in worlds.seeds] for p in ("A", "B"))
-    a = party_a(recipe, graph.x, graph.edges, worlds.edge_present(), seeds_a, worlds.watch, device=device)
+    lists = None if recipe.batched else graph.incoming
+    a = party_a(recipe, graph.x, graph.edges, worlds.edge_present(), seeds_a, worlds.watch, device=device, lists=lists)
     b = party_b(recipe, graph.y, graph.classes, worlds.trained(), seeds_b, device)
     recorded = "transcript" in recipe.releases
     kinds = ("BATCH", "FWD", "EVAL") if recipe.batched else ("EVAL",)
