@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from scipy.special import digamma, polygamma
 
 from .distances import correlation
 from .signals import label_logit, logs
@@ -30,12 +31,13 @@ class Moments:
     variance_out: NDArray[np.float64]
 
     @staticmethod
-    def of(signal: NDArray[np.float64], bits: NDArray[np.bool_], shrinkage: float) -> Moments:
+    def of(signal: NDArray[np.float64], bits: NDArray[np.bool_], shrinkage: float | None = None) -> Moments:
         """signal, bits: (shadows, c).
 
-        Each variance is drawn towards the one pooled over all challenges, which counts as `shrinkage` observations: 0 is
-        the per-challenge form, infinity the global variance that Carlini et al. advise for few shadows. A challenge that
-        no shadow saw in (or out) gets its other mean and the pooled shift between the two.
+        Each variance is drawn towards the one pooled over all challenges, which counts as `shrinkage` degrees of freedom: 0
+        is the per-challenge form, infinity the global variance that Carlini et al. advise for few shadows, and None as many
+        as the shadows themselves call for. A challenge that no shadow saw in (or out) gets its other mean and the pooled
+        shift between the two.
         """
         means: list[NDArray[np.float64]] = []
         variances: list[NDArray[np.float64]] = []
@@ -45,7 +47,8 @@ class Moments:
             squares = (np.where(side, signal - mean, 0) ** 2).sum(0)
             pooled = squares.sum() / max(1, (n - 1)[n > 1].sum())
             own = squares / np.maximum(n - 1, 1)
-            weight = 1.0 if np.isinf(shrinkage) else shrinkage / np.maximum(n + shrinkage, TINY)
+            prior = alike(own[n > 1], (n - 1)[n > 1]) if shrinkage is None else shrinkage
+            weight = 1.0 if np.isinf(prior) else prior / np.maximum(n - 1 + prior, TINY)
             means.append(mean)
             variances.append(np.maximum(np.where(n > 1, (1 - weight) * own + weight * pooled, pooled), TINY))
         both = (sizes[0] > 0) & (sizes[1] > 0)
@@ -55,25 +58,45 @@ class Moments:
         return Moments(mean_in, mean_out, *variances)
 
 
+def alike(variances: NDArray[np.float64], freedom: NDArray[np.int64]) -> float:
+    """How many degrees of freedom a common prior variance is worth, judging by how alike the sample variances are.
+
+    Smyth 2004, "Linear models and empirical Bayes methods", section 6.2: the logarithms of sample variances scatter by
+    trigamma(freedom / 2) around the true ones; what they scatter beyond that is trigamma(prior / 2). Infinity where that is
+    nothing. variances, freedom: (c,). Edges far apart call for less than one, nodes for about four.
+    """
+    if len(variances) < 2:
+        return np.inf
+    logs_of = np.log(np.maximum(variances, TINY)) - digamma(freedom / 2) + np.log(freedom / 2)
+    beyond = float(logs_of.var(ddof=1) - polygamma(1, freedom / 2).mean())
+    if beyond <= 0:
+        return np.inf
+    half = 0.5 + 1 / beyond  # from below, where Newton's steps on 1 / trigamma never overshoot
+    for _ in range(20):
+        value = float(polygamma(1, half))
+        half += value * (1 - value / beyond) / float(polygamma(2, half))
+    return 2 * half
+
+
 @dataclass(frozen=True, eq=False)
 class Lira:
     """log N(signal; in) - log N(signal; out), each challenge with Gaussians from shadow models.
 
     signal: "label", the logit of the node's own label, or "ends", minus the log of the correlation distance between the two
     ends of an edge. online: uses shadows with and without the challenge; offline only those without, and the score is
-    how far above them the target stands, in standard deviations. shrinkage: see Moments.of; 8 was set once, not tuned.
+    how far above them the target stands, in standard deviations. shrinkage: see Moments.of.
     """
 
     signal: str = "label"
     query: str = "posteriors@0-hop"
     online: bool = True
-    shrinkage: float = 8.0
+    shrinkage: float | None = None
     shadows: Moments | None = None
 
     def __post_init__(self) -> None:
         if self.signal not in SIGNALS:
             raise ValueError(f"signal={self.signal!r}: must be one of {', '.join(SIGNALS)}.")
-        if not self.shrinkage >= 0:
+        if self.shrinkage is not None and not self.shrinkage >= 0:
             raise ValueError(f"shrinkage={self.shrinkage}: must be at least 0; 0 is each challenge's own variance.")
 
     @property

@@ -103,7 +103,7 @@ def shadow_edges(graph: Graph, data: str, shadows: int, targets: int) -> Iterato
     attacks = {
         "feature cosine": (FeatureDistance(), "", -np.inf),
         "link stealing 0, correlation": (LinkStealing(), "port .688", -np.inf),
-        "edge-LiRA on the distance": (Lira("ends", QUERY, shrinkage=0), "port .787", 0.78),
+        "edge-LiRA on the distance": (Lira("ends", QUERY), "port .787", 0.78),
         "edge-LiRA on all logits and the distance": (MultiLira("edge", (QUERY,), (QUERY,)), "port .842", 0.83),
     }
     for what, (attack, source, low) in attacks.items():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_t, norm
+from scipy.stats import chi2, multivariate_t, norm
 
 from gnnaudit.attacks.base import Challenge, Pilot
-from gnnaudit.attacks.lira import Lira, Moments, ends_logit
+from gnnaudit.attacks.lira import Lira, Moments, alike, ends_logit
 from gnnaudit.attacks.multi_lira import MultiLira, Student, Together, strongest
 from gnnaudit.attacks.relative import Relative
 from gnnaudit.attacks.signals import label_logit
@@ -44,12 +44,27 @@ def test_infinite_shrinkage_is_one_variance_for_all_and_finite_lies_between():
     assert ((some - own) * (pooled - some) >= 0).all()
 
 
+@pytest.mark.parametrize("prior", [0.5, 4.0, 30.0])
+def test_the_worth_of_the_pooled_variance_is_found_from_how_alike_the_variances_are(prior):
+    rng = np.random.default_rng(0)
+    freedom = rng.integers(3, 12, size=20_000)
+    true = prior / rng.chisquare(prior, size=freedom.size)
+    assert alike(true * rng.chisquare(freedom) / freedom, freedom) == pytest.approx(prior, rel=0.1)
+
+
+def test_variances_that_are_alike_are_pooled_and_those_of_one_challenge_too():
+    quantiles = chi2(5).ppf((np.arange(2000) + 0.5) / 2000)  # as alike as sample variances can be
+    assert alike(0.99 * quantiles, np.full(2000, 5)) > 500
+    assert alike(np.ones(2000), np.full(2000, 5)) == np.inf
+    assert alike(np.ones(1), np.array([5])) == np.inf
+
+
 def test_a_node_that_no_shadow_held_borrows_the_shift_of_the_others():
     rng = np.random.default_rng(0)
     bits = rng.random((20, 30)) < 0.5
     bits[:, 7] = False
     signal = rng.normal(size=bits.shape) * 0.01 + 5 * bits
-    moments = Moments.of(signal, bits, 8)
+    moments = Moments.of(signal, bits)
     assert moments.mean_in[7] - moments.mean_out[7] == pytest.approx(5, abs=0.05)
     assert np.isfinite(moments.variance_in).all()
 
