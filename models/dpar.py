@@ -40,8 +40,9 @@ class Dpar:
     values: with "gumbel", releases the entries of the picks too, as much epsilon spent on them as on the picks.
 
     mode "sound": arcs are taken both ways (unless both_ways is False); rows differ by sqrt(2) source_clip; a node stands in
-    at most `cap` lists besides its own, so a step differs by (1 + 2 cap) clip; rows join a batch independently with chance
-    batch / train_nodes (always, for batch 0); nodes are sampled independently, everything is composed, then amplified once.
+    at most `cap` rows, and a row that names an absent node is empty, so a step differs by cap * clip (see `seated`); rows join
+    a batch independently with chance batch / train_nodes (always, for batch 0); nodes are sampled independently, everything is
+    composed, then amplified once. That a source lists itself is public, so its own entry is neither clipped nor released.
     mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size; batches
     cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a seed that
     everybody knows. Dropout acts on the hidden layer only; the code drops features too.
@@ -88,9 +89,9 @@ class Dpar:
             raise ValueError(f"keep={self.keep}: must name some of {', '.join(KEPT)}.")
         if not (math.isfinite(self.sigma) and self.sigma >= 0 and self.source_sigma > 0):
             raise ValueError(f"sigma={self.sigma}, source_sigma={self.source_sigma}: must be at least 0, and above 0.")
-        if self.sources < 0 or self.picks < 1 or self.cap < 0:
+        if self.sources < 0 or self.picks < 1 or self.cap < 1:
             raise ValueError(
-                f"sources={self.sources}, picks={self.picks}, cap={self.cap}: at least 0 lists of 1 node, and a cap of 0."
+                f"sources={self.sources}, picks={self.picks}, cap={self.cap}: at least 0 lists of 1 node, and a cap of 1."
             )
         if not 0 < self.node_rate <= 1:
             raise ValueError(f"node_rate={self.node_rate}: must be in (0, 1]; 1 keeps all nodes.")
@@ -130,8 +131,8 @@ class Dpar:
     @property
     def noise_std(self) -> float:
         """On every entry of a sum of clipped gradients."""
-        listed = self.cap if self.mode == "sound" and self.sources else 0
-        return self.sigma * (1 + 2 * listed) * self.clip
+        rows = self.cap if self.mode == "sound" and self.sources else 1
+        return self.sigma * rows * self.clip
 
     @property
     def row_noise(self) -> float:
@@ -150,12 +151,9 @@ class Dpar:
 
         if self.mode == "sound":
             lists = self._lists_event(self.row_noise)
-            capped = self.cap if self.sources else 0
-            training = (
-                events.dp_sgd_capped(self.sigma, self.rate, capped, self.steps)
-                if capped and self.rate < 1
-                else events.dp_sgd(self.sigma, self.rate, self.steps)
-            )
+            training = events.dp_sgd(self.sigma, self.rate, self.steps)
+            if self.sources and self.cap > 1 and self.rate < 1:  # charged as if each further row moved by two clips
+                training = events.dp_sgd_capped(self.sigma * self.cap / (2 * self.cap - 1), self.rate, self.cap - 1, self.steps)
             return events.on_sampled_nodes(self.node_rate, lists, training)
         lists = self._lists_event(self.row_noise / (math.sqrt(2) if self.mechanism == "gaussian" else 1))
         changed = (1 + 2 * self.sources) * (2 if self.node_rate < 1 else 1)

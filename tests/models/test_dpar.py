@@ -14,6 +14,7 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper import tightest, upper
 from gnnaudit.models.dpar import Dpar
 from gnnaudit.models.graph import Graph, Mask, Worlds
+from gnnaudit.models.private_lists import seated
 from gnnaudit.models.row_sgd import How, Lists, Trainer
 
 SMALL = {"sources": 6, "picks": 3, "epochs": 4, "hidden": 5, "source_clip": 0.5}
@@ -87,6 +88,57 @@ def test_a_node_in_many_lists_moves_a_step_by_more_than_one_clip_and_never_by_mo
         assert moved <= (1 + 2 * listed) * clip + 1e-4
         if listed >= 4:
             assert moved > 2 * clip
+
+
+@pytest.mark.parametrize("cap", [1, 2, 4])
+def test_no_node_moves_a_step_by_more_than_its_cap_of_clips(graph, cap):
+    """The lists are released, so they are the same in both worlds. Large features, so that every row is clipped."""
+    graph = dataclasses.replace(graph, x=1000 * graph.x)
+    rng, nodes = np.random.default_rng(cap), np.arange(24)
+    farthest = 0.0
+    for _ in range(4):
+        sources = rng.permutation(24)[:8]
+        listed = np.stack([rng.permutation(24)[:4] for _ in sources])
+        sums = []
+        for absent in [None, *nodes]:
+            alive = nodes != absent
+            index, weights = seated(listed, np.ones(listed.shape), sources, alive, cap, 0.4)
+            trainer = Trainer(graph, [Lists(nodes, alive, index, weights)], np.array([3], np.uint64), How(0, 1.0, 1, 5, 0, 0.01))
+            sums.append(torch.cat([g.flatten() for g in trainer.gradient(torch.ones(1, 24))]))
+        moved = [(sums[0] - other).norm().item() for other in sums[1:]]
+        assert max(moved) <= cap + 1e-4
+        farthest = max(farthest, *moved)
+    assert farthest > 0.6 * cap
+
+
+def test_a_node_that_goes_empties_its_rows_and_changes_no_other():
+    """Brute force: a row stays as it is exactly if it does not name the node."""
+    rng, nodes = np.random.default_rng(0), np.arange(30)
+    for cap in (1, 2, 3):
+        sources, alive = rng.permutation(30)[:12], rng.random(30) < 0.9
+        listed = np.stack([rng.permutation(30)[:5] for _ in sources])
+        weight = rng.standard_normal(listed.shape)
+        index, weights = seated(listed, weight, sources, alive, cap, 0.4)
+        named = [np.flatnonzero(((index == v) & (weights > 0)).any(axis=1)) for v in nodes]
+        assert max(map(len, named)) == cap
+        np.testing.assert_allclose(weights.sum(axis=1)[weights.any(axis=1)], 1)
+        for gone in np.flatnonzero(alive):
+            less, left = seated(listed, weight, sources, alive & (nodes != gone), cap, 0.4)
+            np.testing.assert_array_equal(index, less)
+            expected = weights.copy()
+            expected[named[gone]] = 0
+            np.testing.assert_array_equal(left, expected)
+
+
+def test_a_whole_step_of_two_worlds_differs_by_at_most_its_cap_of_clips(graph):
+    """End to end, with lists of pure noise, so that they are the same with and without the node."""
+    model = dataclasses.replace(RECIPES["gaussian"], sigma=1e-9, source_sigma=1e13, epochs=1, dropout=0.0, keep=("gradients",))
+    whole = model.fit(Worlds.of(graph, [1]))["gradients"][0, 0]
+    moved = []
+    for node in np.flatnonzero(graph.train):
+        absent = dataclasses.replace(Worlds.of(graph, [1]), nodes=Mask(np.array([node]), np.array([[False]])))
+        moved.append(np.linalg.norm(whole - model.fit(absent)["gradients"][0, 0]))
+    assert 0.1 < max(moved) <= 1 + 1e-5
 
 
 def test_the_printed_figures_are_those_of_the_released_code():
@@ -203,7 +255,7 @@ def test_arcs_are_taken_both_ways_unless_they_are_wanted_as_stored(graph):
 
     np.testing.assert_array_equal(rows(silent, arcs), rows(silent, graph))
     one_way = rows(dataclasses.replace(silent, both_ways=False), arcs)
-    assert ((one_way > 0).sum(axis=2) == 1).all()  # without a reverse, no arc moves anything
+    assert not one_way.any()  # without a reverse, no arc moves anything, and a source's own entry is not released
     published = dataclasses.replace(silent, **PAPER | {"node_rate": 1.0})
     assert ((rows(published, arcs) > 0).sum(axis=2) == 1).all()
 
@@ -228,7 +280,7 @@ def test_gradients_carry_the_noise_that_is_charged(graph):
     assert stats.kstest(noise, stats.norm(scale=4 / 3).cdf).pvalue < 1e-6
     assert stats.kstest(noise, stats.norm(scale=3.0).cdf).pvalue < 1e-6
     listed = Dpar(sigma=2.0, cap=2, clip=0.5)
-    assert listed.noise_std == 2.0 * 5 * 0.5
+    assert listed.noise_std == 2.0 * 2 * 0.5
 
 
 def test_published_batches_are_the_same_in_every_epoch_and_the_last_one_overlaps():
@@ -264,6 +316,7 @@ def test_private_pool_nodes_are_answered_from_their_features_alone(graph):
         ({"mechanism": "laplace"}, "mechanism='laplace'"),
         ({"keep": ("weights",)}, "must name some of posteriors, rows, gradients"),
         ({"picks": 0}, "picks=0, cap=1: at least 0 lists of 1 node"),
+        ({"cap": 0}, "cap=0: at least 0 lists of 1 node, and a cap of 1"),
         ({"node_rate": 0.0}, "node_rate=0.0: must be in"),
         ({"batch": 60}, "train_nodes=0: the public number"),
         ({"mode": "paper"}, "batch=0: must be at least 1 in mode 'paper'"),
