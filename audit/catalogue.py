@@ -32,7 +32,7 @@ class Facts:
     @staticmethod
     def of(graph: Graph) -> Facts:
         train = int(graph.train.sum())
-        return Facts(graph.nodes, train, graph.classes, graph.dim, graph.arcs.shape[1], graph.directed)
+        return Facts(graph.nodes, train, graph.classes, graph.dim, graph.arc_count, graph.directed)
 
 
 @dataclass(frozen=True)

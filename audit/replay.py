@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,6 +66,7 @@ def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha:
     seeds = np.full(len(absent), key.fold("frozen").seed, dtype=np.uint64)
     rows = np.arange(union.nodes, dtype=np.int64)
     worlds = Worlds(union, seeds, rows, edges=Mask(edges, ~absent))
+    step = store.chunk(case.model, union)  # results do not depend on it
     read = ("posteriors",) if reads_no_edge(case) else ("aggregates", "inputs")
     if reads_no_edge(case):
         release = keeping(case.model, read).fit(worlds, store.device)
@@ -71,8 +74,9 @@ def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha:
         epsilon, notices = (0.0 if moved <= TOLERANCE else np.inf), 1.0
         told = f"removing an edge moves no posterior by more than {moved:.1g}"
     else:
-        release = keeping(case.model, read).fit(worlds, store.device)
-        strength, stray = moves(release, union, edges)
+        model = keeping(case.model, read)
+        parts = (model.fit(worlds[at : at + step], store.device) for at in range(0, len(worlds), step))
+        strength, stray = moves(parts, union, edges)
         epsilon, notices = float(epsilon_of(strength * (1 - ROUNDING), case.claim.delta)), np.inf  # size of noise: not seen here
         told = f"the worst of {edges.size} edges moves the means by {strength:.4g} standard deviations of the stated noise"
         if stray > TOLERANCE:
@@ -94,22 +98,23 @@ def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha:
     return Outcome("replay", (bound,), {}, told, time.perf_counter() - started, read)
 
 
-def moves(release: Release, graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:
+def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:
     """The largest move of the means by one edge, over all hops, and the largest change of what should be noise.
 
-    Both in standard deviations of the noise. release: run 0 has all edges, run i + 1 lacks edges[i].
+    Both in standard deviations of the noise. parts: consecutive runs, of which only one lot is in memory; run 0 has all edges,
+    run i + 1 lacks edges[i].
     """
-    std = release.public["noise_std"]
-    inputs, sums = release["inputs"].astype(np.float64), release["aggregates"].astype(np.float64)
-    whole = graph.adjacency().astype(np.float64)
-    noise = sums[0] - np.stack([whole @ hop for hop in inputs[0]])
+    runs = ((part["inputs"][k], part["aggregates"][k], part.public["noise_std"]) for part in parts for k in range(len(part)))
+    whole = graph.adjacency()
+    first, sums, std = next(runs)
+    noise = [row - whole @ hop for row, hop in zip(sums.astype(np.float64), first.astype(np.float64), strict=True)]
     strongest, stray = 0.0, 0.0
-    for run, edge in enumerate(edges, 1):
+    for edge, (inputs, sums, _) in zip(edges, runs, strict=True):
         gone = arcs_of(graph, int(edge))
-        here = np.stack([(whole - gone) @ hop for hop in inputs[run]])
-        stray = max(stray, float(np.abs(sums[run] - here - noise).max()) / std)
-        d = np.stack([gone @ hop for hop in inputs[0]])
-        strongest = max(strongest, float(np.sqrt((d**2).sum())) / std)
+        for hop, row, drawn in zip(inputs.astype(np.float64), sums, noise, strict=True):
+            stray = max(stray, float(np.abs(row - (whole @ hop - gone @ hop) - drawn).max()) / std)
+        squares = sum(float(((gone @ hop.astype(np.float64)) ** 2).sum()) for hop in first)
+        strongest = max(strongest, math.sqrt(squares) / std)
     return strongest, stray
 
 

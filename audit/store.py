@@ -22,7 +22,7 @@ from .game import Game, Seen
 
 if TYPE_CHECKING:
     from ..models.base import Model
-    from ..models.graph import Worlds
+    from ..models.graph import Graph, Worlds
 
 Task = tuple["Model", "Worlds", str, str]
 CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger ones fall out of the caches and lose more when killed
@@ -32,7 +32,7 @@ CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger ones fall out of t
 def code_version() -> str:
     """A hash of the source of models/: parts made by other code are not reused."""
     h = hashlib.blake2b(digest_size=8)
-    for path in sorted((Path(__file__).parent.parent / "models").resolve().glob("*.py")):
+    for path in sorted((Path(__file__).parent.parent / "models").resolve().glob("*.[pch]*")):  # Python, C and its headers
         h.update(path.name.encode() + path.read_bytes())
     return h.hexdigest()
 
@@ -131,20 +131,29 @@ class Store:
     """Where parts lie, how much memory a chunk may take, and who computes the missing ones."""
 
     root: Path
-    memory: int = 2 << 30  # bytes of working memory a chunk may take
+    memory: int = 8 << 30  # bytes of working memory a chunk may take, beside the graph
     device: str = "cpu"
     execute: Callable[[Iterable[Task]], Iterator[Path]] = in_process
     fresh: bool = False  # ignore what is stored
 
-    def chunk(self, model: Model, game: Game) -> int:
-        """Runs in one chunk: what the memory allows, small enough that little is lost and workers share the work."""
-        return max(1, min(1024, min(self.memory, CHUNK_BYTES) // max(1, model.footprint(game.graph))))
+    def chunk(self, model: Model, graph: Graph) -> int:
+        """Runs in one chunk: what the memory allows, small enough that little is lost and workers share the work.
+
+        Raises ValueError where the memory does not allow a single run.
+        """
+        needed = max(1, model.footprint(graph))
+        if needed > self.memory:
+            raise ValueError(
+                f"memory={self.memory >> 20}MiB: one run of {model.name} on {graph.name} needs about {-(-needed >> 20)}MiB. "
+                f"Use --memory {-(-needed >> 20)}MiB or more, or a smaller graph."
+            )
+        return max(1, min(1024, CHUNK_BYTES // needed))
 
     def fit(self, model: Model, game: Game, runs: int) -> Seen:
         """Plays `runs` rounds; chunks that are already stored and whole are read, the others computed."""
         rounds = game.rounds(runs)
         folder = self.root / model.name / identity(model, game)
-        size = self.chunk(model, game)
+        size = self.chunk(model, game.graph)
         starts = range(0, runs, size)
         paths = {s: folder / f"{s:06d}.npz" for s in starts}
         parts: dict[int, Release] = {}

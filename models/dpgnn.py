@@ -96,7 +96,7 @@ class DpGnn:
 
     def footprint(self, graph: Graph) -> int:
         """The neighbours' features twice over, and a matrix of the graph."""
-        return 4 * graph.nodes * (3 * graph.dim + 12 * self.hidden) + 16 * graph.arcs.shape[1] + 50 * graph.dim * self.hidden
+        return 4 * graph.nodes * (3 * graph.dim + 12 * self.hidden) + 16 * graph.arc_count + 50 * graph.dim * self.hidden
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         noisy.check_graph(self, worlds.graph)

@@ -95,7 +95,7 @@ class EdgeRand:
 
     def footprint(self, graph: Graph) -> int:
         """Two sparse matrices, the activations of all layers and what the backward pass keeps."""
-        return 4 * (graph.nodes * self.hidden * (self.layers * 8 + 16) + graph.dim * self.hidden * 6) + 60 * graph.arcs.shape[1]
+        return 4 * (graph.nodes * self.hidden * (self.layers * 8 + 16) + graph.dim * self.hidden * 6) + 60 * graph.arc_count
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         noisy.check_direction(self.name, self.unit, worlds.graph)

@@ -54,6 +54,11 @@ class Graph:
         """(2, arcs) int64: messages go from row 0 to row 1. Edge i of an undirected graph is arcs i and i + m."""
         return self.edges if self.directed else np.concatenate([self.edges, self.edges[::-1]], axis=1)
 
+    @property
+    def arc_count(self) -> int:
+        """How many arcs there are, without listing them."""
+        return int(self.edges.shape[1]) * (1 if self.directed else 2)
+
     def as_directed(self) -> Graph:
         """The same graph with every arc a unit of its own, for claims that count directed edges."""
         return self if self.directed else dataclasses.replace(self, edges=self.arcs, directed=True)

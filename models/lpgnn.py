@@ -146,7 +146,7 @@ class Lpgnn:
 
     def footprint(self, graph: Graph) -> int:
         """About: the graph twice, twelve arrays of the first layer's width, and dense reports where the encoder sends them."""
-        arcs = graph.arcs.shape[1]
+        arcs = graph.arc_count
         width = 2 * self.hidden if self.backbone != "gat" else 8 * self.hidden
         dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
         if math.isinf(self.feature_budget) and sp.issparse(graph.x):

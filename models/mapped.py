@@ -55,8 +55,7 @@ def write(graph: Graph, folder: str | Path) -> Graph:
             parts[name] = getattr(graph, name)
         for name, array in parts.items():
             np.save(aside / f"{name}.npy", array)
-        arcs = graph.edges.shape[1] * (1 if graph.directed else 2)
-        senders = np.lib.format.open_memmap(aside / "senders.npy", "w+", np.int32, (arcs,))
+        senders = np.lib.format.open_memmap(aside / "senders.npy", "w+", np.int32, (graph.arc_count,))
         lists = incoming(graph.edges, graph.nodes, graph.directed, senders)
         senders.flush()
         np.save(aside / "starts.npy", lists.starts)

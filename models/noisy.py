@@ -10,6 +10,7 @@ import torch
 
 from ..accounting.claim import Unit
 from . import noise, witness
+from .lists import degrees
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +74,7 @@ def check_graph(model: Private, graph: Graph) -> None:
     """Raises ValueError for a graph that the recipe's ledger does not speak of."""
     check_direction(model.name, model.unit, graph)
     if model.unit is Unit.NODE and model.mode == "sound" and model.max_degree:
-        sent = int(np.bincount(graph.arcs[0], minlength=1).max())
+        sent = int(degrees(graph.edges[::-1], graph.nodes, graph.directed).max())
         if sent > model.max_degree:
             raise ValueError(
                 f"max_degree={model.max_degree}: a node of {graph.name} has degree {sent}. In mode 'sound' the bound is a public "

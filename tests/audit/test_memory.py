@@ -1,0 +1,116 @@
+"""Graphs larger than the memory that a run may hold, under a limit that the operating system enforces."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gnnaudit.audit.game import Game
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.store import CHUNK_BYTES, Store
+from gnnaudit.models import mapped
+from gnnaudit.models.datasets import load
+from gnnaudit.models.graph import Graph
+from gnnaudit.models.progap import ProGap
+
+FEATURES = 64 << 20  # bytes
+HELD = 48 << 20  # bytes that a process may hold beyond what the libraries take
+
+UNDER_A_LIMIT = """
+import re, resource, sys, tempfile
+from pathlib import Path
+import numpy as np, torch
+from gnnaudit.accounting.calibrate import calibrate
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.audit.audits import AUDITS
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.store import Store
+from gnnaudit.models.datasets import load
+from gnnaudit.models.gap import Gap
+from gnnaudit.models.graph import Worlds
+from gnnaudit.models.lpgnn import Lpgnn
+from gnnaudit.models.mapped import read
+from gnnaudit.models.progap import ProGap
+from gnnaudit.models.vesper import Vesper
+
+torch.set_num_threads(1)
+graph, held, small = read(sys.argv[1]), int(sys.argv[2]), load("campus:n=300")
+claim = Claim(1.0, 1e-6)
+models = [
+    calibrate(ProGap(depth=2, epochs=2), claim),
+    calibrate(Gap(epochs=2), claim),
+    Vesper(variant="s1", epochs=2),
+    Vesper(variant="s2", epochs=2, refreshes=2),
+    Lpgnn(epochs=2, feature_budget=1.0, label_budget=1.0),
+]
+
+def everything(graph, folder):
+    for model in models:
+        posteriors = model.fit(Worlds.of(graph, [1], np.arange(50)))["posteriors"]
+        assert posteriors.shape == (1, 50, graph.classes) and np.isfinite(posteriors).all()
+        print(model.name, "trained", flush=True)
+    for name in ("replay", "residual", "game"):
+        AUDITS[name].run(Case(models[1], claim), graph, Store(Path(folder)), Key("memory"), 2, 0.01)
+        print(name, "looked", flush=True)
+
+with tempfile.TemporaryDirectory() as folder:
+    everything(small, folder)  # what is imported late is imported now
+    taken = int(re.search(r"VmData:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) << 10
+    resource.setrlimit(resource.RLIMIT_DATA, (taken + held, taken + held))
+    try:
+        np.array(graph.x)
+    except MemoryError:
+        print("no room for a copy", flush=True)
+    everything(graph, folder)
+"""
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """2,000 nodes with 8192 features each."""
+    random, nodes = np.random.default_rng(3), 2000
+    ends = random.integers(0, nodes, (2, 10_000))
+    number = np.unique(ends.min(0)[ends[0] != ends[1]] * nodes + ends.max(0)[ends[0] != ends[1]])
+    part = random.random(nodes)
+    x = random.random((nodes, FEATURES // (4 * nodes)), dtype=np.float32)
+    edges = np.stack(np.divmod(number, nodes))
+    graph = Graph(x, random.integers(0, 3, nodes), edges, part < 0.7, (part >= 0.7) & (part < 0.8), part >= 0.8, name="wide")
+    folder = tmp_path_factory.mktemp("memory") / "wide"
+    mapped.write(graph, folder)
+    return folder
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit on a process's own memory is Linux's")
+def test_four_systems_train_and_are_audited_on_a_graph_that_does_not_fit_into_memory(wide: Path) -> None:
+    words = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(UNDER_A_LIMIT), str(wide), str(HELD)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "no room for a copy" in done.stdout
+    assert done.stdout.count("trained") == 10
+    assert done.stdout.count("looked") == 6
+
+
+def test_a_run_that_the_memory_does_not_allow_is_refused_before_it_starts(tmp_path: Path) -> None:
+    graph, model = load("campus:n=2000"), ProGap()
+    game = Game(graph, "edge", np.zeros(0, dtype=np.int64), Key("memory"))
+    with pytest.raises(ValueError, match="one run of progap on campus:n=2000 needs about 9MiB. Use --memory 9MiB") as said:
+        Store(tmp_path, memory=4 << 20).fit(model, game, 2)
+    assert "\n" not in str(said.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_a_chunk_is_what_fits_into_memory_and_caches(runs: int) -> None:
+    class Sized:
+        name = "sized"
+
+        def footprint(self, graph: Graph) -> int:
+            return CHUNK_BYTES // runs
+
+    assert Store(Path()).chunk(Sized(), load("campus:n=300")) == runs  # type: ignore[arg-type]
