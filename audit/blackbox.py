@@ -1,4 +1,4 @@
-"""Bounds from posteriors alone: planted canary edges whose ends are aligned, and one run full of coins."""
+"""Bounds from posteriors alone: canary edges in a crafted graph, and one run full of coins."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..accounting.claim import Unit
 from ..accounting.curves import curve
 from ..accounting.ledger import Unsupported
 from ..accounting.lower import lower
 from ..accounting.one_run import mahloujifar, steinke
+from ..accounting.rates import Rule
 from ..attacks.link import LinkStealing
 from ..attacks.signals import logs
 from ..attacks.threshold import Confidence
-from ..models.graph import Graph
 from .case import EDGES, Case, Outcome, keeping, offered
-from .game import Game, sample
+from .crafted import STRONG, Crafted, crafted
+from .discriminant import log_likelihood_ratio
+from .game import Game, Seen, sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..accounting.curves import Curve
     from ..accounting.lower import Bound
+    from ..models.graph import Graph
     from .key import Key
     from .store import Store
 
-PAIRS = 500  # planted canary edges in one run
+CANARIES = 40  # in one run, each in a component of its own
+EVEN = Rule(0.0, 1)  # one edge is likelier than none
 COINS = 1000  # units with a coin in the one-run audit
 
 
@@ -41,26 +44,6 @@ def ledger_curve(case: Case) -> Curve | None:
         return None
 
 
-def planted(graph: Graph, pairs: int) -> tuple[Graph, NDArray[np.int64]]:
-    """The graph with `pairs` pairs of new nodes beside it, each pair joined by an edge and by nothing else, and those edges' ids.
-
-    Features are public under edge privacy, so the adversary chooses them: one end of a pair has the mean features of the
-    commonest class, the other those of the second. New nodes are in no part of the split, so nothing is trained on them; a
-    pair can be told from another by its own noise only, which makes the canaries of one run independent trials.
-    """
-    common = np.argsort(-np.bincount(graph.y, minlength=graph.classes), kind="stable")[:2]
-    means = np.concatenate([np.asarray(graph.x[graph.y == c].mean(axis=0), dtype=np.float32).reshape(1, -1) for c in common])
-    x_new = np.repeat(means, pairs, axis=0)
-    x = sp.csr_array(sp.vstack([graph.x, sp.csr_array(x_new)])) if sp.issparse(graph.x) else np.vstack([graph.x, x_new])
-    first, second = graph.nodes + np.arange(pairs), graph.nodes + pairs + np.arange(pairs)
-    edges = np.concatenate([graph.edges, np.stack([first, second])], axis=1)
-    outside = np.zeros(2 * pairs, dtype=bool)
-    masks: dict[str, Any] = {name: np.concatenate([getattr(graph, name), outside]) for name in ("train", "val", "test")}
-    y = np.concatenate([graph.y, np.repeat(common, pairs)])
-    wider = dataclasses.replace(graph, x=x, y=y, edges=edges, name=f"{graph.name} with canaries", **masks)
-    return wider, np.arange(graph.edges.shape[1], edges.shape[1], dtype=np.int64)
-
-
 def refuses_canaries(case: Case) -> str | None:
     if case.claim.unit not in EDGES:
         return f"aligned canary edges are about edges; this claim is about {case.claim.unit}"
@@ -68,26 +51,49 @@ def refuses_canaries(case: Case) -> str | None:
 
 
 def aligned_canaries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
-    """Posteriors of the two ends of each canary edge: how far each end leans to the other's class.
+    """Canary edges in a graph of the adversary's own making, read off the posteriors of their ends.
 
-    A quarter of the rounds chooses the threshold, the others are counted. Two looks: the ledger's own curve, and any shape.
+    Two looks: the ledger's own curve, at the threshold that suits a log-likelihood ratio; and any shape, at a threshold that
+    a quarter of the trials chooses. Given the classifier of a training its canaries are independent trials whose pair of error
+    rates lies above the curve; so does the mean of such pairs, as the curve is convex, and errors that are not equally
+    likely in all trials spread less than the binomial that bounds them (Hoeffding 1956).
     """
     started = time.perf_counter()
-    wider, edges = planted(graph, PAIRS)
-    union = case.counted(wider)
-    ends = union.edges[:, edges]
-    game = Game(union, "edge", edges, key.fold("game"), watch=np.unique(ends))
-    seen = store.fit(keeping(case.model, ("posteriors",)), game, rounds)
-    one, other = wider.y[ends[:, 0]]
-    at_first, at_second = (logs(seen.release, nodes) for nodes in ends)
-    scores = (at_second[..., one] - at_second[..., other]) + (at_first[..., other] - at_first[..., one])
+    made = crafted(CANARIES)
+    seen = store.fit(keeping(case.model, ("posteriors",)), canary_game(case, made, key.fold("game")), rounds)
+    scores = canary_scores(seen, made)
     common: dict[str, Any] = {"alpha": alpha, "attack": "aligned-canary", "audit": "blackbox", "seed": key.fold("coin").seed}
     shaped = ledger_curve(case)
     found = [lower(scores, seen.bits, case.claim, shape="any", **common)]
     if shaped is not None:
-        found.append(lower(scores, seen.bits, case.claim, shape="ledger", ledger_curve=shaped, **common))
-    told = f"{rounds} rounds of {PAIRS} planted edges"
+        found.append(lower(scores, seen.bits, case.claim, shape="ledger", ledger_curve=shaped, rule=EVEN, **common))
+    told = f"{rounds} rounds of {CANARIES} canary edges in a crafted graph"
     return Outcome("blackbox", unknown_reach(found), {}, told, time.perf_counter() - started, ("posteriors",))
+
+
+def canary_game(case: Case, made: Crafted, key: Key) -> Game:
+    """A coin for every canary; looked at are its ends and the references."""
+    union = case.counted(made.graph)
+    watch = np.unique(np.concatenate([made.bare.ravel(), made.joined.ravel(), union.edges[:, made.canaries].ravel()]))
+    return Game(union, "edge", made.canaries, key, watch=watch)
+
+
+def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
+    """(runs, canaries): log-likelihood ratios of what the ends that receive something are answered.
+
+    Every run's own references say how; no bit of any run is needed.
+    """
+    scores = np.zeros(seen.bits.shape)
+    for side in (1,) if seen.challenge.known.directed else (0, 1):
+        bare, joined, asked = (odds(seen, nodes) for nodes in (made.bare[side], made.joined[side], seen.challenge.items[:, side]))
+        scores += [log_likelihood_ratio(*rows, STRONG) for rows in zip(asked, bare, joined, strict=True)]
+    return scores
+
+
+def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(runs, nodes, classes - 1): log-probabilities less that of the first class, which never saturate."""
+    log_p = logs(seen.release, nodes)
+    return log_p[..., 1:] - log_p[..., :1]
 
 
 def unknown_reach(bounds: list[Bound]) -> tuple[Bound, ...]:
