@@ -37,6 +37,7 @@ def canaries(
     *,
     family: Callable[[float], Curve] | None = None,
     sd: float | None = None,
+    normal: bool = True,
     seed: int = 0,
     attack: str = "",
     audit: str = "",
@@ -44,10 +45,11 @@ def canaries(
     """The bound of independent trials if the canaries pass for independent, else the bound of `mahloujifar`.
 
     scores: (rounds, canaries) log-likelihood ratios; for an exactly Gaussian ledger the exact test of `lower` is used, else its
-    profile gate with `family`. Independent trials are the tight reading; on dependent canaries it would reject the truth in
-    up to 45 % of all audits, hence the check.
+    profile gate with `family`. normal: whether scores of a Gaussian ledger are linear in its noise; if not, the gate it is.
+    Independent trials are the tight reading; on dependent canaries it would reject the truth in up to 45 % of all audits,
+    hence the check.
     """
-    exact = curve.mu is not None
+    exact = normal and curve.mu is not None
     apart = independence(scores, bits, normal=exact)
     named: dict[str, Any] = {"family": family, "seed": seed, "attack": attack, "audit": audit}
     if not apart.ok:

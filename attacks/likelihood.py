@@ -52,6 +52,18 @@ class LikelihoodRatio:
         size = self.shift(release, challenge)
         return np.divide(total / noise_std(release) ** 2, size, out=np.zeros_like(size), where=size > 0)
 
+    def across(self, release: Release, challenge: Challenge) -> tuple[float, int]:
+        """What the noise does across the directions of all challenge edges: squared, in noise_std, and in how many dimensions.
+
+        Chi-squared with so many degrees of freedom whatever the bits, and independent of the scores.
+        """
+        reached, scores = ends(challenge), self.score(release, challenge)
+        total = sum(float(np.square(gap, dtype=np.float64).sum()) for _, gap in gaps(release, challenge, reached))
+        # With d the edge's difference, |gap|^2 = |across|^2 + <gap, d / |d|>^2, and the last is the score in noise_std.
+        _, hops, _, dim = release["aggregates"].shape
+        squares = total / noise_std(release) ** 2 - float(np.square(scores).sum())
+        return squares, len(release) * hops * len(reached) * dim - scores.size
+
     def shift(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """(runs, c) float64: how far the edge moves the score, in standard deviations. The attacker sees it."""
         senders = [rows(release, send) for _, send in arcs_of(challenge)]
@@ -104,20 +116,31 @@ def ends(challenge: Challenge) -> NDArray[np.int64]:
 
 def gaps(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Chunks of runs, and what the known arcs leave of the rows of `nodes`: (runs, hops, nodes, dim) float32."""
+    seen = rows(release, nodes)
+    for part, known in known_sums(release, release["inputs"], challenge, nodes):
+        yield part, release["aggregates"][part][:, :, seen] - known
+
+
+def known_sums(
+    release: Release, inputs: NDArray[np.float32], challenge: Challenge, nodes: NDArray[np.int64]
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Chunks of runs, and what the known arcs bring to `nodes`: (runs, hops, nodes, dim) float32.
+
+    inputs: (runs, hops, w, dim), the summed rows of the watched nodes.
+    """
     send, receive = challenge.known.arcs
     place = np.full(challenge.known.nodes, -1)
     place[nodes] = np.arange(len(nodes))
     kept = place[receive] >= 0
     at, columns = place[receive[kept]], rows(release, send[kept])
-    inputs, seen = release["inputs"], rows(release, nodes)
     runs, hops, watched, dim = inputs.shape
     ones = np.ones(len(at), dtype=inputs.dtype)
     adjacency = sp.csr_array((ones, (at, columns)), shape=(len(nodes), watched))
     step = max(1, WIDE // max(1, watched * dim))
     for first in range(0, runs, step):
         part = slice(first, min(first + step, runs))
-        gap = release["aggregates"][part][:, :, seen]
+        known = np.empty((part.stop - first, hops, len(nodes), dim), dtype=inputs.dtype)
         for hop in range(hops):
             wide = inputs[part, hop].transpose(1, 0, 2).reshape(watched, -1)
-            gap[:, hop] -= (adjacency @ wide).reshape(len(nodes), -1, dim).transpose(1, 0, 2)
-        yield part, gap
+            known[:, hop] = (adjacency @ wide).reshape(len(nodes), -1, dim).transpose(1, 0, 2)
+        yield part, known

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from ..accounting.claim import Unit
 from ..accounting.curves import Curve, approximate, curve, gaussian
@@ -16,7 +19,7 @@ from ..accounting.gaussian import mu_of
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
-from . import blackbox, differential, exact, gradients, replay
+from . import blackbox, differential, exact, gradients, local, replay, transcript, votes
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 CANARIES = 1000  # in one run at most; they move different rows, so they do not weaken one another
 SUMS = ("aggregates", "inputs")  # what the game and the residual audit read
+NOISE_SHARE = 0.1  # of the game's alpha; the size of the noise is known far better than how far the scores are apart
 FEW = 20  # canaries of the residual audit, which takes the worst of them and the residuals of all rows they leave alone
 
 
@@ -57,18 +61,26 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     """The log-likelihood-ratio game on released aggregates, with many disjoint canary edges in every run.
 
     Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of
-    the ledger's own shape applies; should their independence be refuted, the one-run bound of Mahloujifar et al.
-    (2024) takes its place, which needs none. The second look assumes no shape at all.
+    the ledger's own shape applies, with the size of the noise from where no canary moves anything; should independence be
+    refuted, the one-run bound of Mahloujifar et al. (2024) takes its place, which needs none. The second look assumes no
+    shape at all.
     """
     started = time.perf_counter()
     seen, attack = canary_run(case, graph, store, key, rounds, CANARIES), LikelihoodRatio()
     scores = attack.score(seen.release, seen.challenge)
     common: dict[str, Any] = {"alpha": alpha, "attack": attack.name, "audit": "game", "seed": key.fold("coin").seed}
-    shaped, apart = canaries(scores, seen.bits, case.claim, curve(case.model.ledger), **common)
-    found = (shaped, lower(scores, seen.bits, case.claim, shape="any", **common))
+    sd = sd_at_most(*attack.across(seen.release, seen.challenge), NOISE_SHARE * alpha)
+    left = common | {"alpha": (1 - NOISE_SHARE) * alpha}
+    shaped, apart = canaries(scores, seen.bits, case.claim, curve(case.model.ledger), sd=sd, **left)
+    found = (dataclasses.replace(shaped, alpha=alpha), lower(scores, seen.bits, case.claim, shape="any", **common))
     curves = {"tradeoff": tradeoff(scores, seen.bits, case), "histograms": histograms(scores, seen.bits)}
     reach = f"{len(seen)} rounds of {len(seen.challenge)} canary edges; independence: {apart.reason}"
     return Outcome("game", found, curves, reach, time.perf_counter() - started, SUMS)
+
+
+def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
+    """With probability 1 - alpha the sd of normal noise is at most this, given its sum of squares in `freedom` dimensions."""
+    return math.sqrt(squares / (2 * float(gammaincinv(freedom / 2, alpha))))
 
 
 def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
@@ -140,6 +152,9 @@ AUDITS: dict[str, Audit] = {
     "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
     "residual": Audit("residual", 1, needs_aggregates, weigh_noise),
     "game": Audit("game", 2, needs_aggregates, play_sums),
+    "transcript": Audit("transcript", 1, transcript.refuses, transcript.play_messages),
+    "reports": Audit("reports", 1, local.refuses, local.play_reports),
+    "votes": Audit("votes", 1, votes.refuses, votes.play_votes),
     "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),
     "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
     "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),

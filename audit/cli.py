@@ -63,7 +63,13 @@ def run(
     attacks: Annotated[
         Text, Option(help="Membership attacks by comma, all or none. Default: those without classifiers. See `audit attacks`.")
     ] = None,
-    audits: Annotated[Text, Option(help="replay, residual, game, blackbox, one-run, exact; all or none. Default: all.")] = None,
+    audits: Annotated[
+        Text,
+        Option(
+            help="replay, differential, exact, residual, game, transcript, reports, votes, gradients, blackbox, one-run; "
+            "by comma, all or none. Default: all."
+        ),
+    ] = None,
     rounds: Annotated[int | None, Option(help="Rounds of the game, each with up to 1000 canaries. Default: 10.")] = None,
     shadows: Annotated[int | None, Option(help="Runs whose bits the attacker is told. Default: 8.")] = None,
     targets: Annotated[int | None, Option(help="Runs that are attacked. Default: 4.")] = None,

@@ -1,9 +1,9 @@
-"""Finite channels: epsilon by enumeration of what a user can send. Nothing is sampled."""
+"""Finite channels: epsilon by enumeration of what can come out. Nothing is sampled."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..accounting.channel import channel_epsilon
 from ..accounting.lower import Bound
@@ -14,21 +14,39 @@ if TYPE_CHECKING:
     from .key import Key
     from .store import Store
 
+GRID = 2e-3  # relative: the privacy-loss distribution of many votes is rounded up by less
+
 
 def refuses(case: Case) -> str | None:
-    """It needs a model that says of which finite channels its releases are made."""
-    channels = getattr(case.model, "channels", None)
+    """It needs a model that says of which finite channels its releases are made, or labels chosen by a noisy argmax."""
+    model: Any = case.model
+    if votes_are_charged(model):
+        return None
+    channels = getattr(model, "channels", None)
     if channels is None:
-        return f"{case.model.name} is not made of finite channels"
-    return None if channels(2, 2) else f"this {case.model.name} sends something in the clear, or continuous noise"
+        return f"{model.name} is not made of finite channels"
+    return None if channels(2, 2) else f"this {model.name} sends something in the clear, or continuous noise"
+
+
+def votes_are_charged(model: Any) -> bool:
+    return bool(model.name == "privgnn" and model.sigma and not model.as_coded)
 
 
 def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
-    """The worst pair of inputs of every channel, times its copies: independent draws of one person's values add up."""
+    """The worst pair of inputs of every channel, times its copies: independent draws of one person's values add up.
+
+    Noisy labels: teachers that are sure of one class, and of another once the node is sampled. All votes together are
+    composed exactly, secret samples included.
+    """
     started = time.perf_counter()
-    channels = case.model.channels(graph.dim, graph.classes)  # type: ignore[attr-defined]
-    parts = [copies * channel_epsilon(matrix) for matrix, copies in channels]
-    epsilon = float(sum(parts)) * (1 - 1e-9)  # rounding of the probabilities themselves
+    if votes_are_charged(case.model):
+        epsilon = votes_epsilon(case.model, graph.classes, case.claim.delta) * (1 - GRID)
+        told = f"{case.model.queries} votes on secret samples: {epsilon:.4g} nats"  # type: ignore[attr-defined]
+    else:
+        channels = case.model.channels(graph.dim, graph.classes)  # type: ignore[attr-defined]
+        parts = [copies * channel_epsilon(matrix) for matrix, copies in channels]
+        epsilon = float(sum(parts)) * (1 - 1e-9)  # rounding of the probabilities themselves
+        told = f"channels of {' + '.join(f'{part:.4g}' for part in parts)} nats"
     bound = Bound(
         epsilon=epsilon,
         alpha=0.0,
@@ -42,6 +60,24 @@ def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds:
         attack="enumeration",
         audit="exact",
     )
-    told = " + ".join(f"{part:.4g}" for part in parts)
     sent = tuple(name for name in offered(case.model) if name != "posteriors")
-    return Outcome("exact", (bound,), {}, f"channels of {told} nats", time.perf_counter() - started, sent)
+    return Outcome("exact", (bound,), {}, told, time.perf_counter() - started, sent)
+
+
+def votes_epsilon(model: Any, classes: int, delta: float) -> float:
+    """Epsilon (nats) of all noisy labels of teachers that one sampled node turns from sure of one class to sure of another.
+
+    The law of one label has three values: the class before, the class after, and any other. From its privacy-loss distribution.
+    """
+    from ..accounting.curves import curve
+    from ..accounting.events import on_sampled_nodes, repeated
+    from ..accounting.exact import argmax_top_probability
+    from ..accounting.kinds import FiniteDpEvent
+
+    top = argmax_top_probability(classes, model.sigma)
+    other = (1 - top) / (classes - 1)
+    rest = max(0.0, 1 - top - other)
+    one = FiniteDpEvent((top, other, rest), (other, top, rest))
+    if model.single:
+        return curve(on_sampled_nodes(model.rate, repeated(one, model.queries))).epsilon(delta)
+    return curve(repeated(on_sampled_nodes(model.rate, one), model.queries)).epsilon(delta)

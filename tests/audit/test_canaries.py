@@ -12,6 +12,7 @@ from gnnaudit.models.bounding import bounded
 from gnnaudit.models.graph import Mask, Worlds
 
 PLANTS = {
+    "pairs": lambda g: canaries.pairs(g, 3)[0],
     "stars": lambda g: canaries.stars(g, 3, 4)[0],
     "cap breaker": lambda g: canaries.cap_breaker(g, 4, 6)[0],
     "double star": lambda g: canaries.double_star(g, 5)[0],
@@ -38,6 +39,14 @@ def test_what_is_planted_leaves_the_graph_itself_as_it_was(graph, plant, form):
     assert wider.train.sum() + wider.val.sum() + wider.test.sum() <= wider.nodes
     assert wider.classes == graph.classes
     assert wider.x.dtype == np.float32
+
+
+def test_a_pair_is_joined_by_its_edge_alone(graph):
+    wider, edges = canaries.pairs(graph, 3)
+    ends = wider.edges[:, edges]
+    assert len(set(ends.ravel().tolist())) == 6
+    np.testing.assert_array_equal(wider.degree[ends], 1)
+    assert (wider.y[ends[0]] != wider.y[ends[1]]).all()
 
 
 def test_the_centre_of_a_star_is_in_as_many_rows_as_it_has_leaves(graph):

@@ -1,0 +1,79 @@
+"""The game on what users send under local privacy: the reports of planted users at the two ends of every range."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..accounting.claim import Unit
+from ..accounting.lower import lower
+from ..models.graph import Worlds
+from . import exact
+from .canaries import beside
+from .case import Case, Outcome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..models.base import Release
+    from ..models.graph import Graph
+    from .key import Key
+    from .store import Store
+
+USERS = 1000  # planted in one run; every user draws coins of his own, so that they are independent trials
+READ = ("reports", "label_reports")
+
+
+def refuses(case: Case) -> str | None:
+    """It needs reports that are made of finite channels, and a claim on one user's features."""
+    if not hasattr(case.model, "channels"):
+        return f"in {case.model.name} users send no reports"
+    if case.claim.unit is not Unit.FEATURES:
+        return f"the game on reports is about one user's features; this claim is about {case.claim.unit}"
+    return exact.refuses(case)
+
+
+def play_reports(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """A coin gives each planted user all features low and one label, or all high and another; the reports are then scored.
+
+    The score is the log-likelihood ratio of the channels that the model declares. Reports are drawn before any training, so
+    one step of it is enough.
+    """
+    started = time.perf_counter()
+    model = dataclasses.replace(case.model, epochs=1)  # type: ignore[type-var]
+    scores, bits = [], []
+    for run in range(rounds):
+        coins = key.fold("bits", run).generator().random(USERS) < 0.5
+        wider, users = planted(case.model, graph, coins)
+        seeds = np.array([key.fold("run", run).seed], dtype=np.uint64)
+        release = model.fit(Worlds(wider, seeds, users), store.device)
+        scores.append(log_ratio(case.model, release, graph))
+        bits.append(coins)
+    common: dict[str, Any] = {"attack": "channel-ratio", "audit": "reports", "seed": key.fold("coin").seed}
+    bound = lower(np.concatenate(scores), np.concatenate(bits), case.claim, shape="any", alpha=alpha, **common)
+    return Outcome("reports", (bound,), {}, f"{rounds} runs of {USERS} planted users", time.perf_counter() - started, READ)
+
+
+def planted(model: Any, graph: Graph, coins: NDArray[np.bool_]) -> tuple[Graph, NDArray[np.int64]]:
+    """The graph with one isolated training user for each coin: features at the high end and label 1, or at the low end and 0.
+
+    The ends are those that the recipe takes to be public; as published, the extremes over all users.
+    """
+    if model.mode == "sound":
+        low, high = (np.full(graph.dim, end) for end in (model.low, model.high))
+    else:
+        low, high = (np.asarray(v.toarray() if hasattr(v, "toarray") else v).ravel() for v in (graph.x.min(0), graph.x.max(0)))
+    x = np.where(coins[:, None], high, low).astype(np.float32)
+    return beside(graph, x, coins.astype(np.int64), np.zeros((2, 0), dtype=np.int64), "train")
+
+
+def log_ratio(model: Any, release: Release, graph: Graph) -> NDArray[np.float64]:
+    """(users,) how much likelier each user's reports are with all features high and label 1 than all low and label 0."""
+    (bits, _), (labels, _) = model.channels(graph.dim, graph.classes)
+    signs, sent = release["reports"][0, :, :, 1], release["label_reports"][0]
+    lowest, highest = np.log(bits[0]), np.log(bits[1])
+    of_sign = (highest - lowest)[(signs > 0).astype(np.int64)].sum(1)
+    return np.asarray(of_sign + (np.log(labels[1]) - np.log(labels[0]))[sent])

@@ -1,0 +1,139 @@
+"""Games on what leaves: messages, reports, votes. Faults are seen, honest recipes pass, and scores follow their law."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from gnnaudit.accounting.calibrate import calibrate
+from gnnaudit.accounting.channel import channel_epsilon
+from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.exact import argmax_top_probability, noisy_argmax_epsilon
+from gnnaudit.audit import exact, local, transcript, votes
+from gnnaudit.audit.audits import AUDITS
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.store import Store
+from gnnaudit.models.gap import Gap
+from gnnaudit.models.graph import Worlds
+from gnnaudit.models.lpgnn import Lpgnn
+from gnnaudit.models.mlp import Mlp
+from gnnaudit.models.privgnn import PrivGnn
+from gnnaudit.models.vesper import Vesper
+
+EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
+NODE = Claim(4.0, 1e-4, Unit.NODE)
+LOCAL = Claim(4.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+
+
+@dataclasses.dataclass(frozen=True)
+class QuietVesper(Vesper):
+    """Adds half of the noise that it states."""
+
+    def fit(self, worlds, device="cpu"):
+        release = Vesper.fit(dataclasses.replace(self, sigma=self.sigma / 2), worlds, device)
+        return dataclasses.replace(release, public={"noise_std": self.noise_std})
+
+
+@dataclasses.dataclass(frozen=True)
+class LoudLpgnn(Lpgnn):
+    """Spends twice the budget that it declares."""
+
+    def fit(self, worlds, device="cpu"):
+        spent = dataclasses.replace(self, feature_budget=2 * self.feature_budget, label_budget=2 * self.label_budget)
+        return Lpgnn.fit(spent, worlds, device)
+
+
+@dataclasses.dataclass(frozen=True)
+class QuietPrivGnn(PrivGnn):
+    """Adds half of the noise that it states to every answer."""
+
+    def votes(self, worlds, taught):
+        return PrivGnn.votes(dataclasses.replace(self, sigma=self.sigma / 2), worlds, taught)
+
+
+def calibrated(kind, recipe, claim):
+    honest = calibrate(recipe, claim)
+    return kind(**{f.name: getattr(honest, f.name) for f in dataclasses.fields(honest)})
+
+
+def look(audit, model, claim, graph, tmp_path, rounds=10):
+    case = Case(model, claim)
+    assert AUDITS[audit].refuses(case) is None
+    return AUDITS[audit].run(case, graph, Store(tmp_path), Key("released"), rounds, 1e-4).bounds[0]
+
+
+GAMES = {
+    "transcript": (Vesper, QuietVesper, Vesper(epochs=2), EDGE),
+    "reports": (Lpgnn, LoudLpgnn, Lpgnn(), LOCAL),
+    "votes": (PrivGnn, QuietPrivGnn, PrivGnn(classes=3, queries=8), NODE),
+}
+
+
+@pytest.mark.parametrize("audit", GAMES)
+def test_an_honest_recipe_passes(audit, graph, tmp_path):
+    honest, _, recipe, claim = GAMES[audit]
+    found = look(audit, calibrated(honest, recipe, claim), claim, graph, tmp_path)
+    assert not found.refuted  # refuted for one seed in ten thousand at most
+    assert found.epsilon > 0
+
+
+@pytest.mark.parametrize("audit", GAMES)
+def test_a_recipe_that_adds_half_of_its_noise_is_refuted(audit, graph, tmp_path):
+    _, faulty, recipe, claim = GAMES[audit]
+    assert look(audit, calibrated(faulty, recipe, claim), claim, graph, tmp_path).refuted
+
+
+def test_reports_reach_nine_tenths_of_what_enumeration_finds(graph, tmp_path):
+    model = calibrate(Lpgnn(), LOCAL)
+    found = look("reports", model, LOCAL, graph, tmp_path, rounds=20)
+    assert 0.85 * LOCAL.epsilon < found.epsilon <= LOCAL.epsilon
+
+
+def test_published_ranges_are_those_of_the_users(graph):
+    wider, users = local.planted(Lpgnn(mode="paper"), graph, np.array([True, False]))
+    np.testing.assert_array_equal(wider.x[users], np.stack([graph.x.max(0), graph.x.min(0)]))
+
+
+def test_votes_of_sure_teachers_follow_the_noisy_argmax(graph):
+    model = PrivGnn(sigma=1.5, queries=4000, rate=1.0)
+    worlds = Worlds.of(graph, [3])
+    labels = votes.votes(model, worlds, np.arange(4000)[None], np.zeros((1, 1), dtype=bool))
+    top = argmax_top_probability(graph.classes, 1.5)
+    wins = (labels == 0).mean()
+    assert abs(wins - top) < 5 * np.sqrt(top * (1 - top) / 4000)  # fails once in two million honest runs
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_the_ratio_of_votes_averages_to_one_without_the_node(single):
+    """E[e^score] = 1 without the node, by enumeration of all votes of three queries among three classes."""
+    model = PrivGnn(sigma=0.8, queries=3, rate=0.4, single=single)
+    labels = np.stack(np.meshgrid(*[np.arange(3)] * 3), -1).reshape(-1, 3)
+    top = argmax_top_probability(3, 0.8)
+    law = np.array([top, (1 - top) / 2, (1 - top) / 2])
+    assert (law[labels].prod(1) * np.exp(votes.log_ratio(model, 3, labels))).sum() == pytest.approx(1)
+
+
+def test_one_vote_without_sampling_costs_what_the_closed_form_says():
+    model = PrivGnn(sigma=2.0, queries=1, rate=1.0)
+    assert exact.votes_epsilon(model, 5, 0.0) == pytest.approx(noisy_argmax_epsilon(5, 2.0), rel=2e-3)
+
+
+def test_two_votes_cost_what_enumeration_of_both_says():
+    model = PrivGnn(sigma=1.0, queries=2, rate=0.5)
+    top = argmax_top_probability(3, 1.0)
+    other = (1 - top) / 2
+    before, after = np.array([top, other, other]), np.array([other, top, other])
+    mixed = (before + after) / 2
+    pair = np.stack([np.outer(before, before).ravel(), np.outer(mixed, mixed).ravel()])
+    assert exact.votes_epsilon(model, 3, 1e-2) == pytest.approx(channel_epsilon(pair, 1e-2), rel=2e-3)
+
+
+def test_what_each_game_cannot_look_at_is_said():
+    assert "sends messages" in (transcript.refuses(Case(Gap(), EDGE)) or "")
+    assert "game on sums" in (transcript.refuses(Case(Vesper(variant="s2"), EDGE)) or "")
+    assert "trained on the private edges" in (transcript.refuses(Case(Vesper(mode="paper", n_train=20), EDGE)) or "")
+    assert "send no reports" in (local.refuses(Case(Mlp(), EDGE)) or "")
+    assert "one user's features" in (local.refuses(Case(Lpgnn(), EDGE)) or "")
+    assert "no teachers" in (votes.refuses(Case(Mlp(), EDGE)) or "")
+    assert "logarithms" in (votes.refuses(Case(PrivGnn(mode="paper", as_coded=True), NODE)) or "")
