@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from . import kernel
 from .bounding import bounded
 from .shared import Shared
 from .spmm import Aggregation
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .graph import Worlds
 
 CACHE = 2**20  # bytes of one layer's activations; several such arrays are alive at a time
+ROOM = 2**26  # the same where a compiled kernel takes one run at a time, so that a company need not fit the cache
 
 
 def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:
@@ -29,7 +31,11 @@ def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[
     batch: how many nodes a step looks at; None for all training nodes. A private run also holds a graph of its own, so that four
     times the batch is what counts.
     """
-    size = max(1, CACHE // (4 * units * max(1, int(worlds.graph.train.sum()) if batch is None else 4 * batch)))
+    size = max(
+        1,
+        (ROOM if kernel.library() else CACHE)
+        // (4 * units * max(1, int(worlds.graph.train.sum()) if batch is None else 4 * batch)),
+    )
     rows = None if worlds.nodes is None and worlds.labels is None else worlds.trained()
     first = 0
     for run in range(1, worlds.runs + 1):

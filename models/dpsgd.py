@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
-from . import witness
-from .network import Network, Parts, Weights
+from . import program, witness
+from .network import Network, Parts, Weights, apart, together
 from .noise import stream
 from .optim import Adam
 from .shared import Shared
@@ -57,32 +57,78 @@ def train_privately(
     rows: what may be drawn, and nodes: (n,) the ids of those rows among the `population` of the graph. Every node has its
     place in the stream of batches: two neighbouring worlds draw alike of the nodes that both have. purpose: names the streams.
     """
+    draws = [stream(seed, "batch", purpose) for seed in seeds]
+    noises = [stream(seed, "gradient", purpose) for seed in seeds]
+    if program.expressible(network, rows, check):
+        alone = []
+        for run, (own, draw, noise) in enumerate(zip(apart(parts), draws, noises, strict=True)):
+            batches = (sampled([draw], nodes, population, purpose, how)[0] for _ in range(how.epochs * how.steps))
+            some = None if check is None else check.of(run)
+            alone.append(_alone(network, own, rows.of(run), batches, noise, purpose, how, some).parts)
+        return Weights(together(alone))
     weights, gradients = Weights(parts), Weights(parts)
     optimiser = Adam(weights.flat, how.learning_rate)
     best, record = weights.copy(), torch.full((len(seeds),), -1, device=weights.flat.device)
-    draws = [stream(seed, "batch", purpose) for seed in seeds]
-    noises = [stream(seed, "gradient", purpose) for seed in seeds]
     target = one_hot(rows.labels, network).t()
     for _ in range(how.epochs):
         for _ in range(how.steps):
-            coins = np.stack([d.random(population)[nodes] for d in draws])
-            drawn = coins <= np.sort(coins, 1)[:, [how.batch - 1]] if how.fixed else coins < how.rate
-            witness.sampled(purpose, drawn)
+            drawn = sampled(draws, nodes, population, purpose, how)
             index, real = _padded(drawn, weights.flat.device)
             private_gradient(
                 network, weights, gather(rows.inputs, index), target[index].transpose(1, 2), real, how.clip, gradients
             )
-            if how.sigma:
-                summed = [a for layer in gradients.trained for a in layer]
-                witness.clean(purpose, *summed)
-                add_noise(gradients, noises, how.sigma * how.clip)
-                witness.released(purpose, *summed, scale=how.sigma * how.clip)
+            make_noisy(gradients, noises, purpose, how)
             optimiser.step(gradients.flat.div_(how.batch))
         if check is not None:
             hits = hit_count(network, weights, check)
             best.take(weights, hits > record)
             record = torch.maximum(record, hits)
     return weights if check is None else best
+
+
+def _alone(
+    network: Network,
+    parts: Parts,
+    rows: Rows,
+    batches: Iterator[NDArray[np.bool_]],
+    noise: np.random.Generator,
+    purpose: str,
+    how: Private,
+    check: Rows | None,
+) -> Weights:
+    """The same for one run by the compiled kernel. batches: (n,) who joins each."""
+    weights, gradients = Weights(parts), Weights(parts)
+    on_rows = program.Pass(network, weights, gradients, rows, drawn=True)
+    on_check = program.Pass(network, weights, gradients, check) if check is not None else None
+    optimiser, best, record = program.Adam(weights, gradients, how.learning_rate), weights.copy(), -1
+    for step, drawn in enumerate(batches, 1):
+        on_rows.clipped_gradient(np.flatnonzero(drawn).astype(np.int32), how.clip)
+        make_noisy(gradients, [noise], purpose, how)
+        optimiser.step(1 / how.batch)
+        if on_check is not None and step % how.steps == 0 and (hits := on_check.hits()) > record:
+            record = hits
+            best.overwrite(weights)
+    return weights if check is None else best
+
+
+def sampled(
+    draws: Sequence[np.random.Generator], nodes: NDArray[np.int64], population: int, purpose: str, how: Private
+) -> NDArray[np.bool_]:
+    """(runs, n): which nodes join the next batch of each run."""
+    coins = np.stack([draw.random(population)[nodes] for draw in draws])
+    drawn: NDArray[np.bool_] = coins <= np.sort(coins, 1)[:, [how.batch - 1]] if how.fixed else coins < how.rate
+    witness.sampled(purpose, drawn)
+    return drawn
+
+
+def make_noisy(gradients: Weights, noises: Sequence[np.random.Generator], purpose: str, how: Private) -> None:
+    """Adds the noise of one step, if there is to be any, before the eyes of whoever listens."""
+    if not how.sigma:
+        return
+    summed = [a for layer in gradients.trained for a in layer]
+    witness.clean(purpose, *summed)
+    add_noise(gradients, noises, how.sigma * how.clip)
+    witness.released(purpose, *summed, scale=how.sigma * how.clip)
 
 
 def private_gradient(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,6 +113,18 @@ def _stacked(runs: Sequence[NDArray[Any]], device: str) -> Tensor:
     return torch.from_numpy(np.stack(runs).astype(np.float32)).to(device)
 
 
+def apart(parts: Parts) -> list[Parts]:
+    """The numbers of every run on its own."""
+    runs = range(len(parts[0][0][0]))
+    return [[(tuple(a[k : k + 1] for a in t), tuple(a[k : k + 1] for a in r)) for t, r in parts] for k in runs]
+
+
+def together(parts: Sequence[Parts]) -> Parts:
+    """The numbers of some runs as one."""
+    layers = zip(*parts, strict=True)
+    return [tuple(tuple(torch.cat(a) for a in zip(*kind, strict=True)) for kind in zip(*runs, strict=True)) for runs in layers]  # type: ignore[misc]
+
+
 class Weights:
     """The numbers of K copies of a network, in one flat buffer, so that an optimiser and a snapshot are single passes.
 
@@ -128,7 +141,6 @@ class Weights:
         self.remembered = [tuple(next(views) for _ in part[1]) for part in parts]
         self.numbers = [(*t, *r) for t, r in zip(self.trained, self.remembered, strict=True)]
         self.flat = self._buffer[: sum(a.numel() for layer in self.trained for a in layer)]
-        self._owner = torch.cat([torch.arange(len(a), device=a.device).repeat_interleave(a[0].numel()) for a in tensors])
 
     @property
     def parts(self) -> Parts:
@@ -136,6 +148,16 @@ class Weights:
 
     def copy(self) -> Weights:
         return Weights(self.parts)
+
+    def overwrite(self, other: Weights) -> None:
+        """Takes all numbers of `other`."""
+        self._buffer.copy_(other._buffer)
+
+    @cached_property
+    def _owner(self) -> Tensor:
+        """The run of every number."""
+        tensors = [a for kind in (self.trained, self.remembered) for layer in kind for a in layer]
+        return torch.cat([torch.arange(len(a), device=a.device).repeat_interleave(a[0].numel()) for a in tensors])
 
     def take(self, other: Weights, runs: Tensor) -> None:
         """Overwrites some runs with the numbers that they have in `other`. runs: (runs,) bool."""

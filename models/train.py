@@ -6,13 +6,15 @@ All runs of one call train on the same nodes, so that nothing is padded or maske
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from .network import Input, Network, Parts, Weights
+from . import program
+from .network import Input, Network, Parts, Weights, apart, together
 from .optim import Adam
+from .shared import Shared
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,12 +28,20 @@ class Rows:
     labels: Tensor  # (nodes,) int64
     counted: Tensor | None = None  # int64, which of the inputs' nodes the labels are for; None means all, in order
 
+    def of(self, run: int) -> Rows:
+        """What one run reads."""
+        return replace(self, inputs=[x if isinstance(x, Shared) else x[run : run + 1] for x in self.inputs])
+
 
 def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None = None) -> Weights:
     """Minimises each run's mean cross-entropy over `rows`; returns the numbers of its best or of its last epoch.
 
     With `check`, a run keeps the first epoch whose accuracy on those rows no later one exceeds; without, the last one.
     """
+    if program.expressible(network, rows, check):
+        some = [None if check is None else check.of(run) for run in range(len(parts[0][0][0]))]
+        pairs = enumerate(zip(apart(parts), some, strict=True))
+        return Weights(together([_alone(network, own, rows.of(k), epochs, learning_rate, c).parts for k, (own, c) in pairs]))
     weights = Weights(parts)
     gradients = Weights(parts)
     optimiser = Adam(weights.flat, learning_rate)
@@ -53,6 +63,21 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
         record = torch.where(better, hits, record if record is not None else hits)
         best.take(weights, better)
     return best
+
+
+def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None) -> Weights:
+    """The same for one run by the compiled kernel: its activations stay in the nearest cache, which those of many would not."""
+    weights, gradients = Weights(parts), Weights(parts)
+    on_rows = program.Pass(network, weights, gradients, rows)
+    on_check = program.Pass(network, weights, gradients, check) if check is not None else None
+    optimiser, best, record = program.Adam(weights, gradients, learning_rate), weights.copy(), -1
+    for _ in range(epochs):
+        on_rows.gradient()
+        optimiser.step()
+        if on_check is not None and (hits := on_check.hits()) > record:
+            record = hits
+            best.overwrite(weights)
+    return weights if check is None else best
 
 
 def hit_count(network: Network, weights: Weights, rows: Rows) -> Tensor:

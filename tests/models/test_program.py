@@ -1,0 +1,188 @@
+"""The compiled kernel against the layers in torch, which are themselves held against autograd and Opacus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from gnnaudit.models import kernel, program
+from gnnaudit.models.dpsgd import Private, private_gradient, train_privately
+from gnnaudit.models.layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLength, UnitLinear
+from gnnaudit.models.network import Network, Weights, draw
+from gnnaudit.models.shared import Shared
+from gnnaudit.models.train import Rows, hit_count, one_hot, train
+
+pytestmark = pytest.mark.skipif(kernel.library() is None, reason="no C compiler on this machine: there is no kernel to test")
+
+NODES, DIM, HIDDEN, CLASSES = 150, 40, 16, 6  # two blocks of 64 nodes and a bit
+
+
+def between(units: int) -> tuple[Layer, ...]:
+    return BatchNorm(units), Selu()
+
+
+def after(units: int, norm: type) -> tuple[Layer, ...]:
+    return Selu(), norm(units)
+
+
+H, N = HIDDEN, BatchNorm
+BATCH: dict[str, tuple[Network, list[int]]] = {  # a network, and the units of its inputs; 0 stands for the features
+    "mlp": (Network(((Linear(DIM, H, True), *between(H), Linear(H, 9, True), *between(9), Linear(9, 6)),), (), 6), [0]),
+    "gap, encoder": (Network(((Linear(DIM, H), *between(H), Linear(H, H), UnitLength()),), (*between(H), Linear(H, 6)), 6), [0]),
+    "gap, classifier": (Network(((Linear(7, H),), (Linear(H, H),)), (UnitLength(), *between(32), Linear(32, 6)), 6), [7, 16]),
+    "gap, deep": (
+        Network(((Linear(7, H), *between(H), Linear(H, 9)), (Linear(H, H),)), (UnitLength(), *between(25), Linear(25, 6)), 6),
+        [7, 16],
+    ),
+    "progap": (Network(((Linear(DIM, H), *after(H, N)), (Linear(H, H), *after(H, N))), (UnitLinear(32, 6),), 6), [0, 16]),
+    "progap, deep": (
+        Network(
+            ((Linear(DIM, H), *after(H, N), Linear(H, 21), *after(21, N)), (Linear(7, H), *after(H, N))), (UnitLinear(37, 6),), 6
+        ),
+        [0, 7],
+    ),
+}
+GROUP: dict[str, tuple[Network, list[int]]] = {
+    "mlp": (Network(((Linear(DIM, H), Selu(), Linear(H, 9), Selu(), Linear(9, 6)),), (), 6), [0]),
+    "gap, encoder": (Network(((Linear(DIM, H), Selu(), Linear(H, H), UnitLength()),), (Selu(), Linear(H, 6)), 6), [0]),
+    "gap, classifier": (Network(((Linear(7, H),), (Linear(H, H),)), (UnitLength(), Selu(), Linear(32, 6)), 6), [7, 16]),
+    "progap": (
+        Network(((Linear(DIM, H), *after(H, GroupNorm)), (Linear(H, H), *after(H, GroupNorm))), (UnitLinear(32, 6),), 6),
+        [0, 16],
+    ),
+    "progap, deep": (
+        Network(((Linear(DIM, H), *after(H, GroupNorm), Linear(H, 9), *after(9, GroupNorm)),), (UnitLinear(9, 6),), 6),
+        [0],
+    ),
+}
+
+
+def nodes(inputs: list[int], entries: tuple[float, ...] = (1.0,), runs: int = 1) -> Rows:
+    random = np.random.default_rng(0)
+    x = (random.random((NODES, DIM)) < 0.1) * random.choice(entries, (NODES, DIM))
+    x[3] = 0  # a node without features
+    parts = [random.standard_normal((runs, units, NODES)).astype(np.float32) if units else None for units in inputs]
+    shared = Shared(sp.csr_array(x.astype(np.float32)), np.arange(NODES))
+    labels = torch.from_numpy(random.integers(CLASSES, size=NODES))
+    return Rows([shared if part is None else torch.from_numpy(part) for part in parts], labels)
+
+
+def numbers(net: Network) -> tuple[Weights, Weights]:
+    """Numbers of which none stands at a value, such as one, that hides a mistake, and gradients that must be overwritten."""
+    weights = Weights(draw(net.layers, np.array([4]), "test"))
+    for layer in weights.trained:
+        for a in layer:
+            a.add_(torch.linspace(-0.3, 0.3, a.numel()).view_as(a))
+    gradients = weights.copy()
+    gradients.flat.fill_(9)
+    return weights, gradients
+
+
+@pytest.mark.parametrize("entries", [(1.0,), (1.0, 2.0)])
+@pytest.mark.parametrize("name", BATCH)
+def test_the_kernel_finds_the_gradient_the_moments_and_the_hits_of_the_layers(name: str, entries: tuple[float, ...]) -> None:
+    net, inputs = BATCH[name]
+    rows, (weights, gradients) = nodes(inputs, entries), numbers(net)
+    theirs, expected = weights.copy(), gradients.copy()
+    assert program.expressible(net, rows)
+    one = program.Pass(net, weights, gradients, rows)
+    for _ in range(2):  # the second pass must not remember the first one's sums
+        logits, tape = net.forward(theirs.numbers, rows.inputs, training=True)
+        slope = torch.softmax(logits, 1).sub_(one_hot(rows.labels, net)).div_(NODES)
+        net.backward(theirs.numbers, tape, slope, expected.trained)
+        one.gradient()
+        torch.testing.assert_close(gradients.flat, expected.flat, rtol=1e-4, atol=1e-6)
+        for mine, own in zip(weights.numbers, theirs.numbers, strict=True):
+            torch.testing.assert_close(mine, own, rtol=1e-5, atol=1e-6)
+    assert one.hits() == int(hit_count(net, theirs, rows))
+
+
+@pytest.mark.parametrize("clip", [1e-2, 0.5, 100.0])
+@pytest.mark.parametrize("name", GROUP)
+def test_the_kernel_clips_each_gradient_as_the_layers_do(name: str, clip: float) -> None:
+    net, inputs = GROUP[name]
+    rows, (weights, gradients) = nodes(inputs, (1.0, 2.0)), numbers(net)
+    expected = gradients.copy()
+    one = program.Pass(net, weights, gradients, rows, drawn=True)
+    for drawn in (np.arange(0, NODES, 2), np.array([3, 7, 3]), np.arange(0)):
+        index = torch.from_numpy(drawn)[None]
+        given = [x.gather(index) if isinstance(x, Shared) else x[:, :, drawn] for x in rows.inputs]
+        target = one_hot(rows.labels, net)[None, :, drawn]
+        private_gradient(net, weights, given, target, torch.ones(1, len(drawn)), clip, expected)
+        one.clipped_gradient(drawn.astype(np.int32), clip)
+        torch.testing.assert_close(gradients.flat, expected.flat, rtol=1e-4, atol=1e-5)
+
+
+def test_its_adam_is_torch_adam() -> None:
+    weights, gradients = numbers(Network(((Linear(5, 7),),), (), 7))
+    theirs = weights.flat.clone().requires_grad_()
+    mine, reference = program.Adam(weights, gradients, 0.01), torch.optim.Adam([theirs], 0.01)
+    random = torch.Generator().manual_seed(3)
+    for _ in range(50):
+        gradients.flat.normal_(std=0.02, generator=random)
+        mine.step(0.5)
+        theirs.grad = gradients.flat * 0.5
+        reference.step()
+    torch.testing.assert_close(weights.flat, theirs.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_whole_training_is_that_of_the_layers() -> None:
+    net, inputs = BATCH["progap"]
+    rows, seeds = nodes(inputs, runs=3), np.arange(3, dtype=np.uint64)
+
+    def trained() -> list[Any]:
+        return [train(net, draw(net.layers, seeds, "test"), rows, 30, 0.01, check).numbers for check in (None, rows)]
+
+    fast = trained()
+    with kernel.unused():
+        slow = trained()
+    for mine, theirs in zip(fast, slow, strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_whole_private_training_is_that_of_the_layers(fixed: bool) -> None:
+    net, inputs = GROUP["progap"]
+    rows, seeds = nodes(inputs, runs=3), np.arange(3, dtype=np.uint64)
+    how = Private(sigma=1.0, rate=0.2, batch=30, epochs=2, steps=5, fixed=fixed)
+
+    def trained() -> list[Any]:
+        parts = draw(net.layers, seeds, "test")
+        return train_privately(net, parts, rows, np.arange(NODES), NODES, seeds, "test", how).numbers
+
+    fast = trained()
+    with kernel.unused():
+        slow = trained()
+    for a, b in zip(fast, slow, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_run_is_trained_bit_for_bit_the_same_alone_and_in_a_chunk_of_64(private: bool) -> None:
+    net, inputs = (GROUP if private else BATCH)["progap"]
+    rows, seeds = nodes(inputs, runs=64), np.arange(64, dtype=np.uint64)
+    how = Private(sigma=1.0, rate=0.2, batch=30, epochs=2, steps=3)
+
+    def trained(some: np.ndarray, given: Rows) -> Weights:
+        parts = draw(net.layers, some, "test")
+        if private:
+            return train_privately(net, parts, given, np.arange(NODES), NODES, some, "test", how, given)
+        return train(net, parts, given, 6, 0.01, given)
+
+    many, one = trained(seeds, rows), trained(seeds[17:18], rows.of(17))
+    for a, b in zip(many.numbers, one.numbers, strict=True):
+        for chunk, alone in zip(a, b, strict=True):
+            assert torch.equal(chunk[17], alone[0])
+
+
+def test_without_a_compiler_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    kernel.found.cache_clear()
+    monkeypatch.setenv("CC", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kernel.library() is None
+    kernel.found.cache_clear()
