@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .graph import Graph, Worlds
 
 KEPT = ("posteriors", "rows", "gradients")
+WEIGHT_DECAY = 1e-4  # of the released code
 TOGETHER = 1 << 22  # bytes of hidden activations, about, of the runs that are trained together
 
 
@@ -45,7 +46,7 @@ class Dpar:
     composed, then amplified once. That a source lists itself is public, so its own entry is neither clipped nor released.
     mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size; batches
     cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a seed that
-    everybody knows. Dropout acts on the hidden layer only; the code drops features too.
+    everybody knows. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
 
     Releases posteriors, and when asked for in `keep`:
     rows: (K, sources, nodes) float32: noisy PageRank rows, or the weights of the picks; 0 outside the candidates. With them,
@@ -221,6 +222,8 @@ class Dpar:
         expected = self.rate * len(drawn[0][0].nodes) if self.mode == "sound" else float(self.batch)
         clip = self.clip if self.sigma else math.inf  # without noise there is nothing to clip for
         how = How(self.noise_std, clip, max(1.0, expected), self.hidden, self.dropout, self.learning_rate)
+        if self.mode == "paper":  # the code decays weights where it adds no noise
+            how = replace(how, input_dropout=self.dropout, weight_decay=0.0 if self.sigma else WEIGHT_DECAY)
         trainer = Trainer(graph, [own for own, _, _ in drawn], worlds.seeds, how, device)
         arrays: dict[str, NDArray[np.generic]] = {}
         noises = [stream(0 if self.fixed_noise else s, "gradients") for s in worlds.seeds]

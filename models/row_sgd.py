@@ -12,8 +12,10 @@ from torch import Tensor
 
 from . import witness
 from .blocks import Operator, features, multiply
+from .dropout import Dropout
 from .noise import stream
 from .optim import Adam
+from .row_products import Products, dense_gram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +39,10 @@ class Lists:
 
 @dataclass(frozen=True)
 class How:
-    """noise_std: on the sum of the gradients clipped to `clip`. expected: the public number that the sum is divided by."""
+    """noise_std: on the sum of the gradients clipped to `clip`. expected: the public number that the sum is divided by.
+
+    dropout: the share of hidden units dropped in every step; input_dropout: of features. weight_decay: of the first layer.
+    """
 
     noise_std: float
     clip: float
@@ -45,6 +50,8 @@ class How:
     hidden: int
     dropout: float
     learning_rate: float
+    input_dropout: float = 0.0
+    weight_decay: float = 0.0
 
 
 class Trainer:
@@ -59,31 +66,38 @@ class Trainer:
         runs, rows, entries = self.weights.shape
         places = np.stack([own.index + k * rows for k, own in enumerate(lists)])
         self.places = torch.from_numpy(places.reshape(runs * rows, entries)).to(device)
-        self.gram = self._tensor(np.stack([_gram(graph.x, own) for own in lists]))
+        self.index = torch.from_numpy(np.stack([own.index for own in lists])).to(device)
+        if isinstance(self.x, Operator):
+            self.products = Products.of(self.x, lists, device)
+        self.gram = self._gram(self.x)
         self.y = torch.from_numpy(np.stack([graph.y[own.nodes] for own in lists])).to(device)
         self.first, self.second = start(seeds, graph.dim, how.hidden, graph.classes, device)
         self.adams = [Adam(w, how.learning_rate) for w in (self.first, self.second)]
         self.drops = [stream(s, "dropout") for s in seeds]
+        self.inputs = Dropout.of(how.input_dropout, seeds, [rows] * runs, "input dropout", device)
 
     def step(self, batch: NDArray[np.bool_], noises: list[np.random.Generator]) -> Tensor:
         """One step on the noisy sum of clipped gradients, which it returns: (K, parameters)."""
         witness.sampled("steps", batch)
-        sums = self.gradient(self._tensor(batch), self._dropped())
+        sums = self.gradient(self._tensor(batch), self._dropped(), self.inputs.features(self.x))
         witness.clean("steps", *sums)
         released = [_noisy(g, self.how.noise_std, noises) for g in sums]
         witness.released("steps", *released, scale=self.how.noise_std)
         for adam, gradient in zip(self.adams, released, strict=True):
-            adam.step(gradient / self.how.expected)
+            decay = self.how.weight_decay * self.first if adam.flat is self.first else 0.0
+            adam.step(gradient / self.how.expected + decay)
         return torch.cat([g.flatten(1) for g in released], dim=1)
 
-    def gradient(self, batch: Tensor, dropped: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def gradient(self, batch: Tensor, dropped: Tensor | None = None, x: Operator | Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The sums over each run's batch of the rows' gradients, each row's scaled to norm `clip` at most.
 
         The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)' over its entries j, with
         q the gradient at the hidden layer and m_j what passes there; its squared norm follows from the products x_j · x_l,
-        which never change, so no row's gradient is built.
+        so no row's gradient is built. x: the features after dropout, if any are dropped.
         """
-        before = self.x @ self.first
+        x = self.x if x is None else x
+        gram = self.gram if x is self.x else self._gram(x)
+        before = x @ self.first
         passes = (before > 0) * self.alive
         if dropped is not None:
             passes = passes * dropped
@@ -93,14 +107,20 @@ class Trainer:
         back = slope @ self.second.transpose(1, 2)
         runs, rows, hidden = back.shape
         through = passes.view(-1, hidden)[self.places].view(runs, rows, -1, hidden) * self.weights[..., None] * back[:, :, None]
-        squares = (self.gram * (through @ through.transpose(2, 3))).sum(dim=(2, 3))
+        squares = (gram * (through @ through.transpose(2, 3))).sum(dim=(2, 3))
         squares += averaged.square().sum(2) * slope.square().sum(2)
         scale = (self.how.clip / squares.sqrt().clamp(min=1e-12)).clamp(max=1) * batch * self.alive[..., 0]
         second = averaged.transpose(1, 2) @ (slope * scale[..., None])
         into = multiply(self.average.transpose, back * scale[..., None]) * passes
-        if isinstance(self.x, Operator):
-            return multiply(self.x.transpose, into), second
-        return self.x.transpose(1, 2) @ into, second
+        if isinstance(x, Operator):
+            return multiply(x.transpose, into), second
+        return x.transpose(1, 2) @ into, second
+
+    def _gram(self, x: Operator | Tensor) -> Tensor:
+        """(K, rows, entries, entries): inner products of the features of all pairs in a row's list."""
+        if isinstance(x, Tensor):
+            return dense_gram(x, self.index)
+        return self.products.gram(x.matrix.values())
 
     def _dropped(self) -> Tensor | None:
         """Inverted dropout on the hidden layer, each run from its own stream."""
@@ -135,20 +155,6 @@ def _matrix(own: Lists) -> sp.csr_array:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
-
-
-def _gram(x: object, own: Lists) -> NDArray[np.float64]:
-    """(rows, entries, entries): inner products of the features of all pairs in a row's list."""
-    listed = own.nodes[own.index]
-    rows, entries = listed.shape
-    gram = np.zeros((rows, entries, entries))
-    for a in range(entries):
-        for b in range(a, entries):
-            both = np.flatnonzero((own.weights[:, a] != 0) & (own.weights[:, b] != 0))
-            left, right = x[listed[both, a]], x[listed[both, b]]  # type: ignore[index]
-            product = left.multiply(right) if sp.issparse(left) else left * right
-            gram[both, a, b] = gram[both, b, a] = np.asarray(product.sum(axis=1)).ravel()
-    return gram
 
 
 def _noisy(sums: Tensor, std: float, random: list[np.random.Generator]) -> Tensor:

@@ -69,6 +69,36 @@ def test_sums_of_clipped_gradients_equal_those_of_autograd_row_by_row(graph, cli
             torch.testing.assert_close(mine[k], theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_that_a_step_drops_count_neither_in_the_gradients_nor_in_their_norms(graph, sparse):
+    """Against training on features from which they are missing."""
+    if sparse:
+        keep = np.random.default_rng(1).random(graph.x.shape) < 0.08
+        graph = dataclasses.replace(graph, x=sp.csr_array((graph.x * keep).astype(np.float32)))
+    lists, seeds = random_lists(graph, runs=1), np.array([2], np.uint64)
+    how = How(0.0, 0.05, 1.0, 5, 0.0, 0.01, input_dropout=0.5)
+    trainer, batch = Trainer(graph, lists, seeds, how), torch.ones(1, 15)
+    left = trainer.inputs.features(trainer.x)
+    x = np.zeros(graph.x.shape, np.float32)
+    x[lists[0].nodes] = left.matrix.to_dense() if sparse else left[0]
+    whole = graph.x.toarray() if sparse else graph.x
+    assert 0 < (x[:15] == 0)[whole[:15] != 0].mean() < 1
+    np.testing.assert_allclose(x[:15][x[:15] != 0], 2 * whole[:15][x[:15] != 0], rtol=1e-6)
+    missing = dataclasses.replace(graph, x=sp.csr_array(x) if sparse else x)
+    expected = Trainer(missing, lists, seeds, how).gradient(batch)
+    for mine, theirs in zip(trainer.gradient(batch, None, left), expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_the_weights_of_the_first_layer_alone_decay(graph):
+    how = How(0.0, 1.0, 1.0, 5, 0.0, 0.01, weight_decay=1e-4)
+    trainer = Trainer(graph, random_lists(graph, runs=1), np.array([1], np.uint64), how)
+    first, second = trainer.first.clone(), trainer.second.clone()
+    trainer.step(np.zeros((1, 15), bool), [np.random.default_rng(0)])
+    torch.testing.assert_close(trainer.first, first - 0.01 * first.sign(), rtol=0, atol=1e-4)  # Adam's first step is a sign
+    torch.testing.assert_close(trainer.second, second)
+
+
 def test_a_node_in_many_lists_moves_a_step_by_more_than_one_clip_and_never_by_more_than_the_cap_allows(graph):
     """The released code charges one clip for it. Large features, so that only the listed node matters in each row."""
     x = graph.x.copy()
