@@ -99,7 +99,7 @@ def test_four_systems_train_and_are_audited_on_a_graph_that_does_not_fit_into_me
 def test_a_run_that_the_memory_does_not_allow_is_refused_before_it_starts(tmp_path: Path) -> None:
     graph, model = load("campus:n=2000"), ProGap()
     game = Game(graph, "edge", np.zeros(0, dtype=np.int64), Key("memory"))
-    with pytest.raises(ValueError, match="one run of progap on campus:n=2000 needs about 9MiB. Use --memory 9MiB") as said:
+    with pytest.raises(ValueError, match=r"one run of progap on campus:n=2000 needs about 9MiB\. Use --memory 9MiB") as said:
         Store(tmp_path, memory=4 << 20).fit(model, game, 2)
     assert "\n" not in str(said.value)
     assert not list(tmp_path.iterdir())
