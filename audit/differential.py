@@ -76,7 +76,8 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], flo
     """What is wrong with the counts, what the counted mechanisms cost where that is more, and the counts in words."""
     plain, steps = executed(record, ledger)
     told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
-    faults, run = [], case.model.ledger
+    faults: list[str] = []
+    declared = run = case.model.ledger
     drawn, noisy = sum(size for size, _ in record.draws), sum(r.noisy.size for r in record.releases)
     if drawn != noisy:
         faults.append(f"{noisy} noisy numbers left, and {drawn} were drawn for them")
@@ -86,7 +87,7 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], flo
     elif steps > ledger.steps or plain > ledger.plain:
         faults.append(told)
         run = recounted(run, plain / ledger.plain if ledger.plain else 1.0, steps / ledger.steps if ledger.steps else 1.0)
-    best = tightest(upper(run, case.claim)) if run is not case.model.ledger else None
+    best = tightest(upper(run, case.claim)) if run is not declared else None
     cost = 0.0 if best is None or best.epsilon is None else best.epsilon * (1 - GRID)
     return faults, cost, told
 

@@ -36,7 +36,8 @@ def repeated(
     whole, record: the run on the whole graph, with the seed `key.fold("frozen", 0)`. Given the released history, a sum moves by
     exactly what is computed here, and all that is not a noisy value is a function of noisy values and public data.
     """
-    strongest, faults = 0.0, []
+    moves: dict[str, float] = {}
+    faults: list[str] = []
     for worlds, own in neighbours(model.unit, graph, key):
         try:
             release, again = recorded(model, worlds, device, script=record.releases)
@@ -45,16 +46,14 @@ def repeated(
             continue
         hidden = None if own is None or leaves(whole, own) else own
         for before, after in zip(record.releases, again.releases, strict=True):
-            move = moved(before, after, ledger, hidden, graph.nodes)
-            strongest = max(strongest, move)
-            if move > 1 + MARGIN:
-                faults.append(f"'{before.purpose}' moves by {move:.4g} times what the ledger's noise is for")
+            moves[before.purpose] = max(moves.get(before.purpose, 0.0), moved(before, after, ledger, hidden, graph.nodes))
             if np.abs(before.residuals - after.residuals).max(initial=0) > 1e-2:
                 faults.append(f"the noise of '{before.purpose}' itself depends on the secret")
         for name in whole.arrays:
             if differs(whole[name], release[name], own, graph.nodes):
                 faults.append(f"'{name}' depends on the secret by a way that no noise covers")
-    return strongest, faults
+    faults += [f"'{p}' moves by {m:.4g} times what the ledger's noise is for" for p, m in moves.items() if m > 1 + MARGIN]
+    return max(moves.values(), default=0.0), faults
 
 
 def world(graph: Graph, seed: int) -> Worlds:

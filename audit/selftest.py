@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from ..models.graph import Graph
+    from .faults import Fault
+
 ALPHA = 1e-4  # a look; an honest row fails once in ten thousand seeds
+ROUNDS = 5
 
 
 def selftest(
@@ -26,7 +33,9 @@ def selftest(
     if json:
         import json as encoder
 
-        print(encoder.dumps(rows, indent=1))
+        from ..reports.files import plain
+
+        print(encoder.dumps(plain(rows), indent=1))
     else:
         show(rows)
     raise typer.Exit(int(any(r["result"] in ("MISSED", "FALSE ALARM") for r in rows)))
@@ -35,12 +44,9 @@ def selftest(
 def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
     """One row a planted fault or honest recipe: what was found, by which audit, in how many seconds."""
     from ..models.datasets import load
-    from .audits import AUDITS
-    from .case import Case
+    from .catalogue import Facts
     from .executor import one_thread
     from .faults import FAULTS, HONEST
-    from .key import Key
-    from .store import Store
 
     one_thread()
     graph = load(data, data_dir)
@@ -48,23 +54,44 @@ def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
     for planted, faults in ((True, FAULTS), (False, HONEST)):
         for fault in faults:
             started = time.perf_counter()
-            with tempfile.TemporaryDirectory(prefix="audit-") as folder:
-                case, key = Case(fault.model(), fault.claim), Key("selftest", seed, fault.name)
-                outcome = AUDITS[fault.caught_by].run(case, graph, Store(Path(folder)), key, 5, ALPHA)
-            worst = max(outcome.bounds, key=lambda b: (b.refuted, b.epsilon))
+            model = fault.model(Facts.of(graph))
+            refuted, lower, found = looked(fault, model, graph, seed)
             rows.append(
                 {
                     "name": fault.name,
                     "planted": planted,
                     "audit": fault.caught_by,
-                    "kappa": fault.kappa,
+                    "kappa": fault.kappa(model, graph) if fault.kappa else None,
                     "claim": fault.claim.epsilon,
-                    "lower": worst.epsilon,
-                    "result": verdict(planted, fault.undetectable, worst.refuted),
+                    "lower": lower,
+                    "found": found,
+                    "result": verdict(planted, fault.undetectable, refuted),
                     "seconds": round(time.perf_counter() - started, 2),
                 }
             )
     return rows
+
+
+def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
+    """Whether the fault's own audit refuted, the largest epsilon that it proved, and what it says."""
+    from ..reports.evidence import judge, lowest
+    from .account import looks
+    from .audits import AUDITS
+    from .case import Case
+    from .key import Key
+    from .store import Store
+
+    case = Case(model, fault.claim)
+    if fault.caught_by == "account":
+        ceiling = looks(case)
+        costs = lowest(ceiling)
+        told = judge(fault.claim, ceiling, ())
+        return told.kind == "exceeds", costs[0] if costs else 0.0, told.sentence
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        key = Key("selftest", seed, fault.name)
+        outcome = AUDITS[fault.caught_by].run(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA)
+    refuted = any(b.refuted for b in outcome.bounds)
+    return refuted, max(b.epsilon for b in outcome.bounds if b.refuted == refuted), outcome.reach
 
 
 def verdict(planted: bool, undetectable: bool, refuted: bool) -> str:
@@ -81,9 +108,13 @@ def show(rows: list[dict[str, Any]]) -> None:
 
     table = Table("planted fault, or honest recipe", "audit", "noise too small by", "claim", "at least", "result", "s")
     for row in rows:
-        factor = "" if row["kappa"] is None else f"{row['kappa']:.3g}"
-        lower = f"{row['lower']:.3g}"
+        factor = "" if row["kappa"] is None else "∞" if row["kappa"] == math.inf else f"{row['kappa']:.3g}"
+        lower = "" if row["lower"] == 0 else f"{row['lower']:.3g}"
         table.add_row(row["name"], row["audit"], factor, f"{row['claim']:g}", lower, row["result"], f"{row['seconds']:.1f}")
         if row is [r for r in rows if r["planted"]][-1]:
             table.add_section()
     Console().print(table)
+    planted, count = sum(r["planted"] for r in rows), Counter(r["result"] for r in rows)
+    beyond = count["undetectable by sampling"]
+    told = f"{count['caught']} of {planted - beyond} planted faults caught, {beyond} more that no sample shows"
+    Console().print(f"{told}; {count['passed']} of {len(rows) - planted} honest recipes passed.")

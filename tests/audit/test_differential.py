@@ -1,0 +1,130 @@
+"""Counts of what was run are those of the ledger, listening changes nothing, and a repetition moves what it must."""
+
+import dataclasses
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gnnaudit.accounting.calibrate import calibrate
+from gnnaudit.accounting.charged import charged
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.catalogue import NODE_LEVEL, SYSTEMS, Facts
+from gnnaudit.audit.differential import differential, executed, refuses
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.record import Diverged, recorded
+from gnnaudit.audit.store import Store
+from gnnaudit.models.datasets import load
+from gnnaudit.models.gap import Gap
+from gnnaudit.models.graph import Mask, Worlds
+from gnnaudit.models.mlp import Mlp
+from gnnaudit.models.privgnn import PrivGnn
+
+SMALL = {
+    "gap": {},
+    "progap": {"depth": 2, "epochs": 10},
+    "vesper": {"epochs": 10},
+    "dpar": {"epochs": 5},
+    "privgnn": {"queries": 8, "epochs": 5},
+}
+
+
+@cache
+def campus():
+    return load("campus:n=300")
+
+
+@cache
+def recipe(name, unit=None):
+    facts = Facts.of(campus())
+    fields = SMALL[name]
+    if unit is not None:
+        sizes = {"train_nodes": facts.train, "batch": 45, "max_degree": facts.nodes, "epochs": 4}
+        fields = NODE_LEVEL[name] | sizes | {"unit": unit}
+    made = dataclasses.replace(SYSTEMS[name].make("sound", facts, True), **fields)
+    return calibrate(made, Claim(4.0, 1e-5, made.unit))
+
+
+CASES = [(name, None) for name in SMALL] + [("gap", Unit.NODE), ("progap", Unit.NODE)]
+
+
+@pytest.mark.parametrize(("name", "unit"), CASES)
+def test_as_many_mechanisms_run_as_the_ledger_composes(name, unit):
+    model = recipe(name, unit)
+    _, record = recorded(model, Worlds.of(campus(), [3]))
+    ledger = charged(model.ledger)
+    assert executed(record, ledger) == (ledger.plain, ledger.steps)
+    assert sum(size for size, _ in record.draws) == sum(r.noisy.size for r in record.releases) > 0
+
+
+@pytest.mark.parametrize(("name", "unit"), CASES)
+def test_listening_changes_nothing(name, unit):
+    model, worlds = recipe(name, unit), Worlds.of(campus(), [3])
+    alone, (heard, _) = model.fit(worlds), recorded(model, worlds)
+    for array in alone.arrays:
+        np.testing.assert_array_equal(alone[array], heard[array])
+
+
+@pytest.mark.parametrize(("name", "unit"), CASES)
+def test_the_residuals_that_are_heard_are_normal_or_laplace_of_the_stated_scale(name, unit):
+    _, record = recorded(recipe(name, unit), Worlds.of(campus(), [3]))
+    for order, spread in ((2, lambda r: np.sqrt((r**2).mean())), (1, lambda r: np.abs(r).mean())):
+        noise = [r.residuals for r in record.releases if r.order == order]
+        if noise:
+            r = np.concatenate(noise)
+            assert abs(spread(r) - 1) < 5 / np.sqrt(r.size)  # five standard errors or more
+
+
+def test_a_node_moves_a_sum_of_gradients_by_the_clipping_norm_at_most_and_nearly_so():
+    model = calibrate(Mlp(unit=Unit.NODE, train_nodes=225, batch=45, epochs=4, clip=0.1), Claim(4.0, 1e-5, Unit.NODE))
+    whole = Worlds.of(campus(), [3])
+    node = int(np.flatnonzero(campus().train)[0])
+    _, first = recorded(model, whole)
+    absent = dataclasses.replace(whole, nodes=Mask(np.array([node]), np.zeros((1, 1), dtype=bool)))
+    _, again = recorded(model, absent, script=first.releases)
+    moves = [np.linalg.norm(a.clean - b.clean) for a, b in zip(first.releases, again.releases, strict=True)]
+    place = int((np.flatnonzero(campus().train) == node).argmax())
+    joined = [bool(batch[place]) for batch in first.samples["mlp"]]
+    np.testing.assert_allclose(moves, np.where(joined, 0.1, 0.0), atol=1e-4)  # every gradient is longer than 0.1
+
+
+def test_a_run_that_leaves_its_script_is_told():
+    _, record = recorded(calibrate(Gap(hops=3), Claim(4.0, 1e-6)), Worlds.of(campus(), [3]))
+    with pytest.raises(Diverged):
+        recorded(Gap(hops=2, sigma=1.0), Worlds.of(campus(), [3]), script=record.releases)
+
+
+def test_a_batch_counts_only_for_those_who_are_in_it_where_nothing_is_amplified():
+    """Fixed batches, four epochs: four mechanisms for everybody, whatever the number of batches."""
+    model = Mlp(unit=Unit.NODE, train_nodes=225, batch=45, epochs=4, sigma=1.0)
+    _, record = recorded(model, Worlds.of(campus(), [3]))
+    partition = np.arange(225) % 5 == np.arange(20)[:, None] % 5
+    record.samples["mlp"] = list(partition)
+    unamplified = dataclasses.replace(charged(model.ledger), plain=4, steps=0)
+    assert executed(record, unamplified) == (4, 0)
+
+
+def test_a_model_that_tells_nothing_is_neither_refuted_nor_passed(tmp_path):
+    """A recipe of one's own with noise from elsewhere."""
+    honest = calibrate(Gap(), Claim(4.0, 1e-6))
+
+    class Silent(Gap):
+        def fit(self, worlds, device="cpu"):
+            return dataclasses.replace(self, sigma=0.0).with_noise(0.0).fit_without_noise(worlds)
+
+        def fit_without_noise(self, worlds):
+            return Gap(sigma=0.0).fit(worlds)
+
+    outcome = differential(Case(Silent(sigma=honest.sigma), Claim(4.0, 1e-6)), campus(), Store(Path(tmp_path)), Key("x"), 1, 1e-4)
+    assert [b.refuted for b in outcome.bounds] == [False]
+    assert outcome.bounds[0].notices == float("inf")
+    assert "tells nothing" in outcome.reach
+
+
+def test_it_says_why_it_cannot_look():
+    assert "nothing that could be counted" in refuses(Case(Mlp(), Claim(4.0, 1e-6)))
+    assert "nothing is claimed" in refuses(Case(Gap(), Claim(float("inf"), 1e-6)))
+    assert "directed-edge" in refuses(Case(Gap(mode="paper", sigma=1.0), Claim(4.0, 1e-6)))
+    assert refuses(Case(PrivGnn(sigma=1.0), Claim(4.0, 1e-5, Unit.NODE))) is None
