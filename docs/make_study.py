@@ -15,7 +15,7 @@ from typing import Any
 
 from gnnaudit.reports import results
 from gnnaudit.reports.results import AttackRow, Results, UtilityRow
-from gnnaudit.reports.summary import BESIDE, UNITS, budget, key, lines, name, skips, units, utility
+from gnnaudit.reports.summary import BESIDE, UNITS, budget, key, lines, name, skips, strongest, units, utility
 from gnnaudit.reports.words import down, percent, up
 
 PAGE = Path(__file__).parent / "study.md"
@@ -60,18 +60,30 @@ def utility_table(found: Results, unit: Any) -> str:
     return _table(("system", *(f"ε = {budget(e)}" for e in budgets)), rows)
 
 
-def leakage_table(found: Results, unit: Any, game: str) -> str:
-    """AUC with half of its 95 % interval, and true positives at 1 % false ones, beside the attack that sees no model."""
-    rows = [r for r in found.of(AttackRow) if (r.unit, r.game) == (unit, game) and r.negatives not in BESIDE]
-    attacks = list(dict.fromkeys(r.attack for r in rows))
-    blind = [r.baseline_auc for r in rows if r.baseline_auc is not None]
+def leakage_table(found: Results, unit: Any) -> str:
+    """The strongest attack on each system in each game, and the best that sees no model; AUC with half of its 95 % interval."""
+    rows = [r for r in found.of(AttackRow) if r.unit == unit]
     body = []
-    for k in sorted({key(r) for r in rows}, key=lambda k: (k.model, k.mode, k.epsilon)):
-        cells = {r.attack: r for r in rows if key(r) == k}
-        features = next((r.baseline_auc for r in cells.values() if r.baseline_auc is not None), None)
-        beside = ("" if features is None else f"{features:.3f}",) if blind else ()
-        body.append((name(k.model, k.mode), budget(k.epsilon), *(_leak(cells.get(a)) for a in attacks), *beside))
-    return _table(("system", "ε", *attacks, *(("features alone",) if blind else ())), body)
+    for r in sorted(strongest(rows), key=lambda r: (r.game, r.model, r.mode, r.epsilon)):
+        blind = [b.auc for b in rows if b.baseline and (key(b), b.game, b.negatives) == (key(r), r.game, r.negatives)]
+        blind += [] if r.baseline_auc is None else [r.baseline_auc]
+        beside = f"{max(blind):.3f}" if blind else ""
+        body.append((name(r.model, r.mode), budget(r.epsilon), r.game, _asked(r), _auc(r), _rate(r), beside))
+    return _table(("system", "ε", "game", "strongest attack", "AUC", "TPR at 1 % FPR", "without the model"), body, left=(0, 2, 3))
+
+
+def attacks_table(found: Results, unit: Any) -> str:
+    """Every attack at every budget, a column for each system: AUC, and true positives at 1 % false ones."""
+    rows = [r for r in found.of(AttackRow) if r.unit == unit and r.negatives not in BESIDE]
+    parts = []
+    for game, epsilon in sorted({(r.game, r.epsilon) for r in rows}):
+        here = [r for r in rows if (r.game, r.epsilon) == (game, epsilon)]
+        systems = list(dict.fromkeys(name(r.model, r.mode) for r in here))
+        cells = {(_asked(r), name(r.model, r.mode)): ", ".join(w for w in (_auc(r), _rate(r)) if w) for r in here}
+        asked = list(dict.fromkeys(_asked(r) for r in here))
+        table = _table(("attack", *systems), [(a, *(cells.get((a, s), "") for s in systems)) for a in asked])
+        parts.append(f"{game} game, ε = {budget(epsilon)}\n\n{table}")
+    return "\n\n".join(parts)
 
 
 def skipped_table(found: Results) -> str:
@@ -85,8 +97,8 @@ def tables(found: Sequence[Results]) -> dict[str, str]:
         "runs": runs_table(found),
         "claims": _apart(found, lambda r: r.rows, claims_table),
         "utility": _apart(found, lambda r: r.of(UtilityRow), utility_table),
-        "leakage of labels": _apart(found, _games("label"), lambda r, unit: leakage_table(r, unit, "label")),
-        "leakage of edges": _apart(found, _games("edge"), lambda r, unit: leakage_table(r, unit, "edge")),
+        "leakage": _apart(found, lambda r: r.of(AttackRow), leakage_table),
+        "attacks": _apart(found, lambda r: r.of(AttackRow), attacks_table),
         "skipped": "\n\n".join(f"*{_graph(r)}*\n\n{skipped_table(r)}" for r in found if r.of(results.SkippedRow)),
     }
 
@@ -116,10 +128,6 @@ def _apart(found: Sequence[Results], rows: Callable[[Results], Any], table: Call
     return "\n\n".join(parts)
 
 
-def _games(game: str) -> Callable[[Results], list[AttackRow]]:
-    return lambda r: [a for a in r.of(AttackRow) if a.game == game]
-
-
 def _graph(found: Results) -> str:
     return str(found.run.data.get("name") or found.run.name)
 
@@ -130,12 +138,18 @@ def _share(row: UtilityRow | None) -> str:
     return f"{100 * row.value:.1f}" + (f" [{100 * row.ci95[0]:.1f}, {100 * row.ci95[1]:.1f}]" if row.ci95 else "")
 
 
-def _leak(row: AttackRow | None) -> str:
-    if row is None:
-        return ""
-    half = f" ± {(row.auc_ci95[1] - row.auc_ci95[0]) / 2:.3f}" if row.auc_ci95 else ""
-    rate = f", {100 * row.tpr_at_fpr[RATE]:.1f} %" if RATE in row.tpr_at_fpr else ""
-    return f"{row.auc:.3f}{half}{rate}"
+def _asked(row: AttackRow) -> str:
+    """The attack, how it asks where that is not the usual way, and whether it sees a model at all."""
+    query = f" ({row.query})" if row.query not in ("", "full") else ""
+    return f"{row.attack}{query}{', no model' if row.baseline else ''}"
+
+
+def _auc(row: AttackRow) -> str:
+    return f"{row.auc:.3f}" + (f" ± {(row.auc_ci95[1] - row.auc_ci95[0]) / 2:.3f}" if row.auc_ci95 else "")
+
+
+def _rate(row: AttackRow) -> str:
+    return f"{100 * row.tpr_at_fpr[RATE]:.1f} %" if RATE in row.tpr_at_fpr else ""
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], left: Sequence[int] = (0,)) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from . import evidence, results
 from .accountants import costs, reasons
 from .canvas import Plot, save
-from .claim_figures import of_claim
+from .claim_figures import of_claim, power_plot
 from .evidence import Evidence
 from .figures import of_run
 from .files import write_text
@@ -32,6 +32,7 @@ def render(run_dir: Path) -> Path:
 
     run_dir = Path(run_dir)
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
+    every = by_claim(seen)
 
     def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
         drawn = [(p, save(p, run_dir / "figures")) for p in plots]  # a figure shown again needs ids of its own
@@ -50,8 +51,8 @@ def render(run_dir: Path) -> Path:
         exits=EXITS,
         whom=UNITS,
         figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
-        telling=draw([p for e in telling(seen) for p in of_claim(e)[:1]], "telling-"),
-        claims=[{"evidence": same, "figures": draw([p for e in same for p in of_claim(e)])} for same in by_claim(seen)],
+        telling=draw([p for same in telling(every) for p in pictures(same) if not p.name.startswith("scores")], "telling-"),
+        claims=[{"evidence": same, "figures": draw(pictures(same))} for same in every],
         plan=_text(run_dir / "plan.toml"),
         **tables(found),
     )
@@ -94,23 +95,30 @@ def headline(claimed: Sequence[Line]) -> str:
     return f"None of {many} fell{f'; {weak} tested too weakly to say' if weak else ''}."
 
 
-def telling(seen: Sequence[Evidence]) -> list[Evidence]:
-    """For each unit, the evidence with curves that comes closest to its claim, or passes it furthest."""
-    best: dict[Any, tuple[float, Evidence]] = {}
-    for e in seen:
-        if e.curves.get("tradeoff") and e.bounds and 0 < e.claim.epsilon < math.inf:
-            ratio = max(b.epsilon for b in e.bounds) / e.claim.epsilon
-            if e.claim.unit not in best or ratio > best[e.claim.unit][0]:
-                best[e.claim.unit] = (ratio, e)
-    return [e for _, e in best.values()]
-
-
 def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
     """The evidence of all games on the same claim, together."""
     groups: dict[Any, list[Evidence]] = {}
     for e in seen:
         groups.setdefault((e.claim, e.model, e.mode), []).append(e)
     return list(groups.values())
+
+
+def telling(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:
+    """For each unit, the claim with curves whose lower bound comes closest to it, or passes it furthest."""
+    best: dict[Any, tuple[float, list[Evidence]]] = {}
+    for same in claims:
+        claim, bounds = same[0].claim, [b.epsilon for e in same for b in e.bounds]
+        if bounds and 0 < claim.epsilon < math.inf and any(e.curves.keys() - {"roc"} for e in same):
+            ratio = max(bounds) / claim.epsilon
+            if claim.unit not in best or ratio > best[claim.unit][0]:
+                best[claim.unit] = (ratio, same)
+    return [same for _, same in best.values()]
+
+
+def pictures(same: Sequence[Evidence]) -> list[Plot]:
+    """The figures of one claim, and what its looks would have noticed."""
+    noticed = power_plot(same)
+    return [p for e in same for p in of_claim(e)] + ([noticed] if noticed else [])
 
 
 def clock(seconds: float) -> str:

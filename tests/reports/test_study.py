@@ -32,9 +32,11 @@ def test_no_table_holds_two_units_or_two_graphs(found):
     unit_of = {f"{model} ({mode})": unit for (model, mode), (unit, _, _) in SYSTEMS.items()}
     for name, block in make_study.tables([found, found]).items():
         for title, rows in parts(block).items():
-            if name in ("runs", "skipped"):
+            if name in ("runs", "skipped", "attacks"):
                 continue
             assert len({unit_of.get(row[0]) for row in rows[2:]}) == 1, (name, title)
+    for header in re.findall(r"\| attack \| (.+) \|\n", make_study.tables([found])["attacks"]):
+        assert len({unit_of[system] for system in header.split(" | ")}) == 1
 
 
 def test_every_utility_and_every_attack_stands_in_its_table(found):
@@ -45,9 +47,16 @@ def test_every_utility_and_every_attack_stands_in_its_table(found):
         at = "∞" if r.epsilon == float("inf") else f"{r.epsilon:g}"
         who = f"{r.model} ({r.mode})" if r.mode else r.model
         assert cells[who, f"ε = {at}"].startswith(f"{100 * r.value:.1f} [{100 * r.ci95[0]:.1f}, ")
-    edges = [r for r in found.of(AttackRow) if r.game == "edge"]
-    told = [cell for rows in parts(blocks["leakage of edges"]).values() for row in rows[2:] for cell in row[2:-1]]
-    assert sorted(cell.split(" ")[0] for cell in told) == sorted(f"{r.auc:.3f}" for r in edges)
+    told = re.findall(r"(\d\.\d{3}) ± 0.012, (\d+\.\d) %", blocks["attacks"])
+    attacks = [(f"{r.auc:.3f}", f"{100 * r.tpr_at_fpr['0.01']:.1f}") for r in found.of(AttackRow)]
+    assert sorted(told) == sorted(attacks)
+
+
+def test_the_strongest_attack_of_each_game_stands_beside_the_best_without_a_model(found):
+    rows = [row for table in parts(make_study.tables([found])["leakage"]).values() for row in table[2:]]
+    best = max((r for r in found.of(AttackRow) if (r.model, r.mode, r.epsilon) == ("gap", "paper", 8.0)), key=lambda r: r.auc)
+    (told,) = [row for row in rows if row[:2] == ["gap (paper)", "8"]]
+    assert told[2:] == ["edge", best.attack, f"{best.auc:.3f} ± 0.012", f"{100 * best.tpr_at_fpr['0.01']:.1f} %", "0.512"]
 
 
 def test_tables_are_replaced_and_the_prose_stays(found):
