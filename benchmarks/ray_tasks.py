@@ -107,9 +107,8 @@ def main() -> None:
     parser.add_argument("--tiny", type=int, default=10_000)
     asked = parser.parse_args()
     graph = load("campus:n=300")
-    print(
-        f"load at the start {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n\n| | ratio (each pair) | last pair |\n|---|---|---|"
-    )
+    print(f"load at the start {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n", flush=True)
+    print("| | ratio (each pair) | last pair |\n|---|---|---|", flush=True)
     long, one, two = Busy(10_000), lambda: ray_cluster("local", 1), lambda: ray_cluster("local", 2)
     print(f"| Ray, one worker : two | {compared(one, two, long, 16, graph, asked.pairs)} |", flush=True)
     pool = compared(alone, lambda: processes(2), long, 16, graph, asked.pairs)
