@@ -115,17 +115,19 @@ def _toml(value: Any) -> str:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # For a pull request: the audits that decide, few trainings, no mirror.
+    # For a pull request: the audits that decide, few trainings, no mirror. What was tested too weakly only warns in JUnit.
     "ci": {
         "epsilon": (1.0,),
         "attacks": ("confidence", "lira", "edge-lira"),
-        "audits": ("replay", "exact", "residual", "game"),
+        "audits": ("replay", "differential", "exact", "residual", "game"),
         "alpha": 1e-4,
         "shadows": 4,
         "targets": 2,
         "repeats": 3,
         "mlflow": "none",
     },
+    # For the night: every audit and attack, several budgets. What was tested too weakly is an error.
+    "nightly": {"epsilon": (1.0, 4.0, 8.0), "alpha": 1e-4, "rounds": 40, "shadows": 32, "targets": 16},
 }
 
 

@@ -15,9 +15,11 @@ from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
 from ..reports.results import AccountRow, Results, Run, SkippedRow
-from .account import account_rows, looks
+from .account import account_rows, looks, warnings
 from .audits import AUDITS
 from .case import Case, Outcome, Skip, cases, recipes
+from .catalogue import Facts
+from .confirm import confirmed
 from .executor import executor
 from .folder import machine, opened, randomness, root_key, versions, write_spec
 from .membership import membership
@@ -77,8 +79,9 @@ def run(plan: Plan, json: bool = False) -> int:
             versions=versions(),
             machine=machine(),
             command=shlex.join(["audit", *sys.argv[1:]]),
-            verdict={0: "not refuted", 1: "refuted", 3: "too weak"}[code],
+            verdict=verdict_line(code, rows),
             exit_code=code,
+            preset=plan.preset or "",
         )
         results = Results(run=summary, rows=tuple(rows))
         result_files.write(results, folder)
@@ -122,7 +125,8 @@ def study(
     for audit in audits:
         reason = audit.refuses(case)
         if reason is None:
-            outcomes.append(audit.run(case, graph, store, key.fold(audit.name), plan.rounds, alpha))
+            first = audit.run(case, graph, store, key.fold(audit.name), plan.rounds, alpha)
+            outcomes += confirmed(audit, first, case, graph, store, key, plan.rounds)
         else:
             skips.append(Skip(case, f"audit {audit.name}", reason))
     accounts = Outcome("account", (), {"roc": leaks.rocs})
@@ -131,8 +135,20 @@ def study(
         evidence_files.write(seen, folder)
         rows += result_files.bound_rows(seen, plan.notices)
     rows += [AccountRow.model_validate(r) for r in account_rows(case, ceiling)]
+    rows += [
+        AccountRow(**case.where, accountant="warning", unsupported=sentence, is_upper_bound=False)
+        for sentence in warnings(case, Facts.of(graph))
+    ]
     rows += [skipped(s) for s in skips]
     return rows, judge(case.claim, ceiling, [b for o in outcomes for b in o.bounds], plan.notices)
+
+
+def verdict_line(code: int, rows: list[Any]) -> str:
+    """What came of a run, and which of the named systems it says nothing about, as they were skipped at every budget."""
+    verdict = {0: "not refuted", 1: "refuted", 3: "too weak"}[code]
+    seen = {row.model for row in rows if not isinstance(row, SkippedRow)}
+    missing = dict.fromkeys(row.model for row in rows if row.model not in seen)
+    return f"{verdict}; not looked at: {', '.join(missing)}" if missing else verdict
 
 
 def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Plan) -> Evidence:

@@ -2,6 +2,8 @@
 
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from gnnaudit.reports import junit, results
 from gnnaudit.reports.results import BoundRow, Results, Run
 from gnnaudit.reports.summary import lines
@@ -18,6 +20,24 @@ def test_counts_agree_with_the_cases_and_the_verdicts(example_run):
         assert int(told.get(name)) == len(told.findall(f"testcase/{tag}"))
     assert int(told.get("tests")) == len(told.findall("testcase")) == 15
     assert [int(told.get(n)) for n in ("failures", "errors", "skipped")] == [2, 2, 1]
+
+
+def test_in_a_pull_request_a_weak_test_warns_and_a_false_claim_still_fails(example_run):
+    found = results.read(example_run)
+    told = suite(found.model_copy(update={"run": found.run.model_copy(update={"preset": "ci"})}))
+    assert [int(told.get(n)) for n in ("failures", "errors", "skipped")] == [2, 0, 3]
+    assert len(told.findall("testcase/skipped")) == 3
+    assert sum(s.get("message").startswith("warning: inconclusive") for s in told.iter("skipped")) == 2
+
+
+@pytest.mark.parametrize(("confirmed", "said"), [(True, ", confirmed"), (False, "NOT confirmed"), (None, "rounds; gate")])
+def test_a_failure_says_whether_fresh_coins_confirmed_it(confirmed, said):
+    look = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 10, "method": "gate"}
+    rows = [
+        BoundRow(model="gap", epsilon=1.0, delta=0.0, value=2.0, verdict="refuted", notices=1.1, reach=1.1, confirmed=c, **look)
+        for c in (confirmed, True)
+    ]
+    assert said in next(suite(Results(run=Run(name="r"), rows=tuple(rows))).iter("failure")).text
 
 
 def test_a_failure_carries_the_sentence_of_the_verdict(example_run):
