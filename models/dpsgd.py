@@ -115,8 +115,12 @@ def sampled(
     draws: Sequence[np.random.Generator], nodes: NDArray[np.int64], population: int, purpose: str, how: Private
 ) -> NDArray[np.bool_]:
     """(runs, n): which nodes join the next batch of each run."""
-    coins = np.stack([draw.random(population)[nodes] for draw in draws])
-    drawn: NDArray[np.bool_] = coins <= np.sort(coins, 1)[:, [how.batch - 1]] if how.fixed else coins < how.rate
+    coins = [draw.random(population) for draw in draws]
+    if how.fixed:
+        own = np.stack(coins)[:, nodes]
+        drawn: NDArray[np.bool_] = own <= np.sort(own, 1)[:, [how.batch - 1]]
+    else:
+        drawn = np.stack([(own < how.rate).take(nodes) for own in coins])
     witness.sampled(purpose, drawn)
     return drawn
 
@@ -152,9 +156,11 @@ def private_gradient(
 def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: float) -> None:
     """Adds Gaussian noise to every trained number, drawn for one run after the other."""
     size = gradients.flat.numel() // len(random)
-    drawn = np.stack([r.standard_normal(size, dtype=np.float32) for r in random])
-    noise = torch.from_numpy(drawn).mul_(std).to(gradients.flat.device)
-    first = 0
+    drawn = [torch.from_numpy(r.standard_normal(size, dtype=np.float32)).mul_(std) for r in random]
+    if len(drawn) == 1:  # then all numbers lie in the order in which they are drawn
+        gradients.flat.add_(drawn[0].to(gradients.flat.device))
+        return
+    noise, first = torch.stack(drawn).to(gradients.flat.device), 0
     for layer in gradients.trained:
         for a in layer:
             count = a[0].numel()

@@ -5,15 +5,27 @@
    BLOCK nodes for each unit. What a batch norm needs again is kept for all nodes: (blocks, units, BLOCK). */
 #include "operations.h"
 
-static void transpose(int lines, int wide, const float *from, float *to, int width) {
-    for (int l = 0; l < lines; l++)
-        for (int w = 0; w < wide; w++) to[w * width + l] = from[l * wide + w];
+/* to[w][l] = from[l][w]; the lines of both are longer than what is read or written of them. */
+static void transpose(int lines, int wide, const float *from, int from_length, float *to, int to_length) {
+    for (int l = 0; l < lines; l += LANES)
+        for (int w = 0; w < wide; w += LANES) {
+            const float *at = from + l * from_length + w;
+            float *into = to + w * to_length + l;
+            if (lines - l >= LANES && wide - w >= LANES) {
+                vec a[LANES];
+                for (int i = 0; i < LANES; i++) memcpy(a + i, at + i * from_length, sizeof(vec));
+                turned(a);
+                for (int i = 0; i < LANES; i++) memcpy(into + i * to_length, a + i, sizeof(vec));
+            } else
+                for (int i = 0; i < LANES && i < lines - l; i++)
+                    for (int j = 0; j < LANES && j < wide - w; j++) into[j * to_length + i] = at[i * from_length + j];
+        }
 }
 
 /* Room for sums: LINEAR: a vector for each number. FEATURES: the table, its gradient, a vector for each bias. */
 static void begin(const struct operation *op, int training) {
     int size = op->inputs * padded(op->outputs);
-    if (op->kind == FEATURES) transpose(op->outputs, op->inputs, op->first, op->sums, padded(op->outputs));
+    if (op->kind == FEATURES) transpose(op->outputs, op->inputs, op->first, op->inputs, op->sums, padded(op->outputs));
     if (op->kind == KEEP && !training) settle_moments(op, 0, 0);
     if (!training) return;
     if (op->kind == FEATURES) memset(op->sums + size, 0, size * sizeof(float) + op->outputs * sizeof(vec));
@@ -25,12 +37,11 @@ static void begin(const struct operation *op, int training) {
 static void end(const struct operation *op) {
     int width = padded(op->outputs);
     const vec *sums = (vec *)op->sums;
-    const float *table = op->sums + op->inputs * width;
+    if (op->kind == FEATURES)
+        transpose(op->inputs, op->outputs, op->sums + op->inputs * width, width, op->first_slope, op->inputs);
     for (int o = 0; o < op->outputs; o++) {
         if (op->kind == LINEAR)
             for (int i = 0; i < op->inputs; i++) op->first_slope[o * op->inputs + i] = added(sums[o * op->inputs + i]);
-        if (op->kind == FEATURES)
-            for (int i = 0; i < op->inputs; i++) op->first_slope[o * op->inputs + i] = table[i * width + o];
         if (op->kind == LINEAR || op->kind == FEATURES) op->second_slope[o] = added(bias_sums(op)[o]);
         if (op->kind == GROUP) op->first_slope[o] = added(sums[o]), op->second_slope[o] = added(sums[op->outputs + o]);
         if (op->kind == KEEP) op->first_slope[o] = op->sums[6 * o + ALONG], op->second_slope[o] = op->sums[6 * o + TOTAL];

@@ -64,7 +64,8 @@ static inline __attribute__((always_inline)) void units_of(
     for (int i = 0; i < inputs; i++)
         for (int o = 0; o < count; o++)
             for (int v = 0; v < VECTORS; v++) sum[o][v] += w[o * down + i * right] * x[i][v];
-    memcpy(y, sum, count * sizeof(row));
+    for (int o = 0; o < count; o++)
+        for (int v = 0; v < VECTORS; v++) y[o][v] = sum[o][v];
 }
 
 static void product(int outputs, int inputs, const float *w, int down, int right, const float *b, const row *x, row *y) {
