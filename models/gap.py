@@ -33,7 +33,8 @@ class Gap:
     sigma: noise std / sensitivity of every hop, and at node level noise std / clip of DP-SGD; 0 means no privacy. unit: None
     stands for the directed edge of the paper, and for the undirected edge in mode "sound". keep: which arrays a release holds, of
     "posteriors", "aggregates" (the sums as drawn) and "inputs" (the rows that were summed); without "posteriors" no
-    classifier is trained. public_seed: train the encoder from this seed in all runs, as at edge level it sees public data only.
+    classifier is trained. public_seed: train the encoder once, from this seed, for all runs with the same training nodes: at edge
+    level it sees public data only, so an adversary may know it. What an audit then finds holds for that one encoder.
     Node level: train_nodes is the public number N of training nodes; each node joins a batch with chance batch / N, in
     epochs x floor(N / batch) steps for the encoder and as many for the classifier; max_degree is the published
     code's random cut of out-degrees, or in mode "sound" a public promise.

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 
 from ..accounting.claim import Unit
 from . import noisy
 from .base import Release
 from .company import Company, companies
-from .layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLinear
-from .network import Network, Parts, draw, through
+from .layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLength, UnitLinear
+from .network import Network, Parts, Weights, draw, through, together
 from .stage import ledger, train_stage
 
 if TYPE_CHECKING:
@@ -110,18 +109,20 @@ class ProGap:
             branches.append(self._base(self.hidden if stage else worlds.graph.dim))
             network = Network(tuple(branches), (UnitLinear(self.hidden * (stage + 1), classes),), classes)
             shared = stage == 0 and self.public_seed is not None and self.unit is not Unit.NODE
-            seeds = np.full_like(worlds.seeds, self.public_seed) if shared else worlds.seeds
+            seeds = np.array([self.public_seed], dtype=np.uint64) if shared else worlds.seeds
             fresh = draw((*branches[-1], *network.trunk), seeds, "stage", stage, device=company.device)
             inputs = [None, *sums]
             if stage == self.depth and "posteriors" not in self.keep:
                 break
             weights = train_stage(self, company, network, [*bases, *fresh], inputs, f"stage {stage}")
+            if shared:
+                weights = Weights(together([weights.parts] * worlds.runs))
             bases = weights.parts[: -len(network.trunk)]
             if stage == self.depth:
                 break
             own = weights.numbers[len(bases) - len(branches[-1]) : len(bases)]
             x = sums[-1].transpose(1, 2).contiguous() if sums else company.features("all")
-            rows.append(torch.nn.functional.normalize(through(branches[-1], own, x), dim=1).transpose(1, 2))
+            rows.append(through((*branches[-1], UnitLength()), [*own, ()], x).transpose(1, 2))
             sums.append(noisy.perturb(aggregation(rows[-1]), worlds.seeds, self.noise_std, stage + 1))
         released: dict[str, Any] = {}
         if "posteriors" in self.keep:

@@ -247,3 +247,12 @@ def test_small_graph_is_learned_better_with_edges_than_without() -> None:
     assert accuracy(Mlp()) < 0.75
     assert accuracy(Gap()) > 0.9
     assert accuracy(ProGap(depth=2)) > 0.9
+
+
+@pytest.mark.parametrize("model", [Gap(epochs=3, hops=1), ProGap(epochs=3, depth=1), ProGap(epochs=3, depth=0)])
+def test_a_shared_encoder_is_the_one_that_every_run_would_have_trained(model: Any, graph: Graph) -> None:
+    shared = dataclasses.replace(model, public_seed=7)
+    together = shared.fit(Worlds.of(graph, [1, 2]))
+    alone = Release.join([shared.fit(Worlds.of(graph, [seed])) for seed in (1, 2)])
+    same(together, alone, 1e-5)
+    assert together["posteriors"].shape == (2, graph.nodes, graph.classes)
