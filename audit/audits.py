@@ -19,7 +19,7 @@ from ..accounting.gaussian import mu_of
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
-from . import blackbox, differential, exact, gradients, local, replay, transcript, votes
+from . import blackbox, differential, exact, gradients, local, nodes, replay, transcript, votes
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
 
@@ -47,7 +47,9 @@ class Audit:
 
 
 def needs_aggregates(case: Case) -> str | None:
-    """The game on released sums needs the sums, noise on them, and edges for secrets."""
+    """The game on released sums needs the sums, noise on them, and edges or nodes for secrets."""
+    if case.claim.unit is Unit.NODE:
+        return nodes.refuses(case)
     if case.claim.unit not in EDGES:
         return f"the game on released sums is about edges; this claim is about {case.claim.unit}"
     if not set(SUMS) <= set(offered(case.model)):
@@ -146,15 +148,21 @@ def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str
     }
 
 
+def by_unit(of_edges: Callable[..., Any], of_nodes: Callable[..., Any]) -> Callable[..., Any]:
+    """One name for what is done about claims on edges and about claims on nodes."""
+    return lambda case, *more: (of_nodes if case.claim.unit is Unit.NODE else of_edges)(case, *more)
+
+
 AUDITS: dict[str, Audit] = {
-    "replay": Audit("replay", 0, replay.refuses, replay.replay),
+    "replay": Audit("replay", 0, by_unit(replay.refuses, nodes.refuses_replay), by_unit(replay.replay, nodes.replay_nodes)),
     "differential": Audit("differential", 1, differential.refuses, differential.differential),
     "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
-    "residual": Audit("residual", 1, needs_aggregates, weigh_noise),
-    "game": Audit("game", 2, needs_aggregates, play_sums),
+    "residual": Audit("residual", 1, needs_aggregates, by_unit(weigh_noise, nodes.weigh_star)),
+    "game": Audit("game", 2, needs_aggregates, by_unit(play_sums, nodes.play_stars)),
     "transcript": Audit("transcript", 1, transcript.refuses, transcript.play_messages),
     "reports": Audit("reports", 1, local.refuses, local.play_reports),
     "votes": Audit("votes", 1, votes.refuses, votes.play_votes),
+    "rows": Audit("rows", 1, nodes.refuses_rows, nodes.weigh_rows),
     "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),
     "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
     "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),

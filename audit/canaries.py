@@ -88,6 +88,16 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
     return with_role(wider, ids[middle], "train"), ids[middle], ids[around].reshape(count, leaves)
 
 
+def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
+    """A training node that is joined to all other training nodes, and its id as (1,): walks lead through it while it is there."""
+    means, classes = aligned(graph)
+    wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
+    others = np.flatnonzero(graph.train)
+    spokes = np.stack([others, np.full(others.size, ids[0])])
+    both = np.concatenate([spokes, spokes[::-1]], axis=1) if graph.directed else spokes
+    return dataclasses.replace(wider, edges=np.concatenate([wider.edges, both], axis=1)), ids
+
+
 def cap_breaker(graph: Graph, cap: int, senders: int) -> tuple[Graph, NDArray[np.int64]]:
     """`senders` nodes that are all joined to the same cap + 1 nodes: whoever cuts degrees to `cap` drops one of them everywhere.
 

@@ -66,7 +66,7 @@ def run(
     audits: Annotated[
         Text,
         Option(
-            help="replay, differential, exact, residual, game, transcript, reports, votes, gradients, blackbox, one-run; "
+            help="replay, differential, exact, residual, game, transcript, reports, votes, rows, gradients, blackbox, one-run; "
             "by comma, all or none. Default: all."
         ),
     ] = None,
