@@ -39,20 +39,23 @@ class GraphBase:
     can be felt, twice the layers of the model. The challenge's known graph is the union graph.
     """
 
-    target: GraphQuery
-    shadows: GraphQuery
+    target: GraphQuery | None = None
+    shadows: GraphQuery | None = None
     samples: int = 8
     alpha: float = 1.0
     hops: int = 4
     seed: int = 0
     name: str = "g-base"
-    needs: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ("graph queries",)
     kinds: tuple[str, ...] = ("node",)
 
     def fit(self, pilot: Pilot | None) -> Self:
         return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """Raises ValueError without models to ask."""
+        if self.target is None or self.shadows is None:
+            raise ValueError(f"attack '{self.name}' asks the models themselves: give it a target and shadows.")
         random, guesses = stream(self.seed, "members"), []
         for _ in range(self.samples):
             member = random.random(challenge.known.nodes) < 0.5

@@ -29,7 +29,8 @@ class ShadowMlp:
     for its SELU. The pilot may come from another graph: PrivGNN's Attack-1 draws it from the private nodes'
     distribution, Attack-2 from the public one.
 
-    rate, epochs, batch, hidden: of Adam and the perceptron. seed: of its start and shuffles.
+    rate, epochs, batch, hidden: of Adam and the perceptron. seed: of its start and shuffles. public: whether the pilot holds
+    nodes that nobody hides, which only says where its runs come from.
     """
 
     queries: tuple[str, ...] = ("posteriors",)
@@ -40,6 +41,7 @@ class ShadowMlp:
     epochs: int = 100
     batch: int = 32
     seed: int = 0
+    public: bool = False
     name: str = "shadow-mlp"
     classifier: Any = None
     kinds: tuple[str, ...] = ("node", "label")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from ..attacks.roc import Leak, measure, measure_slices, roc_points
 from ..attacks.slices import slices
 from ..reports.results import AttackRow, Slice
 from .case import Case, Skip, keeping
-from .question import Question, question
+from .question import Question, public_part, question
 from .suite import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, OF_EACH_UNIT, UNITS, how_asked, view
 
 if TYPE_CHECKING:
@@ -43,6 +44,15 @@ class Measured:
         return Measured(self.rows + other.rows, self.rocs | other.rocs, self.skips + other.skips)
 
 
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What was asked, the runs whose bits the attackers are told, and the runs under attack, which are none of those."""
+
+    asked: Question
+    pilot: Seen
+    target: Seen
+
+
 def membership(case: Case, graph: Graph, store: Store, key: Key, names: tuple[str, ...], shadows: int, targets: int) -> Measured:
     """Every named attack on one pool of runs a game: the first `shadows` tell their bits, the other `targets` are attacked."""
     found, seen = Measured(), view(case)
@@ -50,37 +60,58 @@ def membership(case: Case, graph: Graph, store: Store, key: Key, names: tuple[st
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
         if kind == "node" and ALONE not in seen:
             continue  # the same attacks are made on labels
-        public = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
-        reasons = [public if kind == "edge" and public else missing(a, seen) for a in attacks]
+        given = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
+        reasons = [given if kind == "edge" and given else missing(a, seen) for a in attacks]
         able = [a for a, reason in zip(attacks, reasons, strict=True) if reason is None]
         refused = [Skip(case, a.name, reason) for a, reason in zip(attacks, reasons, strict=True) if reason]
         found = found.and_also(Measured(skips=tuple(refused)))
         if able:
-            asked = question(graph, kind, key.fold("membership"))
-            pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets)
-            found = found.and_also(attacked(case, graph, asked, pool, able, shadows, store.device))
+            found = found.and_also(attacked(case, graph, kind, store, key.fold("membership"), able, shadows, targets))
     return found
 
 
-def attacked(case: Case, graph: Graph, asked: Question, pool: Seen, attacks: list[Any], shadows: int, device: str) -> Measured:
-    """One pool of runs under every attack. The baselines stand once beside each kind of non-member."""
-    live = [a for a in attacks if "queries" in a.needs]
-    stored = [*(b for b in BASELINES if asked.game.kind in b.kinds), *(a for a in attacks if a not in live)]
-    groups = slices(pool.challenge, graph)
-    found = told(case, asked, pool, stored, shadows, groups)
-    if live:
-        model: Any = case.model
-        query = model.deployed(asked.game.rounds(len(pool), start=shadows).worlds, device)  # the same runs as in the pool
-        answered = [dataclasses.replace(a, query=query) for a in live]
-        found = found.and_also(told(case, asked.few(QUERIED), pool, answered, shadows, groups))
-    return found
-
-
-def told(
-    case: Case, asked: Question, pool: Seen, attacks: list[Any], shadows: int, groups: dict[str, NDArray[np.str_]]
+def attacked(
+    case: Case, graph: Graph, kind: str, store: Store, key: Key, attacks: list[Any], shadows: int, targets: int
 ) -> Measured:
-    """What each attack told of the runs behind the first `shadows`, from which alone it has learnt."""
-    kind, pilot, target = asked.game.kind, pool[:shadows], pool[shadows:]
+    """One game under every attack. Those that only read, and the baselines beside each kind of non-member, need no training."""
+    asked = question(graph, kind, key)
+    pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets)
+    played = Played(asked, pool[:shadows], pool[shadows:])
+    live = [a for a in attacks if {"queries", "graph queries"} & set(a.needs)]
+    public = [a for a in attacks if getattr(a, "public", False)]
+    stored = [*(b for b in BASELINES if kind in b.kinds), *(a for a in attacks if a not in live + public)]
+    groups = slices(pool.challenge, graph)
+    found = told(case, played, stored, groups)
+    if live:
+        few = dataclasses.replace(played, asked=asked.few(QUERIED))
+        found = found.and_also(told(case, few, list(with_models(live, case.model, played, store.device)), groups))
+    if public:
+        try:
+            lesson = question(public_part(graph, key.fold("public")), kind, key.fold("public"))
+            taught = dataclasses.replace(played, pilot=store.fit(keeping(case.model, (DEPLOYED,)), lesson.game, shadows))
+            found = found.and_also(told(case, taught, public, groups))
+        except ValueError as reason:  # a recipe for one number of nodes, which the public part does not have
+            found = found.and_also(Measured(skips=tuple(Skip(case, a.name, str(reason)) for a in public)))
+    return found
+
+
+def with_models(attacks: list[Any], model: Any, played: Played, device: str) -> Iterator[Any]:
+    """The attacks with the models that they ask: the runs of the pool once more, as their seeds make them again."""
+    shadows, targets = len(played.pilot), len(played.target)
+    worlds = played.asked.game.rounds(shadows + targets).worlds
+    behind_api = functools.cache(lambda: model.deployed(worlds[shadows:], device))
+    anywhere = functools.cache(lambda: [model.anywhere(part, device) for part in (worlds[shadows:], worlds[:shadows])])
+    for attack in attacks:
+        if "queries" in attack.needs:
+            yield dataclasses.replace(attack, query=behind_api())
+        else:
+            target, others = anywhere()
+            yield dataclasses.replace(attack, target=target, shadows=others)
+
+
+def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArray[np.str_]]) -> Measured:
+    """What each attack told of the target runs, having learnt from the pilot alone."""
+    asked, target, kind = played.asked, played.target, played.asked.game.kind
     bits = asked.bits(target.bits)
     rows: list[AttackRow] = []
     rocs: dict[str, Any] = {}
@@ -90,15 +121,16 @@ def told(
         usual = {name: measure(s, bits[:, columns]).auc for name, columns, s in scored(FeatureDistance(), target, asked)}
     for attack in attacks:
         try:
-            answers = list(scored(attack.fit(pilot.pilot), target, asked))
+            answers = list(scored(attack.fit(played.pilot.pilot), target, asked))
         except ValueError as reason:  # too few shadow models, or no edge that is known
             skips.append(Skip(case, attack.name, str(reason)))
             continue
         for negatives, columns, scores in answers:
             true = bits[:, columns]
-            whole = negatives == UNITS[kind] and len(columns) == len(pool.challenge)
+            whole = negatives == UNITS[kind] and len(columns) == len(target.challenge)
             sliced = sliced_leaks(scores, true, groups) if whole else {}
-            rows.append(row(case, attack, kind, negatives, measure(scores, true), shadows, usual.get(negatives), sliced))
+            leak = measure(scores, true)
+            rows.append(row(case, attack, kind, negatives, leak, len(played.pilot), usual.get(negatives), sliced))
             if attack not in BASELINES:
                 rocs[f"{attack.name} ({kind}, {negatives})"] = roc_points(scores, true)
     return Measured(tuple(rows), rocs, tuple(skips))

@@ -74,6 +74,27 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
     return Question(game, Challenge(kind, dataclasses.replace(graph, edges=rest), asked), there, kinds)
 
 
+def public_part(graph: Graph, key: Key) -> Graph:
+    """The nodes that are not trained on, and the edges among them: all that somebody without private data can learn from.
+
+    They get a split of their own, 75/10/15.
+    """
+    nodes = np.flatnonzero(~graph.train)
+    place = np.full(graph.nodes, -1)
+    place[nodes] = np.arange(len(nodes))
+    edges = place[graph.edges]
+    split = key.generator().permutation(len(nodes)) / max(1, len(nodes))
+    return dataclasses.replace(
+        graph,
+        x=graph.x[nodes],
+        y=graph.y[nodes],
+        edges=edges[:, (edges >= 0).all(0)],
+        train=split < 0.75,
+        val=(split >= 0.75) & (split < 0.85),
+        test=split >= 0.85,
+    )
+
+
 def random_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
     """(<= count, 2) int64: distinct pairs of different nodes without an edge, evenly among all such pairs."""
     drawn = key.generator().integers(graph.nodes, size=(4 * count, 2))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..attacks.graph_base import GraphBase
 from ..attacks.influence import LinkTeller
 from ..attacks.label_only import NeighbourhoodLabels
 from ..attacks.link import FeatureDistance, LinkStealing
@@ -24,9 +25,10 @@ DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 # How everybody is asked in each game, members and others alike. A node that is absent has no edges, so that only models which
 # answer for a node on its own can be asked about it fairly.
 GAMES = {"label": DEPLOYED, "node": ALONE, "edge": DEPLOYED}
-QUERIES = {DEPLOYED: "full", ALONE: "0-hop", WHOLE: "union", "queries": "features"}
+QUERIES = {DEPLOYED: "full", ALONE: "0-hop", WHOLE: "union", "queries": "features", "graph queries": "graphs"}
 UNITS = {"label": "unlabelled", "node": "absent", "edge": "dropped"}  # non-members that are units of the game
 
+GUESSES = 2  # of the rest of the graph, by G-BASE, which answers for each with a forward pass around every node
 PAIRS_LEARNT = 4000  # by each perceptron of link stealing: as many as Planetoid's graphs give in its source
 
 
@@ -47,6 +49,7 @@ ATTACKS: dict[str, Callable[..., Any]] = {
     "entropy": Entropy,
     "modified-entropy": ModifiedEntropy,
     "shadow-mlp": lambda query=DEPLOYED: _steps(ShadowMlp((query,))),
+    "shadow-mlp-public": lambda query=DEPLOYED: _steps(replace(ShadowMlp((query,)), public=True, name="shadow-mlp-public")),
     "shadow-mlp-ranked": lambda query=DEPLOYED: _steps(ShadowMlp.he((query,))),
     "shadow-mlp-combined": lambda query=DEPLOYED: _steps(ShadowMlp.he((ALONE, WHOLE))),
     "nmi": lambda query=DEPLOYED: _steps(ShadowMlp.gap(query)),
@@ -55,6 +58,7 @@ ATTACKS: dict[str, Callable[..., Any]] = {
     "rmia": lambda query=DEPLOYED: Relative(gamma=1.0, query=query),
     "rmia-offline": lambda query=DEPLOYED: Relative(gamma=1.0, query=query, online=False),
     "base": lambda query=DEPLOYED: Relative(query=query),
+    "g-base": lambda query=DEPLOYED: GraphBase(samples=GUESSES),
     "multi-lira": lambda query=DEPLOYED: MultiLira("node", (query,), (query,)),
     "strongest": _together,
     "link-stealing": lambda query=DEPLOYED: LinkStealing(query=query),
@@ -71,8 +75,9 @@ OF_EACH_UNIT = (Lira, MultiLira, Together)  # what they learn is about the pool'
 
 
 def view(case: Case) -> tuple[str, ...]:
-    """The arrays that the adversary may see, and "queries" where the model answers on features of the adversary's making."""
-    return (*case.claim.exposes, *(["queries"] if hasattr(case.model, "deployed") else []))
+    """The arrays that the adversary may see, and whether the model answers on features or graphs of the adversary's making."""
+    live = {"deployed": "queries", "anywhere": "graph queries"}
+    return (*case.claim.exposes, *(name for door, name in live.items() if hasattr(case.model, door)))
 
 
 def how_asked(attack: Any) -> str:

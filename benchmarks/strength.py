@@ -27,9 +27,9 @@ def proofs(folder: Path, names: list[str], parts: set[str], picture: Path | None
     for data in names:
         graph = load(data, data_dir=folder)
         if "tstf" in parts:
-            yield from tstf(graph, data, seeds=10)
+            yield from tstf(graph, data, seeds=10, thresholds=40)
         if parts & {"family", "null"} or picture:
-            pool = Pool.train(graph, shadows=128 if data == "cora" else 64, targets=20, seed=1)
+            pool = Pool.train(graph, shadows=128 if data == "cora" else 64, targets=60, seed=1)
             if "family" in parts:
                 yield from family(pool, data)
             if "null" in parts and data == "cora":
@@ -38,7 +38,7 @@ def proofs(folder: Path, names: list[str], parts: set[str], picture: Path | None
                 figure(pool, picture)
         if "links" in parts:
             yield from stealing(graph, data, seeds=3)
-            yield from linkteller(graph, data, seeds=6)
+            yield from linkteller(graph, data, seeds=20)
         if "edges" in parts and data == "cora":
             yield from shadow_edges(graph, data, shadows=64, targets=10)
         if "speed" in parts and data == "cora":

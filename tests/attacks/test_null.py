@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from gnnaudit.attacks.base import Challenge
+from gnnaudit.attacks.graph_base import GraphBase
 from gnnaudit.attacks.influence import LinkTeller
 from gnnaudit.attacks.link import FeatureDistance
 from gnnaudit.attacks.link_stealing import LinkClassifier, ReferenceDistance
@@ -24,7 +25,7 @@ from .conftest import draw_graph
 NEAR, FAR = "posteriors@0-hop", "posteriors@full"
 SUITE = [make(NEAR) for make in ATTACKS.values()]
 NODE = [
-    *(a for a in SUITE if "node" in a.kinds),
+    *(a for a in SUITE if "node" in a.kinds and not isinstance(a, GraphBase)),
     Lira(shrinkage=0),
     Lira(shrinkage=np.inf),
     MultiLira(),
@@ -140,6 +141,32 @@ def test_linkteller_finds_edges_that_carry_features_and_none_in_noise(normalised
     assert abs(measure(heard, rng.permuted(bits, axis=1)).auc - 0.5) < 5.3 * 0.577 / np.sqrt(bits.size)
 
 
-def test_linkteller_without_a_model_to_ask_says_so(world):
+def test_g_base_finds_what_moves_its_neighbours_and_nothing_in_noise():
+    rng = np.random.default_rng(6)
+    graph = dataclasses.replace(draw_graph(nodes=400, edges=500), x=np.arange(400, dtype=np.float32)[:, None])
+    bits = rng.random((20, 400)) < 0.5
+    challenge = Challenge("node", graph, np.arange(400))
+
+    def known(own, gain):
+        """Log-probabilities of the right label that rise where a run knows the node and it has neighbours."""
+        right = np.where(own.y[:, None] == np.arange(4), 0.0, -3.0)[None] * (1 + gain)[:, :, None]
+        return right - np.log(np.exp(right).sum(-1, keepdims=True))
+
+    def telling_of(bits):
+        return lambda near: known(near, 2.0 * bits[:, near.x[:, 0].astype(int)] * (near.degree > 0))
+
+    def deaf(near):
+        return known(near, rng.random((10, near.nodes)))
+
+    seen = GraphBase(telling_of(bits[:10]), telling_of(bits[10:]), samples=2, hops=1).score(None, challenge)
+    lonely = graph.degree == 0  # an isolated node moves nobody
+    assert measure(seen[:, ~lonely], bits[:10, ~lonely]).auc > 0.75  # only its own neighbours among the members count
+    guessed = GraphBase(deaf, deaf, samples=2, hops=1).score(None, challenge)
+    assert abs(measure(guessed, bits[:10]).auc - 0.5) < 5.3 * 0.577 / np.sqrt(4000)
+
+
+def test_attacks_without_a_model_to_ask_say_so(world):
     with pytest.raises(ValueError, match="give it a query"):
         LinkTeller().score(world[0], world[2])
+    with pytest.raises(ValueError, match="give it a target and shadows"):
+        GraphBase().score(world[0], world[1])
