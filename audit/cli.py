@@ -88,7 +88,9 @@ def run(
         float | None, Option(help="The violation, as a factor of the noise, that the run must be able to notice. Default: 1.5.")
     ] = None,
     split: Annotated[int | None, Option(help="Which public split of the nodes. Default: 0.")] = None,
-    preset: Annotated[Text, Option(help="ci: what a pull request can wait for, at a false-alarm level of 1e-4.")] = None,
+    preset: Annotated[
+        Text, Option(help="ci: what a pull request can wait for. nightly: everything. Both at a false-alarm level of 1e-4.")
+    ] = None,
     fresh: Annotated[bool | None, Option("--fresh", help="Ignore stored parts.")] = None,
     json: Json = False,
 ) -> None:
@@ -201,12 +203,12 @@ def attacks(json: Json = False) -> None:
 
     Example: audit attacks
     """
-    from .suite import ATTACKS
+    from .suite import ABOUT, ATTACKS
 
     rows = []
     for name, make in ATTACKS.items():
         attack = make()
-        about = (type(attack).__doc__ or "").strip().splitlines()[0]
+        about = ABOUT.get(name) or (type(attack).__doc__ or "").strip().splitlines()[0]
         rows.append({"name": name, "needs": ", ".join(attack.needs), "secrets": ", ".join(attack.kinds), "about": about})
     _print("Attacks", rows, json)
 

@@ -70,6 +70,22 @@ ATTACKS: dict[str, Callable[..., Any]] = {
     "edge-multi-lira": lambda query=DEPLOYED: MultiLira("edge", (query,), (query,)),
     "edge-strongest": lambda query=DEPLOYED: strongest("edge", query, query),
 }
+ABOUT = {  # of those that share their class with others
+    "shadow-mlp": "A perceptron on posteriors, taught by shadow models (TSTS, Olatunji et al. 2021; PrivGNN's Attack-1).",
+    "shadow-mlp-public": "The same perceptron, taught by shadow models of public nodes alone (PrivGNN's Attack-2).",
+    "shadow-mlp-ranked": "A perceptron on sorted posteriors of one query, 0-hop or 2-hop (He et al. 2021).",
+    "shadow-mlp-combined": "A perceptron on sorted posteriors of both queries (He et al. 2021).",
+    "nmi": "GAP's perceptron on posterior and label, taught by shadow models and tried on others, unlike its code.",
+    "lira-offline": "How far the logit of a node's label stands above those of shadow models without it (Carlini et al. 2022).",
+    "rmia": "The share of other nodes over which a node's likelihood ratio prevails (Zarifzadeh et al. 2024).",
+    "rmia-offline": "The same, from shadow models without the node.",
+    "edge-lira": "LiRA on the distance between the two ends of an edge.",
+    "edge-multi-lira": "LiRA on all logits of the two ends of an edge and their distance.",
+    "strongest": "The sum of two likelihood ratios, on logits and on their scalars.",
+    "edge-strongest": "The same for edges.",
+    "linkteller": "How far one end's answer moves when the other's features are moved (Wu et al. 2022).",
+    "linkteller-normalised": "The same, relative to how far the moved end's own answer moves.",
+}
 BASELINES = (FeatureDistance(), ReferenceDistance())  # see no model: what they gain against non-edges is homophily
 OF_EACH_UNIT = (Lira, MultiLira, Together)  # what they learn is about the pool's own units: pairs without a coin are beyond them
 
