@@ -37,6 +37,13 @@ def bound(
         float | None, Option(help="Say 1 above this score. Must have been fixed before the scores were seen.")
     ] = None,
     pilot: Annotated[Path | None, Option(help="Another file of the same kind, used to choose the threshold only.")] = None,
+    anytime: Annotated[
+        bool,
+        Option("--anytime", help="Rows are in the order of play. Holds however often you look, and whenever you stop."),
+    ] = False,
+    sd: Annotated[
+        float | None, Option(help="With --anytime and gaussian: the sd of the scores in each world, known beforehand.")
+    ] = None,
     seed: Annotated[int, Option(help="Of the split that chooses the threshold, and of the coin that breaks ties.")] = 0,
     notices: Annotated[
         float | None, Option(help="Exit 3 unless noise this many times too small would have been noticed.")
@@ -58,7 +65,9 @@ def bound(
         raise ValueError(f"shape={shape!r}: must be any or gaussian.")
     columns = read(scores)
     check(scores, columns)
-    if "run" in columns and _repeats(columns["run"]):
+    if anytime:
+        found = _anytime(columns, claim, shape, alpha, threshold, sd)
+    elif "run" in columns and _repeats(columns["run"]):
         found = _one_run(columns, claim, shape, alpha, seed)
     else:
         found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
@@ -186,6 +195,26 @@ def _rounds(
     if threshold is not None:
         options["rule"] = Rule(threshold, 1)
     return lower(columns["score"], columns["bit"], claim, alpha=alpha, seed=seed, **options)
+
+
+def _anytime(
+    columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, threshold: float | None, sd: float | None
+) -> Bound:
+    from ..accounting import sequential
+    from ..accounting.rates import Rule
+
+    scores, bits = columns["score"], columns["bit"]
+    if "run" in columns and _repeats(columns["run"]):
+        raise ValueError(
+            "--anytime: several rows share a run, and it needs independent rounds. Leave the column run out if they are."
+        )
+    if shape == "gaussian":
+        if sd is None:
+            raise ValueError("--anytime with --shape gaussian needs --sd: an sd taken from the same scores is not known in time.")
+        return sequential.anytime(scores, bits, claim, _gaussian(claim), alpha, sd=sd)
+    if threshold is None:
+        raise ValueError("--anytime needs --threshold: one that is chosen on the way is not fixed beforehand.")
+    return sequential.any_shape(scores, bits, claim, Rule(threshold, 1), alpha)
 
 
 def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, seed: int) -> Bound:

@@ -177,3 +177,31 @@ def test_power_prints_the_rounds_that_a_factor_needs(app):
     assert 1 < rows["likelihood-ratio"]["notices"] < rows["gate"]["notices"]
     assert "true epsilon 5.99" in ask(app, "power", "--epsilon", 4, "--kappa", math.sqrt(2)).stdout
     assert "nothing finite" in str(ask(app, "power", "--epsilon", math.inf).exception)
+
+
+def test_looking_after_every_round_refutes_a_true_claim_no_more_often_than_alpha(app, tmp_path):
+    """Prefixes of one file, stopped at the first refutation. 60 honest files at 0.05: over 10 fail once in a thousand seeds."""
+    false = 0
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        bits = draw.random(400) < 0.5
+        scores = 1.0 * (bits ^ (draw.random(400) < 1 / (1 + np.e)))  # randomised response with epsilon 1
+        options = ("--epsilon", 1, "--anytime", "--threshold", 0.5, "--json")
+        files = [table(tmp_path / f"{n}.csv", scores[:n], bits[:n]) for n in (100, 400)]
+        looks = [json.loads(ask(app, "bound", file, *options).stdout) for file in files]
+        false += any(look["verdict"] == "refuted" for look in looks)
+        assert looks[0]["value"] <= looks[1]["value"]  # a bound that was reached is not lost again
+    assert false <= 10
+
+
+def test_a_leak_is_refuted_at_any_time_too(app, leaky):
+    assert ask(app, "bound", leaky, "--epsilon", 0.5, "--delta", 1e-5, "--anytime", "--threshold", 1.5).exit_code == 1
+    gaussian = ("--shape", "gaussian", "--anytime", "--sd", 1)
+    assert ask(app, "bound", leaky, "--epsilon", 3, "--delta", 1e-5, *gaussian).exit_code == 1
+    assert ask(app, "bound", leaky, "--epsilon", 4.38, "--delta", 1e-5, *gaussian).exit_code == 0
+
+
+@pytest.mark.parametrize(("options", "said"), [((), "--threshold"), (("--shape", "gaussian", "--delta", 1e-5), "--sd")])
+def test_what_is_chosen_on_the_way_is_no_anytime_bound(app, leaky, options, said):
+    found = ask(app, "bound", leaky, "--epsilon", 1, "--anytime", *options)
+    assert said in str(found.exception)
