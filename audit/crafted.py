@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 KINDS = 24  # of nodes, each with a feature of its own: the more, the nearer to orthogonal are the encoded features
 SINGLES = 20  # training nodes of every kind without any edge, so that the two kinds of a cell are not all there is to learn
-POOL = 96  # neighbours that hold the direction of an end's sum against the noise
+POOL = 80  # neighbours that hold the direction of an end's sum against the noise
 RING = 8  # neighbours within the pool, on either side
 ENDS = 48  # on either side of a cell; the second half of them is joined to the other side
 STRONG = 4  # edges across at an end that is joined

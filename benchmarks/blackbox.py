@@ -1,6 +1,6 @@
 """How much of epsilon a black box gives away: canary edges in a crafted graph, seen through posteriors alone, delta = 1e-6.
 
-    python benchmarks/blackbox.py [--systems gap,vesper,progap] [--epsilon 2,4,8] [--audits 3] [--trials 1000] [--canaries 8]
+    python benchmarks/blackbox.py [--systems gap,vesper,progap] [--epsilon 2,4,8] [--audits 5] [--trials 1000] [--canaries 40]
 
 Prints Markdown, a row for every audit of about `trials` trials in each world: the share of mu that the scores hold (both worlds'
 means apart, over the pooled standard deviation), the bounds at 95 % and their share of epsilon, and the CPU seconds.
@@ -69,9 +69,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--systems", default="gap,vesper,progap")
     parser.add_argument("--epsilon", default="2,4,8")
-    parser.add_argument("--audits", type=int, default=3)
+    parser.add_argument("--audits", type=int, default=5)
     parser.add_argument("--trials", type=int, default=1000, help="in each world, about")
-    parser.add_argument("--canaries", type=int, default=8, help="in one training")
+    parser.add_argument("--canaries", type=int, default=40, help="in one training")
     options = parser.parse_args()
     one_thread()
     print(
