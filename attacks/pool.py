@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,21 @@ def scores_split(
     """
     check(release, challenge, bits)
     return scores_of(attack, release, challenge, bits, np.asarray(shadows), np.asarray(targets))
+
+
+def scores_within(
+    attack: Attack, release: Release, challenge: Challenge, bits: NDArray[np.bool_], taught: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Each run scored by the attack fitted on other challenges of that very run: (runs, challenges that are not taught).
+
+    The attacker knows the bits of `taught`, (c,) bool, in the run under attack. This is how GAP's node attack is evaluated in
+    its code; nothing is transferred from one model to another.
+    """
+    check(release, challenge, bits)
+    known, asked = (dataclasses.replace(challenge, items=challenge.items[part]) for part in (taught, ~taught))
+    runs = [np.array([k]) for k in range(len(release))]
+    fitted = [attack.fit(Pilot(release.part(k), known, bits[k][:, taught])) for k in runs]
+    return np.concatenate([a.score(release.part(k), asked) for a, k in zip(fitted, runs, strict=True)])
 
 
 def scores_of(
