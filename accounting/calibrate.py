@@ -48,7 +48,7 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     """
     if math.isinf(claim.epsilon):
         return model.with_noise(0.0)
-    printed = model.with_noise(1.0).printed(claim.delta)
+    printed = said(model.with_noise(1.0), claim.delta)
     if printed is None and claim.unit is not model.unit:
         raise ValueError(
             f"{model.name} protects {PROTECTS[model.unit]}; this plan claims {claim.unit} privacy. "
@@ -64,9 +64,19 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
 
 def _printed(model: Noisy, claim: Claim, relative: float) -> float:
     def epsilon(sigma: float) -> float:
-        return float(model.with_noise(sigma).printed(claim.delta) or 0.0)
+        return float(said(model.with_noise(sigma), claim.delta) or 0.0)
 
     return _smallest(epsilon, claim, relative, 1.0)
+
+
+def said(model: Noisy, delta: float) -> float | None:
+    """What the paper prints. At delta = 0 a formula that needs its logarithm promises nothing: infinity."""
+    try:
+        return model.printed(delta)
+    except (ZeroDivisionError, ValueError):
+        if delta:
+            raise
+        return math.inf
 
 
 def _accounted(model: Noisy, claim: Claim, relative: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from pathlib import Path
@@ -39,10 +40,11 @@ def size(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "B": 1}
-    for unit, factor in units.items():
-        if value.endswith(unit):
-            return int(float(value.removesuffix(unit)) * factor)
-    return int(value)
+    unit = next((unit for unit in units if value.endswith(unit)), "")
+    number = float(value.removesuffix(unit)) * units.get(unit, 1)
+    if not 0 <= number < 1 << 60:
+        raise ValueError("must be a size such as 8GiB")
+    return int(number)
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(split)]
@@ -110,8 +112,7 @@ def _toml(value: Any) -> str:
         return repr(value)
     if isinstance(value, tuple):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
-    text = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text}"'
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")  # which TOML wants escaped, JSON not
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -147,7 +148,7 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
         table = {name.replace("-", "_"): value for name, value in table.items()}
     given = {name: value for name, value in options.items() if value is not None}
     preset = given.get("preset", table.get("preset"))
-    if preset is not None and preset not in PRESETS:
+    if preset is not None and preset not in tuple(PRESETS):
         raise ValueError(f"preset={preset}: must be one of {', '.join(PRESETS)}.")
     table = {**PRESETS.get(preset or "", {}), **table}
     try:
