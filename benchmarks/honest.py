@@ -1,0 +1,166 @@
+"""Honest recipes on small graphs, audited again and again with fresh coins: how often one of them is blamed.
+
+python benchmarks/honest.py --audits 10000
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gnnaudit.accounting.calibrate import calibrate
+from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.multiplicity import divide
+from gnnaudit.audit.audits import AUDITS
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.catalogue import Facts
+from gnnaudit.audit.confirm import confirmed
+from gnnaudit.audit.contract import tiny
+from gnnaudit.audit.executor import one_thread
+from gnnaudit.audit.faults_sums import Quiet
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.store import Store
+from gnnaudit.models.dpar import Dpar
+from gnnaudit.models.gap import Gap
+from gnnaudit.models.lpgnn import Lpgnn
+from gnnaudit.models.privgnn import PrivGnn
+from gnnaudit.models.progap import ProGap
+from gnnaudit.models.vesper import Vesper
+from gnnaudit.reports.evidence import judge
+
+if TYPE_CHECKING:
+    from gnnaudit.models.graph import Graph
+
+FAMILY = 1e-4  # of a CI run of all six systems
+NODES = 72
+ROUNDS = 4
+BUDGETS = (1.0, 4.0)
+SELDOM = ("blackbox", "gradients", "votes")  # train for every round; once in EVERY turns
+EVERY = 8
+
+
+@dataclass(frozen=True)
+class Look:
+    """One audit of one honest recipe. p_value: the smallest of its bounds, None where nothing is sampled. blocked: exit 1."""
+
+    system: str
+    audit: str
+    epsilon: float
+    p_value: float | None
+    blocked: bool
+    confirmed: bool | None
+    seconds: float
+
+
+@cache
+def graph() -> Graph:
+    """Random, undirected, two classes, as the model contract uses it."""
+    return tiny(NODES)
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """All six systems in mode `sound`, in short trainings, calibrated to each budget."""
+    facts = Facts.of(graph())
+    recipes: tuple[Any, ...] = (
+        Gap(epochs=2),
+        ProGap(depth=2, epochs=2),
+        Vesper(epochs=2, n_train=facts.train),
+        Dpar(train_nodes=facts.train, batch=facts.train // 4, epochs=2, sources=10),
+        PrivGnn(queries=4, classes=facts.classes, epochs=2, student_epochs=2, neighbours=10, hidden=8),
+        Lpgnn(epochs=2, feature_steps=1, label_steps=0),
+    )
+    made = []
+    for recipe, epsilon in itertools.product(recipes, BUDGETS):
+        local = recipe.unit is Unit.FEATURES
+        relation = Relation.REPLACE if local else Relation.ADD_REMOVE
+        claim = Claim(epsilon, 0.0 if local else 1e-5, recipe.unit, relation)
+        made.append(Case(calibrate(recipe, claim), claim))
+    return tuple(made)
+
+
+def level() -> float:
+    """Of one look, as in a run of all six systems at one budget with all audits."""
+    looks = sum(a.looks for a in AUDITS.values() for c in cases() if a.refuses(c) is None)
+    return divide(FAMILY, looks // len(BUDGETS))
+
+
+def looked(case: Case, name: str, key: Key) -> Look:
+    """One audit with coins of its own, and its confirmation where it refutes."""
+    started, audit = time.process_time(), AUDITS[name]
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        store = Store(Path(folder))
+        first = audit.run(case, graph(), store, key, ROUNDS, level())
+        outcomes = confirmed(audit, first, case, graph(), store, key, ROUNDS)
+    bounds = [b for outcome in outcomes for b in outcome.bounds]
+    p_values = [b.p_value for b in first.bounds if b.p_value is not None]
+    sure = next((b.confirmed for b in bounds if b.confirmed is not None), None)
+    blocked = judge(case.claim, (), bounds).exit_code == 1
+    seconds = time.process_time() - started
+    return Look(case.model.name, name, case.claim.epsilon, min(p_values, default=None), blocked, sure, seconds)
+
+
+def honest(count: int, seed: str) -> Iterator[Look]:
+    """`count` audits, round and round over all systems, budgets and audits that apply."""
+    applies = [(case, name) for case in cases() for name, audit in AUDITS.items() if audit.refuses(case) is None]
+    turns = itertools.chain.from_iterable(
+        ((case, name) for case, name in applies if name not in SELDOM or turn % EVERY == 0) for turn in itertools.count()
+    )
+    for number, (case, name) in enumerate(itertools.islice(turns, count)):
+        yield looked(case, name, Key("honest", seed, number))
+
+
+def power(count: int, seed: str) -> float:
+    """The share of GAP with root two less noise that the residual audit catches, and confirms, at the same level."""
+    claim = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE)
+    made = calibrate(Gap(epochs=2), claim)
+    case = Case(Quiet(epochs=2, sigma=made.sigma, share=2**-0.5), claim)
+    return float(np.mean([looked(case, "residual", Key("planted", seed, i)).blocked for i in range(count)]))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--audits", type=int, default=500)
+    options.add_argument("--planted", type=int, default=100)
+    options.add_argument("--seed", default="honest")
+    given = options.parse_args()
+    one_thread()
+    looks = []
+    for look in honest(given.audits, given.seed):
+        looks.append(look)
+        if len(looks) % 500 == 0:
+            print(json.dumps(summary(looks)), flush=True)
+    print(json.dumps(summary(looks), indent=1))
+    print(f"root two less noise caught and confirmed: {power(given.planted, given.seed):.3f} of {given.planted}")
+
+
+def summary(looks: list[Look]) -> dict[str, Any]:
+    """Counts of false blocks, of refutations that were not confirmed, and of small p-values."""
+    p = np.array([look.p_value for look in looks if look.p_value is not None])
+    return {
+        "audits": len(looks),
+        "blocked": sum(look.blocked for look in looks),
+        "refuted once, not confirmed": sum(look.confirmed is False for look in looks),
+        "level of a look": level(),
+        "sampled": len(p),
+        "smallest p-value": float(p.min(initial=1)),
+        "share of p-values at most": {level: float((p <= level).mean()) for level in (0.1, 0.05, 0.01, 0.001)},
+        "by system": dict(Counter(look.system for look in looks)),
+        "by audit": dict(Counter(look.audit for look in looks)),
+        "cpu seconds": round(sum(look.seconds for look in looks), 1),
+    }
+
+
+if __name__ == "__main__":
+    main()
