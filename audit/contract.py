@@ -142,6 +142,12 @@ def order_is_nothing(model: Model, graph: Graph) -> str | None:
     return differs(model.fit(Worlds.of(graph, one)), model.fit(Worlds.of(shuffled, one)), TOLERANCE)
 
 
+def names_are_nothing(model: Model, graph: Graph) -> str | None:
+    one = np.array([7], dtype=np.uint64)
+    renamed = dataclasses.replace(graph, name="another")
+    return differs(model.fit(Worlds.of(graph, one)), model.fit(Worlds.of(renamed, one)), 0.0)
+
+
 def ledger_is_public(model: Model, graph: Graph) -> str | None:
     before = str(model.ledger)
     model.fit(worlds(graph, "edge"))
@@ -178,6 +184,7 @@ CLAUSES: dict[str, Callable[[Model, Graph], str | None]] = {
     "a masked node is an absent node": masked_is_absent("node"),
     "a masked label is not trained on": masked_is_absent("label"),
     "the order of the edges does not matter": order_is_nothing,
+    "the name of the graph does not matter": names_are_nothing,
     "the ledger does not depend on the graph": ledger_is_public,
     "no noise means no privacy": silence_is_no_privacy,
     "calibrated within the claim": calibrates,

@@ -89,6 +89,11 @@ class OrderMatters(Votes):
         return super().counts(worlds) + np.eye(worlds.graph.classes)[0] * worlds.graph.edges[0, 0]
 
 
+class ReadsName(Votes):
+    def counts(self, worlds):
+        return super().counts(worlds) + len(worlds.graph.name) * np.eye(worlds.graph.classes)[0]
+
+
 class NeverSilent(Votes):
     @property
     def ledger(self):
@@ -108,6 +113,7 @@ FAULTS = {
     FixedNoise: "another key, another release",
     Forgetful: "same key, same release",
     OrderMatters: "the order of the edges does not matter",
+    ReadsName: "the name of the graph does not matter",
     NeverSilent: "no noise means no privacy",
     RunAxisLast: "releases what it declares",
 }
