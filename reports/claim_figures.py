@@ -109,7 +109,7 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     from ..accounting.power import notices
 
     claim, curves = same[0].claim, {}
-    looks = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices)]
+    looks = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices) and max(b.trials) > 1]
     marks = [(f"{b.audit}, {b.shape}", min(b.trials) or max(b.trials), b.notices) for b in looks]
     if not marks:
         return None
@@ -125,7 +125,7 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
         for i, (label, rounds, kappa) in enumerate(marks):
             look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "markersize": 8}
             axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **look)
-        axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals", ylabel="noise too small by a factor of")
+        axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals", ylabel="noise too small by this factor")
         axes.minorticks_off()
         ticks = [t for t in (1, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20) if t <= 1.2 * max(k for _, _, k in marks)]
         axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
@@ -137,7 +137,7 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     rows = [(label, n, k, "") for label, points in curves.items() for n, k in points]
     rows += [(label, n, k, "this run") for label, n, k in marks]
     file = slug("noticed", same[0].file_name.removesuffix(f"-{same[0].game}.json"))
-    return Plot(file, f"What would have been noticed, {who}", f"{alt}.", ("look", "rounds", "factor", "run"), tuple(rows), draw)
+    return Plot(file, f"Noticed violations, {who}", f"{alt}.", ("look", "rounds", "factor", "run"), tuple(rows), draw)
 
 
 def _band(expected: Sequence[float], count: int) -> tuple[list[float], list[float]]:

@@ -11,24 +11,29 @@ from ..accounting.claim import Unit
 from .canvas import COLOURS, INK, Plot, legend, styles
 from .evidence import Evidence
 from .results import AttackRow, Results, UtilityRow
-from .summary import BESIDE, UNITS, Line, budget, lines, name, units, utility
+from .summary import BESIDE, COVERED, UNITS, Line, budget, lines, name, units, utility
 from .words import down, up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Looks = dict[tuple[str, str], dict[str, Any]]
+BRIGHT = (5, 4, 2, 3)  # colours on which black can be read
 FLOOR = 1e-4  # the smallest false-positive rate on a log axis
 
 
 def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]:
-    """The figures of each section of the report: utility, epsilon, roc, leakage, and what homophily alone gives away."""
+    """The figures of each section of the report: utility, epsilon, roc, leakage of what epsilon protects and of what it does not,
+    and what homophily alone gives away.
+    """
     look = styles((r.model, r.mode) for r in results.rows)
+    fair = [r for r in results.of(AttackRow) if r.negatives not in BESIDE]
     return {
         "utility": [utility_plot(results, unit, look) for unit in units(results.of(UtilityRow)) if unit],
         "epsilon": epsilon_plots(lines(results)),
         "roc": roc_plots(found, look),
-        "leakage": leakage_plots([r for r in results.of(AttackRow) if r.negatives not in BESIDE]),
+        "leakage": leakage_plots([r for r in fair if r.unit is None or r.game in COVERED[r.unit]]),
+        "unprotected": leakage_plots([r for r in fair if r.unit and r.game not in COVERED[r.unit]]),
         "beside": leakage_plots([r for r in results.of(AttackRow) if r.negatives in BESIDE]),
     }
 
@@ -84,38 +89,39 @@ def epsilon_plots(found: Sequence[Line]) -> list[Plot]:
 
 
 def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot:
-    views = list(dict.fromkeys(", ".join(b.exposes) for line in claims for b in line.bounds))
     rows: list[tuple[Any, ...]] = []
     for line in claims:
         upper = line.upper[0] if line.upper else None
-        for view in views:
-            seen = [b for b in line.bounds if ", ".join(b.exposes) == view]
-            if seen:
-                best = max(seen, key=lambda b: b.value)
-                rows.append((name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence))
-
+        for view in dict.fromkeys(", ".join(b.exposes) for b in line.bounds):
+            best = max((b for b in line.bounds if ", ".join(b.exposes) == view), key=lambda b: b.value)
+            rows.append((name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence))
+    views = sorted({r[3] for r in rows})
     widest = max([epsilon, *(r[4] for r in rows)])
+    bars = {who: [r for r in rows if r[0] == who] for who in (name(*line.key[1:3]) for line in claims)}
+    first, height = {}, 0.0  # where the bars of each model begin: one below the other, a gap after each model
+    for who, seen in bars.items():
+        first[who], height = height, height + max(1, len(seen)) + 0.6
 
     def draw(axes: Axes) -> None:
-        height = 0.7 / max(1, len(views))
-        for y, line in enumerate(claims):
+        for line in claims:
             who = name(*line.key[1:3])
-            for i, view in enumerate(views):
-                value = next((r[4] for r in rows if r[0] == who and r[3] == view), None)
-                if value is not None:
-                    at = y + (i - (len(views) - 1) / 2) * height
-                    label = f"lower bound, adversary sees {view}"
-                    axes.barh(at, value, height * 0.9, color=COLOURS[(5, 4, 2)[i % 3]], label=label)
-                    inside = value > 0.35 * widest
-                    ink: dict[str, Any] = {"color": "#000000" if inside else INK, "fontsize": 8, "va": "center"}
-                    shift: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points"}
-                    axes.annotate(f"≥ {down(value)}", (0 if inside else value, at), **shift, **ink)
+            for i, r in enumerate(bars[who]):
+                view = views.index(r[3])
+                colour: dict[str, Any] = {
+                    "color": COLOURS[BRIGHT[view % len(BRIGHT)]],
+                    "hatch": "" if view < len(BRIGHT) else "//",
+                }
+                axes.barh(first[who] + i, r[4], 0.9, label=f"lower bound from {r[3]}", **colour)
+                inside = r[4] > 0.35 * widest
+                ink: dict[str, Any] = {"color": "#000000" if inside else INK, "fontsize": 8, "va": "center"}
+                shift: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points"}
+                axes.annotate(f"≥ {down(r[4])}", (0 if inside else r[4], first[who] + i), **shift, **ink)
             if line.upper:
                 diamond: dict[str, Any] = {"marker": "D", "color": INK, "markerfacecolor": "none", "linestyle": "none"}
-                axes.plot(line.upper[0], y, label="upper bound of the ledger", **diamond)
+                axes.plot(line.upper[0], _middle(first[who], bars[who]), label="upper bound of the ledger", **diamond)
         axes.axvline(epsilon, color=COLOURS[1], linestyle="--", linewidth=1.5, label="claimed")
-        axes.set_yticks(range(len(claims)), [name(*line.key[1:3]) for line in claims])
-        axes.invert_yaxis()
+        axes.set_yticks([_middle(first[who], seen) for who, seen in bars.items()], list(bars))
+        axes.set_ylim(height - 0.9, -0.7)
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, 1.08 * widest)
         axes.set_xlabel(f"ε (protects {UNITS[unit]})")
@@ -124,8 +130,13 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot
     told = "; ".join(f"{r[0]} at least {down(r[4])}, at most {up(r[2]) if r[2] is not None else 'unknown'}" for r in rows)
     header = ("model", "claimed", "upper", "adversary_sees", "lower", "shape", "confidence")
     title = f"Claimed ε = {epsilon:g}, protects {UNITS[unit]}"
-    size = (4.6, 1.6 + 0.25 * len(claims) * max(1, len(views)) + 0.2 * len(views))
+    size = (4.6, 1.2 + 0.2 * height + 0.2 * (len(views) + 2))
     return Plot(slug("epsilon", unit, f"{epsilon:g}"), title, f"Claimed {epsilon:g}: {told}.", header, tuple(rows), draw, size)
+
+
+def _middle(first: float, seen: Sequence[Any]) -> float:
+    """Where the bars of one model have their middle."""
+    return first + (max(1, len(seen)) - 1) / 2
 
 
 def leakage_plots(attacks: Sequence[AttackRow]) -> list[Plot]:
@@ -135,10 +146,11 @@ def leakage_plots(attacks: Sequence[AttackRow]) -> list[Plot]:
 
 
 def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[AttackRow]) -> Plot:
-    down_, across = (list(dict.fromkeys(x)) for x in ([_who(r) for r in attacks], [r.attack for r in attacks]))
+    asked = sorted(attacks, key=lambda r: r.baseline)  # those that see no model stand last, in brackets
+    down_, across = (list(dict.fromkeys(x)) for x in ([_who(r) for r in attacks], [_attack(r) for r in asked]))
     cells: dict[tuple[str, str], float] = {}
     for r in attacks:
-        cells[_who(r), r.attack] = max(r.auc, cells.get((_who(r), r.attack), 0.0))
+        cells[_who(r), _attack(r)] = max(r.auc, cells.get((_who(r), _attack(r)), 0.0))
 
     def draw(axes: Axes) -> None:
         from matplotlib import colormaps
@@ -210,6 +222,11 @@ def _area(fpr: Sequence[float], tpr: Sequence[float]) -> float:
     import numpy as np
 
     return float(np.trapezoid([0.0, *tpr, 1.0], [0.0, *fpr, 1.0]))
+
+
+def _attack(row: AttackRow) -> str:
+    """An attack that sees no model stands in brackets."""
+    return f"({row.attack})" if row.baseline else row.attack
 
 
 def _who(row: AttackRow) -> str:

@@ -16,6 +16,7 @@ from .evidence import Evidence
 from .figures import of_run
 from .files import write_text
 from .results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
+from .slices import sliced
 from .summary import UNITS, Line, budget, lines, name, skips, strongest, units, utility
 from .words import down, percent, up
 
@@ -72,6 +73,7 @@ def tables(found: Results) -> dict[str, Any]:
             u: {(m, mode): cells for (unit, m, mode), cells in table.items() if unit == u} for u in units(found.of(UtilityRow))
         },
         "attacks": {u: strongest(r for r in found.of(AttackRow) if r.unit == u) for u in units(found.of(AttackRow))},
+        "slices": {u: sliced(r for r in found.of(AttackRow) if r.unit == u) for u in units(found.of(AttackRow))},
         "costs": {u: [c for c in told if c.key.unit == u] for u in units(c.key for c in told)},
         "accountants": list(dict.fromkeys(row.accountant for c in told for row in c.told)),
         "reasons": reasons(told),
@@ -104,15 +106,15 @@ def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
 
 
 def telling(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:
-    """For each unit, the claim with curves whose lower bound comes closest to it, or passes it furthest."""
+    """For each unit, the claim with figures whose lower bound comes closest to it, or passes it furthest."""
     best: dict[Any, tuple[float, list[Evidence]]] = {}
     for same in claims:
         claim, bounds = same[0].claim, [b.epsilon for e in same for b in e.bounds]
-        if bounds and 0 < claim.epsilon < math.inf and any(e.curves.keys() - {"roc"} for e in same):
+        if bounds and 0 < claim.epsilon < math.inf and pictures(same):
             ratio = max(bounds) / claim.epsilon
             if claim.unit not in best or ratio > best[claim.unit][0]:
                 best[claim.unit] = (ratio, same)
-    return [same for _, same in best.values()]
+    return [best[unit][1] for unit in UNITS if unit in best]
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:

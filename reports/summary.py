@@ -23,6 +23,15 @@ UNITS = {
 BESIDE = ("random", "2-hop")  # non-edges that homophily alone tells from edges: shown beside leakage, never as leakage
 
 
+COVERED = {  # the games whose secret each unit's epsilon protects
+    Unit.UNDIRECTED_EDGE: ("edge",),
+    Unit.DIRECTED_EDGE: ("edge",),
+    Unit.NODE: ("edge", "node", "label"),
+    Unit.FEATURES: ("label",),
+    None: (),
+}
+
+
 class Key(NamedTuple):
     """What a claim is about. Values of different units are never put in one column."""
 

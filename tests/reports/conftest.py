@@ -55,6 +55,7 @@ def curves(claim: Claim, strength: float, rng: np.random.Generator) -> dict[str,
             "observed": [alpha, observed],
             "band": [alpha, np.clip(observed - width, 0, 1), np.clip(observed + width, 0, 1)],
         },
+        "residuals": {"expected": np.linspace(-3, 3, 61), "observed": np.linspace(-3, 3, 61) / strength, "count": 40_000},
         "histograms": {"without the edge": counted(zero, edges), "with the edge": counted(one, edges)},
         "roc": roc,
     }
@@ -120,6 +121,10 @@ def pieces(model: str, mode: str, epsilon: float, rng: np.random.Generator) -> E
     )
 
 
+def part(auc: float) -> results.Slice:
+    return results.Slice(auc=auc, auc_ci95=(auc - 0.02, auc + 0.02), members=400, non_members=400)
+
+
 def attack_rows(found: Evidence, rng: np.random.Generator, leak: float) -> list[results.AttackRow]:
     claim = found.claim
     power = 1.0 if math.isinf(claim.epsilon) else min(1.0, claim.epsilon / 12)
@@ -132,6 +137,7 @@ def attack_rows(found: Evidence, rng: np.random.Generator, leak: float) -> list[
                 game=found.game, query="full", negatives="dropped" if found.game == "edge" else "held out", auc=auc,
                 auc_ci95=(auc - 0.012, auc + 0.012), tpr_at_fpr={"0.001": 0.001 + power * gain, "0.01": 0.01 + 2 * power * gain},
                 members=1200, non_members=1200, shadows=32, targets=16, baseline_auc=0.512,
+                slices={"degree": {g: part(auc + d) for g, d in {"low": 0.03, "middle": 0.0, "high": -0.03}.items()}},
             )
         )  # fmt: skip
     return rows

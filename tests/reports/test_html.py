@@ -9,7 +9,9 @@ import pytest
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.reports import html, results
 from gnnaudit.reports.canvas import Plot, save
-from gnnaudit.reports.results import BoundRow, Results, Run, SkippedRow, UtilityRow
+from gnnaudit.reports.figures import of_run
+from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run, SkippedRow, Slice, UtilityRow
+from gnnaudit.reports.slices import sliced
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
@@ -64,9 +66,7 @@ def test_links_lead_somewhere(rendered):
 
 def test_ids_are_unique_and_headings_are_nested(rendered):
     page = outline(rendered / "report.html")
-    repeated = {
-        i for i in page.ids if page.ids.count(i) > 1 and not i.startswith("tradeoff")
-    }  # shown twice: telling, and evidence
+    repeated = {i for i in page.ids if page.ids.count(i) > 1}
     assert repeated == set()
     assert page.headings[0] == 1
     assert all(deeper <= before + 1 for before, deeper in zip(page.headings, page.headings[1:], strict=False))
@@ -74,7 +74,7 @@ def test_ids_are_unique_and_headings_are_nested(rendered):
 
 def test_every_figure_has_words_and_three_files(rendered):
     text = (rendered / "report.html").read_text()
-    assert text.count('role="img" aria-label="') == text.count("<figure>")
+    assert text.count('role="img" aria-label="') == text.count("<figure")
     stems = {p.stem for p in (rendered / "figures").iterdir()}
     for stem in stems:
         assert all((rendered / "figures" / f"{stem}.{kind}").stat().st_size for kind in ("svg", "png", "csv"))
@@ -106,6 +106,43 @@ def test_what_was_skipped_is_told_with_its_reason(rendered):
     text = outline(rendered / "report.html").text
     for row in results.read(rendered).of(SkippedRow):
         assert row.reason in text
+
+
+def test_groups_that_leak_differently_stand_with_the_leakiest_first(rendered):
+    text = outline(rendered / "report.html").text
+    row = max((r for r in results.read(rendered).of(AttackRow) if (r.model, r.epsilon) == ("dpar", 8.0)), key=lambda r: r.auc)
+    low, high = row.slices["degree"]["low"].auc, row.slices["degree"]["high"].auc
+    assert f"low {low:.2f} ± 0.02, middle {row.slices['degree']['middle'].auc:.2f} ± 0.02, high {high:.2f} ± 0.02" in text
+
+
+def test_of_many_groups_those_at_either_end_are_shown():
+    groups = {str(c): Slice(auc=0.5 + c / 100, auc_ci95=(0.4, 0.6), members=9, non_members=9) for c in range(6)}
+    row = AttackRow(model="gap", attack="lira", game="node", auc=0.6, slices={"class": groups})
+    (told,) = sliced([row])
+    assert told.told == (("class", "5 0.55 ± 0.10, 4 0.54 ± 0.10, …, 0 0.50 ± 0.10"),)
+
+
+def test_residuals_of_noise_that_is_too_small_leave_the_band_of_honest_noise(rendered):
+    text = (rendered / "report.html").read_text()
+    assert "residuals of gap (paper), ε = 1; they leave the band" in text
+    assert "residuals of gap (sound), ε = 1; they stay within the band" in text
+
+
+def test_what_would_have_been_noticed_is_drawn_through_the_mark_of_this_run(rendered):
+    rows = list(csv.DictReader((rendered / "figures" / "noticed-gap-sound-1-undirected-edge.csv").open()))
+    marks = {r["look"]: (float(r["rounds"]), float(r["factor"])) for r in rows if r["run"]}
+    assert marks == {"game, ledger": (5000.0, 1.2), "game, any": (5000.0, 1.9)}
+    drawn = [float(r["factor"]) for r in rows if not r["run"] and r["look"] == "game, ledger"]
+    assert drawn == sorted(drawn, reverse=True)  # more rounds, smaller violations
+    assert drawn[-1] < 1.1 < 3 < drawn[0]
+
+
+def test_leakage_of_what_a_claim_does_not_protect_stands_apart():
+    asked = (Unit.UNDIRECTED_EDGE, "label"), (Unit.UNDIRECTED_EDGE, "edge"), (Unit.NODE, "label")
+    rows = [AttackRow(model="gap", unit=unit, epsilon=1.0, attack="lira", game=game, auc=0.7) for unit, game in asked]
+    plots = of_run(Results(run=Run(name="x"), rows=tuple(rows)), [])
+    assert [p.name for p in plots["leakage"]] == ["leakage-undirected-edge-edge", "leakage-node-label"]
+    assert [p.name for p in plots["unprotected"]] == ["leakage-undirected-edge-label"]
 
 
 def test_names_of_a_user_cannot_become_markup(tmp_path):
