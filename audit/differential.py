@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,8 @@ from .record import Record, recorded
 from .repetition import repeated, reports_of_others, world
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ..models.graph import Graph
     from .key import Key
     from .store import Store
@@ -66,8 +68,7 @@ def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
         faults.append("another seed draws the same noise")
     strongest, found = repeated(model, union, release, first, ledger, key, store.device)
     p_values = [*noise_p_values(first, second), *sample_p_values(first, second, ledger)]
-    entries = min(r.noisy.size for r in {r.purpose: r for r in (*first.releases, *second.releases)}.values())
-    notices = smallest_noticed(entries, strongest, alpha / len(p_values))
+    notices = smallest_noticed([first, second], strongest, alpha / len(p_values))
     bounds = [exactly(faults + found, "counts and a repetition", cost), tested(case, p_values, alpha, notices)]
     return outcome(case, bounds, told, started)
 
@@ -112,14 +113,17 @@ def repeats(first: Record, second: Record) -> bool:
     return any(start.tobytes() in seen for _, start in second.draws)
 
 
-def noise_p_values(*records: Record) -> Iterator[float]:
-    """For each purpose, the exact p-value of "its noise is not smaller than stated", over all runs."""
+def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int]]:
+    """For each purpose, all its noise in units of its stated scale, over all runs, and the order of its norm."""
     for purpose in dict.fromkeys(r.purpose for record in records for r in record.releases):
         told = [r for record in records for r in record.releases if r.purpose == purpose]
-        noise = np.concatenate([r.residuals for r in told])
-        gaussian = told[0].order == 2
-        shape, total = (noise.size / 2, (noise**2).sum() / 2) if gaussian else (noise.size, np.abs(noise).sum())
-        yield float(gammainc(shape, total))
+        yield np.concatenate([r.residuals for r in told]), told[0].order
+
+
+def noise_p_values(*records: Record) -> Iterator[float]:
+    """For each purpose, the exact p-value of "its noise is not smaller than stated": squares, or sizes, are gamma together."""
+    for noise, order in noises(records):
+        yield float(gammainc(noise.size / order, (np.abs(noise) ** order).sum() / order))
 
 
 def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[float]:
@@ -131,10 +135,15 @@ def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[
                 yield from coin_p_values(np.stack(batches), rate).values()
 
 
-def smallest_noticed(entries: int, strongest: float, alpha: float) -> float:
-    """The factor by which noise could be too small: what the chi-squared test sees, over how much of it one secret used."""
-    usual, rare = gammaincinv(entries / 2, 0.9), gammaincinv(entries / 2, alpha)
-    return math.sqrt(usual / rare) / min(strongest, 1.0) if strongest > 0 and rare > 0 else math.inf
+def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) -> float:
+    """The factor by which noise could be too small: what its test sees at the worst purpose, over the move of one secret."""
+    if not strongest > 0:
+        return math.inf
+    factors = [
+        (gammaincinv(noise.size / order, 0.9) / gammaincinv(noise.size / order, alpha)) ** (1 / order)
+        for noise, order in noises(records)
+    ]
+    return float(max(factors)) / min(strongest, 1.0)
 
 
 def exactly(faults: list[str], method: str, cost: float) -> Bound:

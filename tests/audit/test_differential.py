@@ -12,10 +12,13 @@ from gnnaudit.accounting.charged import charged
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.catalogue import NODE_LEVEL, SYSTEMS, Facts
+from gnnaudit.audit.contract import tiny
 from gnnaudit.audit.differential import differential, executed, refuses
+from gnnaudit.audit.faults_training import Broken
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.record import Diverged, recorded
 from gnnaudit.audit.store import Store
+from gnnaudit.models import dpsgd
 from gnnaudit.models.datasets import load
 from gnnaudit.models.gap import Gap
 from gnnaudit.models.graph import Mask, Worlds
@@ -128,3 +131,32 @@ def test_it_says_why_it_cannot_look():
     assert "nothing is claimed" in refuses(Case(Gap(), Claim(float("inf"), 1e-6)))
     assert "directed-edge" in refuses(Case(Gap(mode="paper", sigma=1.0), Claim(4.0, 1e-6)))
     assert refuses(Case(PrivGnn(sigma=1.0), Claim(4.0, 1e-5, Unit.NODE))) is None
+
+
+@dataclasses.dataclass(frozen=True)
+class Weaker(Broken):
+    """Adds `share` of the noise that it states."""
+
+    share: float = 1.0
+
+    def change(self):
+        honest = dpsgd.add_noise
+        return {"add_noise": lambda gradients, random, std: honest(gradients, random, self.share * std)}
+
+
+def test_noise_that_is_too_small_by_what_it_notices_is_caught_nine_times_out_of_ten(tmp_path):
+    """At a power of 0.9 fewer than 30 of 40 seeds are caught once in a thousand times. Every gradient is longer than the clipping
+    norm, so that one node moves a sum by all of it."""
+    claim, graph = Claim(4.0, 1e-5, Unit.NODE), tiny(48)
+    fields = {"unit": Unit.NODE, "train_nodes": 32, "batch": 16, "epochs": 2, "clip": 1e-3, "hidden": 4}
+    honest = calibrate(Mlp(**fields), claim)
+
+    def look(share, seed):
+        model = Weaker(sigma=honest.sigma, share=share, **fields)
+        return differential(Case(model, claim), graph, Store(Path(tmp_path)), Key(seed), 1, 1e-3).bounds[1]
+
+    notices = look(1.0, "first").notices
+    assert 1.05 < notices < 1.5
+    caught = sum(look(1 / notices, seed).refuted for seed in range(40))
+    assert caught >= 30
+    assert sum(look(1.0, seed).refuted for seed in range(40)) <= 1  # 0.04 expected
