@@ -186,15 +186,18 @@ def ui(
 def compare(
     one: Annotated[Path, typer.Argument(help="Folder of a run.")],
     other: Annotated[Path, typer.Argument(help="Folder of another run.")],
+    every: Annotated[
+        bool, Option("--all", help="Also what differs by no more than chance, and verdicts that are the same.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Two runs side by side: what leaks more, with intervals.
+    """Two runs side by side: which verdicts changed and what leaks more, with intervals.
 
     Example: audit compare runs/monday runs/tuesday
     """
     from ..reports import compare as module
 
-    module.show(one, other, json)
+    module.show(one, other, json, every)
 
 
 @app.command()

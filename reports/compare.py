@@ -1,4 +1,4 @@
-"""Two runs side by side: which leaks more, and whether the difference is more than chance."""
+"""Two runs side by side: which verdicts changed, which leaks more, and whether the difference is more than chance."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from . import results
 from .files import plain
 from .results import AttackRow, BoundRow, Results, Row, UtilityRow
-from .summary import UNITS, Key, budget, key, name
+from .summary import UNITS, Key, budget, key, lines, name, units
+from .words import down, up
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 Interval = tuple[float, float]
+ENOUGH = 8  # targets, below which an interval over them covers less than it says
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,8 @@ class Difference:
     """One quantity that both runs measured.
 
     utility: whether it measures use rather than leakage. first, second: its value in either run. interval: 95 % of
-    second - first, taking the runs as independent; None when one of them has no interval. word: "more", "less", or "" when
-    the interval holds 0 or is unknown.
+    second - first, taking the runs as independent; None when one of them has no interval. word: "more" or "less" where the
+    interval still leaves 0 out when it is widened so that all comparisons of its kind hold together (Bonferroni), else "".
     """
 
     key: Key
@@ -39,6 +41,36 @@ class Difference:
     word: str
 
 
+@dataclass(frozen=True)
+class Judged:
+    """A claim that both runs judged. verdicts, lower, upper: in either run; None where nothing bounds epsilon."""
+
+    key: Key
+    verdicts: tuple[str, str]
+    lower: tuple[float | None, float | None]
+    upper: tuple[float | None, float | None]
+
+    @property
+    def changed(self) -> bool:
+        return self.verdicts[0] != self.verdicts[1]
+
+
+def judged(first: Results, second: Results) -> list[Judged]:
+    """Every claim that both runs judged, changed verdicts first."""
+    others = {line.key: line for line in lines(second)}
+    pairs = [(a, others[a.key]) for a in lines(first) if a.key in others and math.isfinite(a.key.epsilon)]
+    found = [
+        Judged(
+            a.key,
+            (a.verdict.kind, b.verdict.kind),
+            (a.lower.value if a.lower else None, b.lower.value if b.lower else None),
+            (a.upper[0] if a.upper else None, b.upper[0] if b.upper else None),
+        )
+        for a, b in pairs
+    ]
+    return sorted(found, key=lambda c: not c.changed)
+
+
 def compare(run_a: Path, run_b: Path) -> list[Difference]:
     """Every quantity that both runs measured, clear differences in leakage first. Raises ValueError if a run cannot be read."""
     return differences(results.read(run_a), results.read(run_b))
@@ -48,35 +80,82 @@ def differences(first: Results, second: Results) -> list[Difference]:
     """As `compare`, of results at hand."""
     others = {_place(row): row for row in second.rows}
     found = [_difference(row, others[_place(row)]) for row in first.rows if _place(row) in others]
-    told = [d for d in found if d is not None]
+    told = _together([d for d in found if d is not None])
     return sorted(told, key=lambda d: (d.utility, not d.word, -abs(d.second - d.first)))
 
 
-def show(run_a: Path, run_b: Path, json: bool = False) -> None:
-    """Prints the differences, each unit in a table of its own; with json, one document on stdout and nothing else."""
+def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> None:
+    """Prints what changed, each unit in tables of its own; with json, one document on stdout and nothing else.
+
+    every: also what differs by no more than chance, and claims whose verdict is the same.
+    """
     from rich.console import Console
 
-    found = compare(run_a, run_b)
+    first, second = results.read(run_a), results.read(run_b)
+    claims, found = judged(first, second), differences(first, second)
     if json:
-        print(dumps(plain([dataclasses.asdict(d) | {"key": d.key._asdict()} for d in found]), indent=1))
+        told = [dataclasses.asdict(d) | {"key": d.key._asdict()} for d in found]
+        print(dumps(plain([*map(_document, claims), *told]), indent=1))
         return
     console = Console()
-    if not found:
+    measured = [d for d in found if d.interval]
+    if not claims and not measured:
         console.print("The two runs measured nothing in common.")
-    for unit in dict.fromkeys(d.key.unit for d in found):
-        whom = f"ε protects {UNITS[unit]}" if unit else "Models without a claim"
-        console.print(f"[bold]{whom}[/]")
-        console.print(_table([d for d in found if d.key.unit == unit], (Path(run_a).name, Path(run_b).name)))
+        return
+    names = Path(run_a).name, Path(run_b).name
+    console.print(_summary(claims, measured, names[1]), highlight=False)
+    targets = min((r.targets for found in (first, second) for r in found.of(AttackRow) if r.targets), default=ENOUGH)
+    if targets < ENOUGH:
+        console.print(f"Attacks had {targets} targets: intervals over fewer than {ENOUGH} are too short. Say --targets {ENOUGH}.")
+    for unit in units([*(c.key for c in claims), *(d.key for d in measured)]):
+        shown = [c for c in claims if c.key.unit == unit and (every or c.changed)]
+        clear = [d for d in measured if d.key.unit == unit and (every or d.word)]
+        if shown or clear:
+            console.print(f"\n[bold]{f'ε protects {UNITS[unit]}' if unit else 'Models without a claim'}[/]")
+        if shown:
+            console.print(_claims(shown, names))
+        if clear:
+            console.print(_table(clear, names))
 
 
-def _table(found: list[Difference], names: tuple[str, str]) -> Table:
+def _document(claim: Judged) -> dict[str, object]:
+    told = dataclasses.asdict(claim) | {"key": claim.key._asdict(), "what": "verdict", "word": "changed" if claim.changed else ""}
+    return told | {"first": claim.verdicts[0], "second": claim.verdicts[1]}
+
+
+def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
+    """What a reader with ten seconds takes away."""
+    parts = [f"{sum(c.changed for c in claims)} of {len(claims)} verdicts changed"]
+    for utility, more, less in ((False, "leaks more", "less"), (True, "is more useful", "less")):
+        kind = [d for d in found if d.utility == utility]
+        counts = [sum(d.word == word for d in kind) for word in ("more", "less")]
+        what = "utilities" if utility else "attacks"
+        parts.append(f"by {len(kind)} {what}, {other} {more} {counts[0]} times and {less} {counts[1]} times")
+    return f"{'; '.join(parts)}. Counted where a difference stands out among all comparisons together."
+
+
+def _claims(claims: list[Judged], names: tuple[str, str]) -> Table:
+    table = _empty("model", "ε", *(f"{what}, {run}" for what in ("verdict", "lower", "upper") for run in names))
+    for c in claims:
+        bounds = [*(down(v) if v is not None else "-" for v in c.lower), *(up(v) if v is not None else "-" for v in c.upper)]
+        verdicts = [f"[bold]{v}[/]" if c.changed else v for v in c.verdicts]
+        table.add_row(name(c.key.model, c.key.mode), budget(c.key.epsilon), *verdicts, *bounds)
+    return table
+
+
+def _empty(*columns: str) -> Table:
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    numbers = (*names, "difference [95 %]")
-    for column in ("model", "ε", "what", *numbers, ""):
-        table.add_column(column, justify="right" if column in ("ε", *numbers) else "left")
+    words = ("model", "what", "", "verdict")
+    for column in columns:
+        table.add_column(column, justify="left" if column.partition(",")[0] in words else "right")
+    return table
+
+
+def _table(found: list[Difference], names: tuple[str, str]) -> Table:
+    table = _empty("model", "ε", "what", *names, "difference [95 %]", "")
     for d in found:
         ends = f" [dim]{d.interval[0]:+.3f} to {d.interval[1]:+.3f}[/]" if d.interval else ""
         said = "" if not d.word else (f"{d.word} useful" if d.utility else f"leaks {d.word}")
@@ -115,6 +194,22 @@ def _told(row: Row, what: str, values: tuple[float, float], ends: tuple[Interval
     # Independent errors add in squares, and each side of an interval may have its own length.
     below = math.hypot(second - ends[1][0], ends[0][1] - first)
     above = math.hypot(ends[1][1] - second, first - ends[0][0])
-    interval = (second - first - below, second - first + above)
-    word = "more" if interval[0] > 0 else ("less" if interval[1] < 0 else "")
-    return Difference(key(row), what, isinstance(row, UtilityRow), first, second, interval, word)
+    return Difference(
+        key(row), what, isinstance(row, UtilityRow), first, second, (second - first - below, second - first + above), ""
+    )
+
+
+def _together(found: list[Difference]) -> list[Difference]:
+    """The same with their words: an interval counts if it leaves 0 out when widened until all of its kind hold at once."""
+    from scipy.special import ndtri
+
+    told = []
+    for d in found:
+        word = ""
+        if d.interval:
+            many = sum(o.interval is not None and o.utility == d.utility for o in found)
+            wider, gap = float(ndtri(1 - 0.025 / many) / ndtri(0.975)), d.second - d.first
+            low, high = gap + wider * (d.interval[0] - gap), gap + wider * (d.interval[1] - gap)
+            word = "more" if low > 0 else "less" if high < 0 else ""
+        told.append(dataclasses.replace(d, word=word))
+    return told

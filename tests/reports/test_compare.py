@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.reports import compare
-from gnnaudit.reports.results import AttackRow, Results, Run, UtilityRow
+from gnnaudit.reports import compare, results
+from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run, UtilityRow
 
 from .conftest import write_example
 
@@ -56,11 +56,48 @@ def test_different_questions_are_not_compared():
     assert compare.differences(attack(0.5, negatives="dropped"), attack(0.9, negatives="random")) == []
 
 
+def test_among_many_comparisons_of_equal_runs_hardly_any_is_called_different():
+    rng, half = np.random.default_rng(5), 1.96 * 0.01
+    errors = 0
+    for _ in range(100):
+        one, other = (
+            Results(
+                run=Run(name="r"),
+                rows=tuple(attack(a, half, attack=f"a{i}").rows[0] for i, a in enumerate(rng.normal(0.6, 0.01, 40))),
+            )
+            for _ in range(2)
+        )
+        errors += any(d.word for d in compare.differences(one, other))
+    assert errors <= 15  # 5 are expected; more than 15 in one of 14,000 honest suites
+
+
+def test_a_changed_verdict_stands_first_with_its_bounds(example_run, tmp_path):
+    found = results.read(example_run)
+    kept = [r for r in found.rows if not (isinstance(r, BoundRow) and r.verdict == "refuted")]
+    results.write(found.model_copy(update={"rows": tuple(kept)}), tmp_path)
+    claims = compare.judged(found, results.read(tmp_path))
+    changed = [c for c in claims if c.changed]
+    assert claims[: len(changed)] == changed
+    assert {(c.key.model, c.key.mode, c.verdicts[0]) for c in changed} == {("gap", "paper", "refuted")}
+    assert all(c.lower[0] > c.lower[1] and c.upper[0] == c.upper[1] for c in changed)
+
+
+def test_the_summary_counts_and_warns_of_few_targets(example_run, tmp_path, capsys):
+    other = write_example(tmp_path / "leaky", leak=0.1)
+    found = results.read(other)
+    few = [r.model_copy(update={"targets": 2}) if isinstance(r, AttackRow) else r for r in found.rows]
+    results.write(found.model_copy(update={"rows": tuple(few)}), other)
+    compare.show(example_run, other)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "0 of 14 verdicts changed; by 84 attacks, leaky leaks more 84 times and less 0 times" in said
+    assert "Attacks had 2 targets" in said
+
+
 def test_utility_is_useful_rather_than_leaking(tmp_path, capsys):
     common = {"metric": "accuracy", "split": "test", "runs": 10}
     for name, value in (("one", 0.7), ("other", 0.9)):
         row = UtilityRow(**WHERE, **common, value=value, ci95=(value - 0.01, value + 0.01))
-        compare.results.write(Results(run=Run(name=name), rows=(row,)), tmp_path / name)
+        results.write(Results(run=Run(name=name), rows=(row,)), tmp_path / name)
     compare.show(tmp_path / "one", tmp_path / "other", json=True)
     (told,) = json.loads(capsys.readouterr().out)
     assert (told["utility"], told["word"], told["key"]["unit"]) == (True, "more", "node")
