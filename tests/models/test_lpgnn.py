@@ -148,6 +148,17 @@ def test_training_equals_a_plain_rebuild_on_torch_geometric(graph, backbone):
     np.testing.assert_allclose(got, best[3], atol=2e-4)
 
 
+def test_neither_training_nor_the_choice_of_the_epoch_reads_a_true_label(graph, monkeypatch):
+    """The same reports with every true label another one: the same answers. Nobody's clean label is used for validation."""
+    sent = np.random.default_rng(0).integers(0, 3, graph.nodes)
+    monkeypatch.setattr(ldp, "randomise_labels", lambda *_: sent)
+    model = Lpgnn(2.0, 1.5, mode="paper", **FAST)
+    answers = [
+        model.fit(Worlds.of(dataclasses.replace(graph, y=y, classes=3), [11]))["posteriors"] for y in (graph.y, (graph.y + 1) % 3)
+    ]
+    np.testing.assert_array_equal(answers[0], answers[1])
+
+
 def test_a_run_does_not_know_its_batch(graph):
     model = Lpgnn(1.0, 1.0, **FAST)
     together = model.fit(Worlds.of(graph, [5, 6, 7]))
