@@ -31,13 +31,18 @@ ARC = Claim(8.0, 1e-6, Unit.DIRECTED_EDGE)
 
 
 @cache
+def made_with(canaries):
+    return crafted(canaries)
+
+
+@cache
 def honest(kind):
     return calibrate(kind(), EDGE)
 
 
 def play(model, claim, canaries, rounds, key="blackbox", alter=lambda worlds: worlds):
     """Scores and bits of an audit whose worlds may be altered behind its back."""
-    case, made = Case(model, claim), crafted(canaries)
+    case, made = Case(model, claim), made_with(canaries)
     game = canary_game(case, made, Key(key)).rounds(rounds)
     seen = Seen(model.fit(alter(game.worlds)), game.challenge, game.bits)
     return canary_scores(seen, made), game.bits
