@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .graph import Worlds
 
 CACHE = 2**20  # bytes of one layer's activations; several such arrays are alive at a time
-ROOM = 2**26  # the same where a compiled kernel takes one run at a time, so that a company need not fit the cache
+ROOM = 2**22  # the same where a compiled kernel takes one run at a time, so that a company need not fit the cache
 
 
 def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:

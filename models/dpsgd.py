@@ -102,7 +102,7 @@ def _alone(
     on_check = program.Pass(network, weights, gradients, check) if check is not None else None
     optimiser, best, record = program.Adam(weights, gradients, how.learning_rate), weights.copy(), -1
     for step, drawn in enumerate(batches, 1):
-        on_rows.clipped_gradient(np.flatnonzero(drawn).astype(np.int32), how.clip)
+        on_rows.clipped_gradient(drawn.nonzero()[0].astype(np.int32), how.clip)
         make_noisy(gradients, [noise], purpose, how)
         optimiser.step(1 / how.batch)
         if on_check is not None and step % how.steps == 0 and (hits := on_check.hits()) > record:
@@ -156,11 +156,11 @@ def private_gradient(
 def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: float) -> None:
     """Adds Gaussian noise to every trained number, drawn for one run after the other."""
     size = gradients.flat.numel() // len(random)
-    drawn = [torch.from_numpy(r.standard_normal(size, dtype=np.float32)).mul_(std) for r in random]
+    drawn = [torch.from_numpy(r.standard_normal(size, dtype=np.float32)) for r in random]
     if len(drawn) == 1:  # then all numbers lie in the order in which they are drawn
-        gradients.flat.add_(drawn[0].to(gradients.flat.device))
+        gradients.flat.add_(drawn[0].to(gradients.flat.device), alpha=std)
         return
-    noise, first = torch.stack(drawn).to(gradients.flat.device), 0
+    noise, first = torch.stack(drawn).mul_(std).to(gradients.flat.device), 0
     for layer in gradients.trained:
         for a in layer:
             count = a[0].numel()

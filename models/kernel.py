@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import logging
 import os
 import platform
 import shutil
@@ -17,7 +18,7 @@ from pathlib import Path
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernel.c", "operations.h"))
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
-SWITCH = "GNNAUDIT_KERNEL"  # "off": run without
+SWITCH = "GNNAUDIT_KERNEL"  # an environment variable; "off": run without
 
 
 class Operation(ctypes.Structure):
@@ -66,7 +67,8 @@ def found() -> ctypes.CDLL | None:
         return None
     try:
         return _declared(ctypes.CDLL(str(_built(compiler))))
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, RuntimeError, subprocess.SubprocessError) as why:
+        logging.getLogger(__name__).info("no compiled kernel: %s", why)
         return None
 
 

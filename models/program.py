@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .network import Network, Weights
     from .train import Rows
 
-LANES, BLOCK = 16, 64
-LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in kernel.c
+LANES, BLOCK = 16, 64  # as in operations.h
+LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in operations.h
 WIDEST = 256  # units; for wider layers a GEMM library is faster
 
 
@@ -153,8 +153,11 @@ def _again(steps: list[Step]) -> int:
     if steps[-1].kind != KEEP:
         return 0
     read = [step.start for step in steps if step.kind == LINEAR and step.branch < 0]
-    needed = [i for i, step in enumerate(steps[:-2]) if step.kind in (SELU, UNIT) or any(
-        step.to <= start < step.to + step.outputs for start in read)]  # fmt: skip
+    needed = [
+        i
+        for i, step in enumerate(steps[:-2])
+        if step.kind in (SELU, UNIT) or any(step.to <= start < step.to + step.outputs for start in read)
+    ]
     return max(needed, default=-1) + 1
 
 
