@@ -15,18 +15,21 @@ from itertools import pairwise
 
 import numpy as np
 
+from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.exact import argmax_top_probability
+from gnnaudit.accounting.upper import tightest, upper
+from gnnaudit.models.base import Release
 from gnnaudit.models.datasets import load
 from gnnaudit.models.graph import Graph, Worlds
 from gnnaudit.models.noise import stream
 from gnnaudit.models.pate import Pate
 from gnnaudit.models.privgnn import PrivGnn
 from gnnaudit.models.privgnn_baselines import PrivGnnBaseline
+from gnnaudit.models.student import Public
 
 INVERSE_SCALES = (0.1, 0.2, 0.4, 0.8, 1.0)
 GRAPHS = {"Cora": "cora", "Johns Hopkins": "facebook100:JohnsHopkins55"}
-RUNS = 2
-QUERIES = 300
+DELTA = 1e-4
 
 
 def divided(name: str, folder: str, private: int = 100, queries: int = 1000) -> Graph:
@@ -94,62 +97,107 @@ def one_by_one(graph: Graph, model: PrivGnn, query: int) -> float:
     return time.process_time() - began
 
 
-def accuracy(folder: str, plot: str | None) -> None:
-    lines: dict[str, dict[str, list[float]]] = {}
-    for title, name in GRAPHS.items():
-        graph = divided(name, folder, 150 if "facebook" in name else 100, QUERIES)
-        worlds = Worlds.of(graph, list(range(1, RUNS + 1)), np.flatnonzero(graph.test))
-        test, rows = graph.y[graph.test], lines.setdefault(title, {})
-        settings = {"queries": QUERIES, "neighbours": 50, "epochs": 50}
-        sound = PrivGnn(**settings)
-        coded = PrivGnn(mode="paper", as_coded=True, **settings)
-        for word, model in (("probabilities", sound), ("as coded", coded)):
-            began = time.process_time()
-            told = model.teachers(worlds)
-            y = graph.y[told.queries]
-            print(f"{title}, {word}: teachers right {(told.answers.argmax(2) == y).mean():.3f},", end=" ")
-            print(f"{time.process_time() - began:.0f} CPU s for {told.queries.size} teachers", flush=True)
-            for part in ("labels", "student"):
-                rows[f"{part}, {word}"] = []
-            for inverse in INVERSE_SCALES:
-                seen = model.with_noise(1 / inverse).answered(worlds, told)
-                rows[f"labels, {word}"].append(float((seen["votes"] == y).mean()))
-                rows[f"student, {word}"].append(float((seen["posteriors"].argmax(2) == test).mean()))
-        rows["ceiling a(c, beta)"] = [argmax_top_probability(graph.classes, 1 / v) for v in INVERSE_SCALES]
-        for kind in ("private", "public", "both"):
-            right = float((PrivGnnBaseline(kind).fit(worlds)["posteriors"].argmax(2) == test).mean())
-            rows[f"baseline {kind}"] = [right] * len(INVERSE_SCALES)
-        noisy = [PrivGnnBaseline("noisy-labels", sigma=1 / v, queries=QUERIES) for v in INVERSE_SCALES]
-        rows["baseline noisy-labels"] = [float((m.fit(worlds)["posteriors"].argmax(2) == test).mean()) for m in noisy]
-        for teacher in ("mlp", "gnn"):
-            models = [Pate(sigma=1 / v, teacher=teacher, queries=QUERIES) for v in INVERSE_SCALES]
-            rows[f"student, PATE {teacher}"] = [float((m.fit(worlds)["posteriors"].argmax(2) == test).mean()) for m in models]
-        print(f"\n{title}: {graph.train.sum()} private, {graph.val.sum()} asked about, {graph.test.sum()} tested, ", end="")
-        print(f"{graph.classes} classes\n\n| accuracy at lambda = | " + " | ".join(map(str, INVERSE_SCALES)) + " |")
-        print("|---" * (len(INVERSE_SCALES) + 1) + "|")
-        for row, values in rows.items():
-            print(f"| {row} | " + " | ".join(f"{v:.3f}" for v in values) + " |", flush=True)
+def accuracy(folder: str, titles: list[str], queries: int, runs: int, plot: str | None) -> None:
+    lines = {}
+    for title in titles:
+        lines[title] = measured(title, divided(GRAPHS[title], folder, 150 if "Hopkins" in title else 100, queries), runs)
     if plot:
         draw(lines, plot)
 
 
-def draw(lines: dict[str, dict[str, list[float]]], path: str) -> None:
+Line = list[np.ndarray]  # for each inverse scale the accuracies of all runs, (runs,); one number where nothing is drawn
+
+
+def measured(title: str, graph: Graph, runs: int) -> dict[str, Line]:
+    """Prints the table of one graph, and returns its lines."""
+    asked = int(graph.val.sum())
+    worlds = Worlds.of(graph, list(range(1, runs + 1)), np.flatnonzero(graph.test))
+    test, rows = graph.y[graph.test], dict[str, Line]()
+    settings = {"queries": asked, "classes": graph.classes, "epochs": 50}
+    near = PrivGnn(neighbours=50, **settings)
+    recipes = {"probabilities": near, "as coded": dataclasses.replace(near, mode="paper", as_coded=True)}
+    for word, model in recipes.items():
+        began = time.process_time()
+        told = model.teachers(worlds)
+        y = graph.y[told.queries]
+        right = (told.answers.argmax(2) == y).mean(1)
+        print(f"{title}, {word}: teachers right {shown(right)}", end=", ")
+        print(f"{time.process_time() - began:.0f} CPU s for {told.queries.size} teachers", flush=True)
+        seen = [model.with_noise(1 / inverse).answered(worlds, told) for inverse in INVERSE_SCALES]
+        rows[f"labels, {word}"] = [(release["votes"] == y).mean(1) for release in seen]
+        rows[f"student, {word}"] = [tested(release, test) for release in seen]
+    rows["ceiling a(c, beta)"] = [np.array([argmax_top_probability(graph.classes, 1 / v)]) for v in INVERSE_SCALES]
+    for kind in ("private", "public", "both"):
+        rows[f"baseline {kind}"] = [tested(PrivGnnBaseline(kind).fit(worlds), test)] * len(INVERSE_SCALES)
+    noisy = PrivGnnBaseline("noisy-labels", queries=asked)
+    rows["baseline noisy-labels"] = [tested(noisy.with_noise(1 / v).fit(worlds), test) for v in INVERSE_SCALES]
+    for teacher in ("mlp", "gnn"):
+        model = Pate(teacher=teacher, queries=asked)
+        public = Public.of(worlds)
+        queries = public.queries(asked, model.selection)
+        counts = model.counts(public, queries)
+        seen = [model.with_noise(1 / v).answered(worlds, queries, counts) for v in INVERSE_SCALES]
+        rows[f"student, PATE {teacher}"] = [tested(release, test) for release in seen]
+    print(f"\n{title}: {graph.train.sum()} private, {graph.val.sum()} asked about, {graph.test.sum()} tested, ", end="")
+    print(f"{graph.classes} classes\n\n| at lambda = | " + " | ".join(map(str, INVERSE_SCALES)) + " |")
+    print("|---" * (len(INVERSE_SCALES) + 1) + "|")
+    for word, line in rows.items():
+        print(f"| {word} | " + " | ".join(map(shown, line)) + " |", flush=True)
+    for word, cells in budgets(near).items():
+        print(f"| {word} | " + " | ".join(f"{v:.1f}" for v in cells) + " |", flush=True)
+    return rows
+
+
+def tested(release: Release, labels: np.ndarray) -> np.ndarray:
+    """(runs,): how many of the test nodes the student gets right."""
+    return (release["posteriors"].argmax(2) == labels).mean(1)
+
+
+def half(each: np.ndarray) -> float:
+    """Half the width of a 95 % t-interval for the mean."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, each.size - 1) * each.std(ddof=1) / each.size**0.5) if each.size > 1 else 0.0
+
+
+def shown(each: np.ndarray) -> str:
+    return f"{each.mean():.3f}" + (f" ± {half(each):.3f}" if each.size > 1 else "")
+
+
+def budgets(model: PrivGnn) -> dict[str, list[float]]:
+    """Epsilons at DELTA: what noisy labels from probabilities cost, and what the paper and its tables print for them."""
+    claim = Claim(1.0, DELTA, Unit.NODE)
+    noisy = [model.with_noise(1 / v) for v in INVERSE_SCALES]
+    paper = [dataclasses.replace(m, mode="paper") for m in noisy]
+    return {
+        "epsilon that is proved, probabilities": [tightest(upper(m.ledger, claim)).epsilon for m in noisy],
+        "epsilon of mode paper (theorem 8)": [m.printed(DELTA) for m in paper],
+        "epsilon printed as coded (proved: none)": [dataclasses.replace(m, as_coded=True).printed(DELTA) for m in paper],
+    }
+
+
+def draw(lines: dict[str, dict[str, Line]], path: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(lines), figsize=(9, 3.4), sharey=True)
+    colours = {"probabilities": "C0", "as coded": "C3"}
+    figure, axes = plt.subplots(1, len(lines), figsize=(9, 4.2), sharey=True)
     for axis, (title, rows) in zip(axes, lines.items(), strict=True):
-        for row, values in rows.items():
-            if row.startswith(("labels", "student, prob", "student, as", "ceiling")):
-                style = "k-" if row.startswith("ceiling") else "o--" if row.startswith("student") else "s-"
-                axis.plot(INVERSE_SCALES, values, style, label=row, markersize=4)
-        axis.set(title=title, xlabel="lambda = 1 / noise scale", ylim=(0, 1))
+        for word, colour in colours.items():
+            for part, style in (("labels", "s-"), ("student", "o--")):
+                line = rows[f"{part}, {word}"]
+                values, widths = [v.mean() for v in line], [half(v) for v in line]
+                name = f"{part}, {word}"
+                axis.errorbar(INVERSE_SCALES, values, widths, fmt=style, color=colour, label=name, markersize=4, capsize=2)
+        axis.plot(INVERSE_SCALES, [v.mean() for v in rows["ceiling a(c, beta)"]], "k-", linewidth=2, label="ceiling a(c, β)")
+        axis.plot(INVERSE_SCALES, [v.mean() for v in rows["baseline public"]], "k:", label="trained on true public labels")
+        axis.set(title=title, xlabel="λ = 1 / noise scale", ylim=(0, 0.85))
     axes[0].set_ylabel("accuracy")
-    axes[-1].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=90)
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, ncol=4, loc="lower center")
+    figure.tight_layout(rect=(0, 0.13, 1, 1))
+    figure.savefig(path, dpi=100)
 
 
 if __name__ == "__main__":
@@ -157,6 +205,9 @@ if __name__ == "__main__":
     parser.add_argument("part", choices=("speed", "accuracy"))
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--plot")
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), choices=GRAPHS)
     chosen = parser.parse_args()
     import torch
 
@@ -164,4 +215,4 @@ if __name__ == "__main__":
     if chosen.part == "speed":
         speed(chosen.data_dir)
     else:
-        accuracy(chosen.data_dir, chosen.plot)
+        accuracy(chosen.data_dir, chosen.graphs, chosen.queries, chosen.runs, chosen.plot)

@@ -93,8 +93,11 @@ class Pate:
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         public = Public.of(worlds)
         queries = public.queries(self.queries, self.selection)
-        counts = self.counts(public, queries, device)
-        shape = counts.shape[2]
+        return self.answered(worlds, queries, self.counts(public, queries, device), device)
+
+    def answered(self, worlds: Worlds, queries: NDArray[np.int64], counts: NDArray[np.int64], device: str = "cpu") -> Release:
+        """The noisy labels of these votes and the student that learns them. `counts` are the same at every sigma."""
+        public, shape = Public.of(worlds), counts.shape[2]
         noise = [
             [stream(s, "label", int(q)).laplace(size=shape) for q in row] for s, row in zip(worlds.seeds, queries, strict=True)
         ]
