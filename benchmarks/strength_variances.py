@@ -1,0 +1,75 @@
+"""How LiRA's variances are best drawn together: each its own, one for all, or as much as the shadow models call for.
+
+    python benchmarks/strength_variances.py --data-dir DIR
+
+On pools of runs that no other figure is about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from strength_edges import KIPF, QUERY, as_kipf
+from strength_nodes import Pool, figures
+
+from gnnaudit.attacks.base import Challenge
+from gnnaudit.attacks.lira import Lira
+from gnnaudit.attacks.pool import scores_split
+from gnnaudit.models.base import Release
+from gnnaudit.models.datasets import load
+from gnnaudit.models.graph import Graph, Mask, Worlds
+from gnnaudit.models.noise import stream
+
+RULES = {"own": 0.0, "found": None, "pooled": np.inf}
+COUNTS, SHADOWS, TARGETS = (8, 16, 32, 64), 64, 20
+
+
+def edges(graph: Graph, seed: int) -> tuple[Release, Challenge, NDArray[np.bool_]]:
+    """Runs in which every edge has a coin."""
+    random, m = stream(seed, "edges"), graph.edges.shape[1]
+    first = [random.random(m) < 0.5 for _ in range(SHADOWS // 2)]
+    bits = np.array([b for f in first for b in (f, ~f)] + [random.random(m) < 0.5 for _ in range(TARGETS)])
+    seeds = random.integers(2**63, size=len(bits)).astype(np.uint64)
+    release = KIPF.fit(Worlds(graph, seeds, np.arange(graph.nodes), edges=Mask(np.arange(m), bits)))
+    known = dataclasses.replace(graph, edges=graph.edges[:, :0])
+    return release, Challenge("edge", known, graph.edges.T.copy()), bits
+
+
+def compare(what: str, attack: Lira, release: Release, challenge: Challenge, bits: NDArray[np.bool_]) -> None:
+    """Prints AUC / TPR at 1 % / at 0.1 %, in percent, of every rule; targets take turns on disjoint groups of shadows."""
+    for count in COUNTS:
+        groups, cells = min(4, SHADOWS // count), []
+        for rule in RULES.values():
+            scores, true = [], []
+            for g in range(groups):
+                targets = np.arange(SHADOWS, len(bits))[g::groups]
+                shadows = np.arange(g * count, (g + 1) * count)
+                scores.append(
+                    scores_split(dataclasses.replace(attack, shrinkage=rule), release, challenge, bits, shadows, targets)
+                )
+                true.append(bits[targets])
+            found = figures(np.concatenate(scores), np.concatenate(true))
+            cells.append(" / ".join(f"{100 * found[k].mean():.1f}" for k in ("AUC", "TPR@1%", "TPR@0.1%")))
+        print(f"| {what} | {count} | " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, help="folder with the Planetoid files")
+    folder = parser.parse_args().data_dir
+    torch.set_num_threads(1)
+    print("| units | shadow models | " + " | ".join(RULES) + " |\n|" + "---|" * (2 + len(RULES)))
+    compare("edges, citeseer", Lira("ends", QUERY), *edges(as_kipf(load("citeseer", data_dir=folder)), seed=7))
+    for data, seed in (("cora", 101), ("citeseer", 102)):
+        pool = Pool.train(load(data, data_dir=folder), SHADOWS, TARGETS, seed)
+        challenge = Challenge("node", pool.graph, pool.asked)
+        compare(f"nodes, {data}", Lira(), pool.release, challenge, pool.bits[:, pool.asked])
+
+
+if __name__ == "__main__":
+    main()
