@@ -244,6 +244,7 @@ FAULTS = (
     ),
     Fault("divided by the private size of the batch", learning(training.PrivateSize), NODE, "differential", constant(2.0)),
     Fault("a clipping norm that is ignored", learning(training.Unclipped), NODE, "differential", ENDLESS),
+    Fault("a clipping norm that is ignored, by a canary", learning(training.Unclipped), NODE, "gradients", ENDLESS),
     Fault("the mean clipped", learning(training.ClipsTheMean), NODE, "differential", of_model(lambda m: 2 * m.batch - 1)),
     Fault(
         "noise for the mean, on the sum", learning(training.NoiseForTheMean), NODE, "differential", of_model(lambda m: m.batch)
@@ -338,6 +339,7 @@ HONEST = (
     Fault("ProGAP, sound", itself(lambda f: ProGap(depth=2), EDGE), EDGE, "differential"),
     Fault("VESPER, sound", itself(lambda f: Vesper(), EDGE), EDGE, "differential"),
     Fault("DP-MLP, sound", itself(mlp, NODE), NODE, "differential"),
+    Fault("DP-MLP, sound", itself(mlp, NODE), NODE, "gradients"),
     Fault("DPAR, sound", itself(dpar, NODE), NODE, "differential"),
     Fault("PrivGNN, sound", itself(taught(), NODE), NODE, "differential"),
     Fault("PATE, sound", itself(lambda f: local.Votes(queries=4), VOTES), VOTES, "exact"),
