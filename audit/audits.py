@@ -19,7 +19,7 @@ from ..accounting.gaussian import mu_of
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
-from . import blackbox, differential, exact, gradients, local, nodes, replay, transcript, votes
+from . import again, blackbox, differential, exact, gradients, local, nodes, transcript, votes
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
 
@@ -154,7 +154,7 @@ def by_unit(of_edges: Callable[..., Any], of_nodes: Callable[..., Any]) -> Calla
 
 
 AUDITS: dict[str, Audit] = {
-    "replay": Audit("replay", 0, by_unit(replay.refuses, nodes.refuses_replay), by_unit(replay.replay, nodes.replay_nodes)),
+    "replay": Audit("replay", 0, again.refuses, again.play),
     "differential": Audit("differential", 1, differential.refuses, differential.differential),
     "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
     "residual": Audit("residual", 1, needs_aggregates, by_unit(weigh_noise, nodes.weigh_star)),

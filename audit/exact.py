@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,10 @@ def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds:
     Noisy labels: teachers that are sure of one class, and of another once the node is sampled. All votes together are
     composed exactly, secret samples included.
     """
-    started = time.perf_counter()
+    started, notices = time.perf_counter(), 1.0
     if votes_are_charged(case.model):
         epsilon = votes_epsilon(case.model, graph.classes, case.claim.delta) * (1 - GRID)
+        notices = math.inf  # this is what the stated noise is worth; whether it is added is for the game to say
         told = f"{case.model.queries} votes on secret samples: {epsilon:.4g} nats"  # type: ignore[attr-defined]
     else:
         channels = case.model.channels(graph.dim, graph.classes)  # type: ignore[attr-defined]
@@ -55,8 +57,8 @@ def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds:
         trials=(0, 0),
         refuted=epsilon > case.claim.epsilon,
         p_value=None,
-        notices=1.0,
-        reach=case.claim.epsilon,
+        notices=notices,
+        reach=case.claim.epsilon * notices,
         attack="enumeration",
         audit="exact",
     )

@@ -1,4 +1,4 @@
-"""Nodes as secrets: stars around nodes that send as much as they may, and the same run again without a node."""
+"""Nodes as secrets: stars around nodes that send to as many others as they may, and a hub that moves PageRank rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..accounting.charged import charged
 from ..accounting.claim import Unit
-from ..accounting.curves import curve, gaussian, scaled
+from ..accounting.curves import gaussian
 from ..accounting.factorised import assumptions, factorised
 from ..accounting.gaussian import mu_of_claim
-from ..accounting.lower import Bound, lower
+from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..models.graph import Mask, Worlds
-from .canaries import cap_breaker, hub, stars, strange_rows
+from .canaries import hub, stars
 from .case import Case, Outcome, keeping, offered
-from .doors import External
-from .record import Diverged, Noisy, recorded
-from .repetition import leaves, moved
+from .reach import NOTHING, weaker
+from .record import Noisy, recorded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
 
 SUMS = ("aggregates", "inputs")
 STARS = 50  # in one run; no two of them move the same row
-SENDERS = 5  # nodes of a cap breaker, for each that the cap allows
-NOTHING = "this model tells nothing of its noise"
-ROUNDING = 1e-4  # relative; float32 gradients and sums
 
 
 def refuses(case: Case) -> str | None:
@@ -60,8 +55,8 @@ def play_stars(case: Case, graph: Graph, store: Store, key: Key, rounds: int, al
     scores, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
     common: dict[str, Any] = {"alpha": alpha, "attack": "star-ratio", "audit": "game", "seed": key.fold("coin").seed}
     shaped, apart = canaries(scores, bits, case.claim, gaussian(mu_of_claim(case.claim)), **common)
-    found = (shaped, lower(scores, bits, case.claim, shape="any", **common))
     strength = float(np.linalg.norm(played[0].moves))
+    found = (weaker(shaped, case.claim, strength), lower(scores, bits, case.claim, shape="any", **common))
     reach = (
         f"{rounds} runs of {STARS} nodes with {played[0].moves.shape[0]} rows to move, by {strength:.3g} noise sds in all; "
         f"independence: {apart.reason}"
@@ -127,92 +122,6 @@ def of_clean(told: Noisy) -> NDArray[np.float64]:
 
 def of_residuals(told: Noisy) -> NDArray[np.float64]:
     return told.first(told.residuals)[0]
-
-
-def refuses_replay(case: Case) -> str | None:
-    """It needs a training in this process, and a ledger that charges for what a node moves."""
-    model: Any = case.model
-    if np.isinf(case.claim.epsilon):
-        return "nothing is claimed"
-    if type(model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
-        return "the ledger charges for nothing that a node could move"
-    if model.name == "dpar" and model.mode == "paper":
-        return "its node sample has a fixed size: when a node leaves, another takes its place"
-    return "a program of its own cannot be listened to" if isinstance(model, External) else None
-
-
-def replay_nodes(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
-    """A run on the whole graph, and the same run, noise and all, without each node of a catalogue.
-
-    Every noisy value is made what it was, so that what changes before noise is added is computed and not estimated, and
-    compared with what the ledger's noise is for. Rows that stay with their node are left out.
-    """
-    started = time.perf_counter()
-    wider, listed = catalogue(case, graph)
-    model = keeping(case.model, offered(case.model))
-    whole = Worlds.of(wider, np.array([key.fold("frozen").seed], dtype=np.uint64))
-    release, before = recorded(model, whole, store.device)
-    ledger, worst, told = charged(case.model.ledger), 0.0, "no node moves anything" if before.releases else NOTHING
-    for name, node in listed.items():
-        worlds = dataclasses.replace(whole, nodes=Mask(np.array([node]), np.zeros((1, 1), dtype=bool)))
-        try:
-            _, after = recorded(model, worlds, store.device, before.releases)
-        except Diverged as where:
-            worst, told = np.inf, f"without the node '{name}' something else is run, from '{where}' on"
-            break
-        hidden = None if leaves(release, node) else node
-        for one, other in zip(before.releases, after.releases, strict=True):
-            by = moved(one, other, ledger, hidden, wider.nodes)
-            if by > worst:
-                rows = rows_moved(one, other, hidden, wider.nodes)
-                worst, told = by, f"the node '{name}' moves {rows}'{one.purpose}' by {by:.4g} times what its noise is for"
-    epsilon = worth(case, worst)
-    refuted = epsilon > case.claim.epsilon
-    bound = Bound(
-        epsilon=epsilon if refuted else 0.0,  # that the noise is as large as stated is for other audits to say
-        alpha=0.0,
-        shape="exact",
-        method="replay",
-        trials=(len(listed) + 1, 0),
-        refuted=refuted,
-        p_value=None,
-        notices=np.inf,
-        reach=np.inf,
-        attack="replay",
-        audit="replay",
-    )
-    return Outcome("replay", (bound,), {}, f"{len(listed)} nodes: {told}", time.perf_counter() - started, model.releases)
-
-
-def worth(case: Case, factor: float) -> float:
-    """The epsilon of the ledger where everything moves `factor` times further than its noise is for."""
-    if factor <= 1 + ROUNDING:
-        return 0.0
-    return float("inf") if np.isinf(factor) else curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta)
-
-
-def catalogue(case: Case, graph: Graph) -> tuple[Graph, dict[str, int]]:
-    """Nodes worth removing: a hub, a lonely one, the last one, odd rows, a twin, and one that breaks a cut of degrees."""
-    trained = np.flatnonzero(graph.train)
-    listed = {
-        "hub": int(trained[graph.degree[trained].argmax()]),
-        "lonely": int(trained[graph.degree[trained].argmin()]),
-        "last": int(trained[-1]),
-    }
-    wider, strange = strange_rows(graph)
-    cap = getattr(case.model, "max_degree", 0)
-    if cap and case.model.mode == "paper":
-        wider, receivers = cap_breaker(wider, cap, SENDERS * cap)
-        listed["cap breaker"] = int(receivers[0])
-    return wider, listed | {name: strange[name] for name in ("zero", "huge", "twin")}
-
-
-def rows_moved(before: Noisy, after: Noisy, hidden: int | None, nodes: int) -> str:
-    """How many rows of sums change, in words; nothing where there are no rows of nodes."""
-    if before.shapes[0][1:-1] != (nodes,):
-        return ""
-    changed = np.flatnonzero((before.clean != after.clean).reshape(nodes, -1).any(1))
-    return f"{np.setdiff1d(changed, [] if hidden is None else [hidden]).size} rows of "
 
 
 def refuses_rows(case: Case) -> str | None:

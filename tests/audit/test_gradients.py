@@ -8,11 +8,14 @@ from scipy.stats import kstest, norm
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
+from gnnaudit.accounting.lower import Bound
 from gnnaudit.audit import gradients
 from gnnaudit.audit.audits import AUDITS
 from gnnaudit.audit.canaries import own_features
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.reach import weaker
 from gnnaudit.audit.record import recorded
 from gnnaudit.audit.store import Store
 from gnnaudit.models.dpar import Dpar
@@ -81,9 +84,10 @@ def test_scores_without_amplification_are_the_gaussian_log_ratio(graph):
     """One step on all nodes of a linear model moves a canary's column by its clipped gradient: N(-m^2/2, m^2) without it."""
     model = dataclasses.replace(DP_MLP, sigma=2.0, batch=20, epochs=1)
     wider, items = own_features(graph, 400, gradients.SIZE)
-    scores, bits, share = gradients.play(Case(model, CLAIM), wider, items, Key("law"), "cpu")
+    scores, bits, share, strength = gradients.play(Case(model, CLAIM), wider, items, Key("law"), "cpu")
     mu = share / model.sigma
     assert share == pytest.approx(1, abs=0.01)
+    assert strength == pytest.approx(mu)
     for bit in (False, True):
         law = norm((bit - 0.5) * mu**2, mu)
         assert kstest(scores[bits == bit], law.cdf).pvalue > 1e-6  # fails once in a million honest runs
@@ -93,7 +97,7 @@ def test_scores_of_secret_batches_follow_the_mixture_that_the_theorem_is_about(g
     model = dataclasses.replace(DP_MLP, sigma=0.5, batch=5, epochs=1)
     rate, steps = 0.25, 4
     wider, items = own_features(graph, 400, gradients.SIZE)
-    scores, bits, _ = gradients.play(Case(model, CLAIM), wider, items, Key("mixture"), "cpu")
+    scores, bits, *_ = gradients.play(Case(model, CLAIM), wider, items, Key("mixture"), "cpu")
     rng = np.random.default_rng(0)
     for bit in (False, True):
         drawn = bit & (rng.random((100_000, steps)) < rate)
@@ -114,6 +118,16 @@ def test_a_canary_that_must_join_adds_its_clipped_gradient_in_every_step(graph):
     assert np.diff([r.samples["mlp"][0].size for r in (absent, joined)]) == 1
     moves = [np.linalg.norm(a.clean - b.clean) for a, b in zip(joined.releases, absent.releases, strict=True)]
     np.testing.assert_allclose(moves, model.clip, rtol=1e-4)
+
+
+def test_canaries_worth_half_of_mu_notice_noise_that_is_too_small_by_twice_as_much():
+    claimed = float(mu_of_claim(CLAIM))
+    bound = Bound(0.0, 0.05, "ledger", "test", (10, 10), False, None, 1.5, 9.0)
+    half = weaker(bound, CLAIM, claimed / 2)
+    assert half.notices == pytest.approx(3.0)
+    assert half.reach == pytest.approx(float(epsilon_of(3 * claimed, CLAIM.delta)))
+    assert weaker(bound, CLAIM, 2 * claimed).notices == pytest.approx(1.5)
+    assert weaker(bound, CLAIM, 0.0).notices == np.inf
 
 
 def test_what_it_cannot_look_at_is_said():

@@ -19,6 +19,7 @@ from gnnaudit.models.gap import Gap
 from gnnaudit.models.mlp import Mlp
 from gnnaudit.models.pagerank import page_rank
 from gnnaudit.models.progap import ProGap
+from gnnaudit.models.vesper import Vesper
 
 CLAIM = Claim(4.0, 1e-3, Unit.NODE)
 OWN = {"unit": Unit.NODE, "train_nodes": 20, "batch": 8}
@@ -89,6 +90,33 @@ def test_replay_computes_by_how_much_the_noise_is_too_small(graph, tmp_path):
     largest = graph.degree[graph.train].max() / (cap / 4)
     assert f"by {np.sqrt(largest):.4g} times" in told
     assert found.refuted
+
+
+@pytest.mark.parametrize("aggregator", ["gcn-floor", "mean-floor"])
+def test_an_edge_at_the_minimum_degree_moves_no_more_than_the_noise_is_for(aggregator, graph, tmp_path):
+    claim = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
+    case = Case(calibrate(Vesper(aggregator=aggregator, floor=5, epochs=2), claim), claim)
+    assert AUDITS["replay"].refuses(case) is None
+    outcome = AUDITS["replay"].run(case, graph, Store(tmp_path), Key("floor"), 1, 1e-4)
+    assert not outcome.bounds[0].refuted
+    factor = float(outcome.reach.split(" by ")[1].split()[0])
+    assert 0.3 < factor <= 1.0001
+
+
+@dataclasses.dataclass(frozen=True)
+class Floored(Vesper):
+    """Its noise is for a minimum degree of 20, whatever the minimum is."""
+
+    @property
+    def noise_std(self):
+        return Vesper.noise_std.fget(dataclasses.replace(self, floor=20))
+
+
+def test_noise_for_a_larger_minimum_degree_is_refuted_by_replay(graph, tmp_path):
+    claim = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
+    honest = calibrate(Vesper(aggregator="mean-floor", floor=5, epochs=2), claim)
+    case = Case(Floored(**{f.name: getattr(honest, f.name) for f in dataclasses.fields(Vesper)}), claim)
+    assert AUDITS["replay"].run(case, graph, Store(tmp_path), Key("floor"), 1, 1e-4).bounds[0].refuted
 
 
 def test_the_published_cut_of_degrees_is_refuted_by_the_node_that_breaks_it(graph, tmp_path):
