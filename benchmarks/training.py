@@ -150,7 +150,7 @@ def opacus_loop(x: torch.Tensor, y: torch.Tensor, steps: int, batch: int) -> Non
         optimizer.step()
 
 
-def node_level(graph: Graph, runs: list[int], steps: int = 60, batch: int = 256) -> None:
+def node_level(graph: Graph, runs: list[int], steps: int = 120, batch: int = 256) -> None:
     from gnnaudit.accounting.claim import Unit
 
     nodes = graph.train.nonzero()[0]
