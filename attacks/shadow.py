@@ -48,7 +48,8 @@ class ShadowMlp:
 
     @staticmethod
     def he(queries: tuple[str, ...]) -> ShadowMlp:
-        return ShadowMlp(queries, (128, 64), ranked=True, rate=0.001, batch=128, name="shadow-mlp-ranked")
+        name = "shadow-mlp-ranked" if len(queries) == 1 else "shadow-mlp-combined"
+        return ShadowMlp(queries, (128, 64), ranked=True, rate=0.001, batch=128, name=name)
 
     @staticmethod
     def gap(query: str = "posteriors") -> ShadowMlp:

@@ -49,6 +49,14 @@ def test_every_attack_is_made_on_a_model_that_answers_every_query(open_model):
     assert {(r.attack, r.game) for r in measured.rows if not r.baseline} == wanted
 
 
+def test_no_two_rows_answer_the_same_question(open_model):
+    places = [(r.attack, r.game, r.negatives) for r in open_model[0].rows]
+    assert len(set(places)) == len(places)
+    assert set(open_model[0].rocs) == {
+        f"{a} ({g}, {n})" for a, g, n in places if a not in ("feature-distance", "edge-free-distance")
+    }
+
+
 def test_all_attacks_read_one_pool_for_each_game_and_one_of_public_nodes(open_model):
     _, store = open_model
     assert len(list((store.root / "gcn").iterdir())) == len(GAMES) + 2  # public shadows for the label and the node game
