@@ -48,25 +48,26 @@ def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
 
     Then nothing else may change, and every sum may move by what the ledger's noise is for; as many mechanisms are counted as
     the ledger composes, and every number drawn as noise is in one release. These are computations. Samples are held
-    against independent coins by exact tests, and the size of the noise against what was stated, at alpha in all.
+    against independent coins by exact tests, and the size of the noise against what was stated, at alpha in all. On the CPU
+    whatever the plan says: an accelerator adds up in another order each time, and a repetition must repeat.
     """
     started = time.perf_counter()
     union, ledger = case.counted(graph), charged(case.model.ledger)
     frozen, other = (world(union, key.fold("frozen", i).seed) for i in range(2))
     if case.claim.unit is Unit.FEATURES:
-        faults = reports_of_others(case.model, union, int(frozen.seeds[0]), store.device)
+        faults = reports_of_others(case.model, union, int(frozen.seeds[0]))
         told = "one user's features change no report of others"
         return outcome(case, [exactly(faults, told, 0.0)], "" if faults else told, started)
     model = keeping(case.model, offered(case.model))
-    release, first = recorded(model, frozen, store.device)
+    release, first = recorded(model, frozen)
     if not first.releases:
         told = "this model tells nothing of its noise"
         return outcome(case, [exactly([], told, 0.0)], told, started)
-    _, second = recorded(keeping(case.model, case.model.releases), other, store.device)
+    _, second = recorded(keeping(case.model, case.model.releases), other)
     faults, cost, told = counted(case, first, ledger)
     if repeats(first, second):
         faults.append("another seed draws the same noise")
-    strongest, found = repeated(model, union, release, first, ledger, key, store.device)
+    strongest, found = repeated(model, union, release, first, ledger, key)
     p_values = [*noise_p_values(first, second), *sample_p_values(first, second, ledger)]
     notices = smallest_noticed([first, second], strongest, alpha / len(p_values))
     bounds = [exactly(faults + found, "counts and a repetition", cost), tested(case, p_values, alpha, notices)]

@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 SECRETS = 2  # edges or nodes that are taken away, one at a time
 MARGIN = 1e-4  # relative: float32 gradients and sums
+ROUNDING = 1e-6  # of a sum in float32, relative to the sum
 SAME = 1e-4  # of a released array's scale
 SIMPLEX = 2.0  # how far two vectors of shares lie apart at most, in L1
 
 
-def repeated(
-    model: Model, graph: Graph, whole: Release, record: Record, ledger: Charged, key: Key, device: str
-) -> tuple[float, list[str]]:
+def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger: Charged, key: Key) -> tuple[float, list[str]]:
     """The largest move over what the ledger's noise is for, and what else changed, over all secrets.
 
     whole, record: the run on the whole graph, with the seed `key.fold("frozen", 0)`. Given the released history, a sum moves by
@@ -40,7 +39,7 @@ def repeated(
     faults: list[str] = []
     for worlds, own in neighbours(model.unit, graph, key):
         try:
-            release, again = recorded(model, worlds, device, script=record.releases)
+            release, again = recorded(model, worlds, script=record.releases)
         except Diverged as where:
             faults.append(f"what is run depends on the secret, from '{where}' on")
             continue
@@ -79,7 +78,9 @@ def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: int | None, node
     change = after.clean - before.clean
     if hidden is not None and before.shapes[0][1:-1] == (nodes,):
         change = np.delete(change.reshape(nodes, -1), hidden, axis=0)
+    size = np.where(after.clean != before.clean, before.clean, 0.0)  # what was summed anew, and rounded to float32
     norm = float(np.linalg.norm(change.reshape(before.events, -1), ord=before.order, axis=1).max(initial=0.0))
+    norm = max(0.0, norm - ROUNDING * float(np.linalg.norm(size, ord=before.order)))
     if before.order == 1:
         return norm / SIMPLEX
     return norm / before.scale * min(ledger.plain_multiplier, ledger.step_multiplier)
@@ -101,12 +102,12 @@ def differs(a: NDArray[Any], b: NDArray[Any], own: int | None, nodes: int) -> bo
     return not bool((np.abs(a.astype(np.float64) - b) <= SAME * scale).all())
 
 
-def reports_of_others(model: Any, graph: Graph, seed: int, device: str) -> list[str]:
+def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
     """Local mechanisms: what of other users' reports changes with one user's features, the coins being the same."""
     quick = dataclasses.replace(model, epochs=1) if hasattr(model, "epochs") else model  # what is learned does not matter
     user = int(graph.degree.argmax())
     x = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x.copy()
     x[user] = x.max() + 1 - x[user]
-    before, after = (quick.fit(world(g, seed), device) for g in (graph, dataclasses.replace(graph, x=x)))
+    before, after = (quick.fit(world(g, seed)) for g in (graph, dataclasses.replace(graph, x=x)))
     names = [name for name in before.arrays if name != "posteriors"]
     return [f"one user's features change the {n} of others" for n in names if differs(before[n], after[n], user, graph.nodes)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting.calibrate import calibrate
-from gnnaudit.accounting.charged import charged
+from gnnaudit.accounting.charged import Charged, charged
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.catalogue import NODE_LEVEL, SYSTEMS, Facts
@@ -16,7 +16,8 @@ from gnnaudit.audit.contract import tiny
 from gnnaudit.audit.differential import differential, executed, refuses
 from gnnaudit.audit.faults_training import Broken
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.record import Diverged, recorded
+from gnnaudit.audit.record import Diverged, Noisy, recorded
+from gnnaudit.audit.repetition import MARGIN, moved
 from gnnaudit.audit.store import Store
 from gnnaudit.models import dpsgd
 from gnnaudit.models.datasets import load
@@ -160,3 +161,15 @@ def test_noise_that_is_too_small_by_what_it_notices_is_caught_nine_times_out_of_
     caught = sum(look(1 / notices, seed).refuted for seed in range(40))
     assert caught >= 30
     assert sum(look(1.0, seed).refuted for seed in range(40)) <= 1  # 0.04 expected
+
+
+def test_rounding_of_large_sums_is_no_move_and_a_move_of_small_ones_is():
+    """A sum of ten thousand is rounded by up to 5e-4; the ledger's noise is for a move of 1."""
+    ledger = Charged(plain=1, plain_multiplier=1.0)
+    one_more = np.zeros(100)
+    one_more[0] = 1.0
+    for size, over in ((1e4, False), (1.0, True)):
+        clean = np.full(100, size)
+        rounded = np.where(np.arange(100) % 2, size * 3e-8, -size * 3e-8)
+        told = [Noisy("sum", ((1, 100),), c, c, 1.0, 1, 2) for c in (clean, clean + 1.001 * one_more + rounded)]
+        assert (moved(*told, ledger, None, 100) > 1 + MARGIN) is over
