@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from ..models.noise import stream
 from .distances import DISTANCES
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.float64]
 
+LEARNT = 20_000  # labelled nodes that a reference learns from: on graphs of a million all of them would take minutes
 WIDE = 1 << 20  # numbers in one block of dense features: more fall out of the caches
 
 
@@ -73,6 +75,8 @@ def _reference(public: Public, seed: int) -> Rows:
 
     known = public.graph
     train = np.flatnonzero(known.train)
+    if len(train) > LEARNT:
+        train = stream(seed, "reference").permutation(train)[:LEARNT]
     net = MLPClassifier((16,), alpha=5e-4, learning_rate_init=0.01, max_iter=100, random_state=seed)
     x = sp.csr_matrix(known.x) if sp.issparse(known.x) else known.x
     with warnings.catch_warnings():

@@ -114,6 +114,16 @@ def test_the_reference_knows_features_and_no_edges(graph):
     np.testing.assert_array_equal(p, reference(dataclasses.replace(known, edges=known.edges[:, :0])))
 
 
+def test_a_reference_on_a_large_graph_learns_from_some_of_its_nodes(graph, monkeypatch):
+    monkeypatch.setattr("gnnaudit.attacks.link_features.LEARNT", 20)
+    rng = np.random.default_rng(1)
+    x = (np.eye(4)[graph.y] + 0.1 * rng.normal(size=(graph.nodes, 4))).astype(np.float32)
+    some = reference(dataclasses.replace(graph, x=x), seed=1)
+    assert (some.argmax(1) == graph.y).mean() > 0.9
+    half = graph.train & (np.arange(graph.nodes) < 20)
+    assert not np.allclose(some, reference(dataclasses.replace(graph, x=x, train=half), seed=1))  # not merely the first ones
+
+
 def test_the_gap_to_the_reference_is_a_difference_of_distances(graph, noise_release):
     release, _, _ = noise_release
     challenge = Challenge("edge", graph, np.array([[0, 1]]))
