@@ -215,9 +215,9 @@ def plot(results: list[Result], path: Path) -> None:
     for panel, name in zip(panels[0], names, strict=True):
         cells = curves(results, name)
         for label, style in shown.items():
-            known = [(i, 100 * c["value"], 100 * half(c)) for i, c in enumerate(cells.get(label, [])) if c]
-            at, values, widths = zip(*known, strict=True) if known else ((), (), ())
-            panel.errorbar(at, values, widths, fmt=style, label=label, markersize=4, capsize=2, linewidth=1.2)
+            line = cells.get(label, [None] * len(BUDGETS))
+            values, widths = ([100 * f(c) if c else math.nan for c in line] for f in (lambda c: c["value"], half))
+            panel.errorbar(range(len(BUDGETS)), values, widths, fmt=style, label=label, markersize=4, capsize=2, linewidth=1.2)
         panel.set_xticks(range(len(BUDGETS)), [f"{e:g}" for e in BUDGETS])
         panel.set_title(name, fontsize=9)
         panel.set_xlabel("ε that is claimed or paid")
