@@ -31,11 +31,9 @@ def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[
     batch: how many nodes a step looks at; None for all training nodes. A private run also holds a graph of its own, so that four
     times the batch is what counts.
     """
-    size = max(
-        1,
-        (ROOM if kernel.library() else CACHE)
-        // (4 * units * max(1, int(worlds.graph.train.sum()) if batch is None else 4 * batch)),
-    )
+    room = ROOM if batch is None and kernel.library() else CACHE
+    nodes = max(1, int(worlds.graph.train.sum())) if batch is None else 4 * batch
+    size = max(1, room // (4 * units * nodes))
     rows = None if worlds.nodes is None and worlds.labels is None else worlds.trained()
     first = 0
     for run in range(1, worlds.runs + 1):

@@ -189,8 +189,15 @@ static inline __attribute__((always_inline)) void turned(vec *a) {
         for (int i = 0, s = 8 >> step; i < LANES; i++)
             if (!(i & s)) {
                 vec up = a[i], down = a[i + s];
+#ifdef __clang__
+                for (int j = 0; j < LANES; j++) {
+                    a[i][j] = low[step][j] < LANES ? up[low[step][j]] : down[low[step][j] - LANES];
+                    a[i + s][j] = high[step][j] < LANES ? up[high[step][j]] : down[high[step][j] - LANES];
+                }
+#else
                 a[i] = __builtin_shuffle(up, down, low[step]);
                 a[i + s] = __builtin_shuffle(up, down, high[step]);
+#endif
             }
 }
 

@@ -1,6 +1,7 @@
 """Trains K networks at once by full-batch gradient descent: Adam in place, the best epoch of each run kept.
 
 All runs of one call train on the same nodes, so that nothing is padded or masked: a node that a run lacks is physically absent.
+Where the compiled kernel can, it trains one run after the other; elsewhere the layers in torch train all runs in step.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
     With `check`, a run keeps the first epoch whose accuracy on those rows no later one exceeds; without, the last one.
     """
     if program.expressible(network, rows, check):
-        some = [None if check is None else check.of(run) for run in range(len(parts[0][0][0]))]
-        pairs = enumerate(zip(apart(parts), some, strict=True))
-        return Weights(together([_alone(network, own, rows.of(k), epochs, learning_rate, c).parts for k, (own, c) in pairs]))
+        alone = []
+        for run, own in enumerate(apart(parts)):
+            some = None if check is None else check.of(run)
+            alone.append(_alone(network, own, rows.of(run), epochs, learning_rate, some).parts)
+        return Weights(together(alone))
     weights = Weights(parts)
     gradients = Weights(parts)
     optimiser = Adam(weights.flat, learning_rate)
