@@ -20,6 +20,7 @@ def confirmed(
 ) -> tuple[Outcome, ...]:
     """The outcome, its refutations by samples marked as confirmed or not, and the second look where one was taken.
 
+    Refutations of both looks confirm each other.
     A claim that is kept falls only if both looks fail, whose coins and noise are independent: with the first at level alpha, at
     most alpha times LEVEL of all such runs blame it.
     """
@@ -29,5 +30,5 @@ def confirmed(
     held = any(b.refuted for b in again.bounds)
     name = f"{audit.name} again"
     first = tuple(dataclasses.replace(b, confirmed=held) if b.refuted and b.alpha > 0 else b for b in outcome.bounds)
-    second = tuple(dataclasses.replace(b, audit=name) for b in again.bounds)
+    second = tuple(dataclasses.replace(b, audit=name, confirmed=True if b.refuted else None) for b in again.bounds)
     return (dataclasses.replace(outcome, bounds=first), dataclasses.replace(again, audit=name, bounds=second))
