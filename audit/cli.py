@@ -50,7 +50,7 @@ def start(
 
 @app.command()
 def run(
-    plan: Annotated[Path | None, typer.Argument(help="A TOML file whose [run] table holds the options below.")] = None,
+    plan: Annotated[Path | None, typer.Argument(help="A TOML file whose table `run` holds the options below.")] = None,
     data: Annotated[Text, Option(help="Data set by name, or a path. Default: campus. See `audit data list`.")] = None,
     data_dir: Annotated[Text, Option(help="Where data sets lie or are downloaded to.")] = None,
     models: Annotated[

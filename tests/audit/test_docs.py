@@ -68,3 +68,15 @@ def test_defaults_that_the_options_of_run_name_are_those_of_a_plan():
     assert f"Default: {','.join(plan.models)}." in told["models"]
     assert f"Default: {plan.memory >> 30}GiB." in told["memory"]
     assert f"Default: {','.join(f'{e:g}' for e in plan.epsilon)}." in told["epsilon"]
+
+
+def test_help_on_a_terminal_says_every_word_of_the_reference():
+    from typer.testing import CliRunner
+
+    from gnnaudit.audit.cli import app
+
+    for name, command in COMMANDS.items():
+        shown = CliRunner().invoke(app, [*name.split()[1:], "--help"], env={"COLUMNS": "400", "TERMINAL_WIDTH": "400"}).output
+        for parameter in command.params:
+            told = getattr(parameter, "help", None) or ""
+            assert " ".join(told.split()) in " ".join(shown.split()), f"{name}: {told!r}"
