@@ -99,6 +99,8 @@ class Game:
     def challenge(self) -> Challenge:
         """The question: the units, and the graph as everybody knows it, without them."""
         g = self.graph
+        if not self.items.size:
+            return Challenge(self.kind, g, np.empty((0, 2), dtype=np.int64) if self.kind == "edge" else self.items)
         if self.kind == "edge":
             keep = np.ones(g.edges.shape[1], dtype=bool)
             keep[self.items] = False
