@@ -265,7 +265,7 @@ FAULTS = (
         broken(many_lists, NODE, training.Uncapped),
         NODE,
         "differential",
-        of_model(lambda m: (1 + 2 * m.sources) / (1 + 2 * m.cap)),
+        of_model(lambda m: m.sources / m.cap),
     ),
     Fault(
         "PageRank vectors not clipped",
