@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..accounting.claim import Unit
 from .results import AttackRow, Results, SkippedRow, UtilityRow
-from .summary import UNITS, Line, budget, lines, name, skips, strongest, units, utility
+from .summary import COVERED, UNITS, Line, budget, lines, name, skips, strongest, units, utility
 from .words import down, up
 
 if TYPE_CHECKING:
@@ -77,16 +77,17 @@ def _percentage(row: UtilityRow) -> str:
 
 
 def _attacks(rows: list[AttackRow]) -> Table:
-    numbers = ("AUC", "TPR at 1 % FPR", "features alone")
-    table = _table("model", "ε", "game", "attack", *numbers, right=("ε", *numbers))
+    numbers = ("AUC", "TPR at\n1 % FPR", "features\nalone")
+    table = _table("model", "ε", "game: attack", *numbers, right=("ε", *numbers))
+    table.columns[3].no_wrap = True
     for row in rows:
-        interval = f" [dim]{row.auc_ci95[0]:.3f}–{row.auc_ci95[1]:.3f}[/]" if row.auc_ci95 else ""
+        interval = f"\n[dim]{row.auc_ci95[0]:.3f}–{row.auc_ci95[1]:.3f}[/]" if row.auc_ci95 else ""
+        beside = "" if row.unit is None or row.game in COVERED[row.unit] else "\n[dim]not what ε protects[/]"
         rate = row.tpr_at_fpr.get("0.01")
         table.add_row(
             name(row.model, row.mode),
             budget(row.epsilon),
-            row.game,
-            row.attack,
+            f"{row.game}: {row.attack}{beside}",
             f"{row.auc:.3f}{interval}",
             "" if rate is None else f"{100 * rate:.1f} %",
             "" if row.baseline_auc is None else f"{row.baseline_auc:.3f}",

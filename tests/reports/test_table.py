@@ -41,3 +41,16 @@ def test_the_strongest_attack_is_not_one_that_homophily_alone_explains():
     where = {"model": "gap", "unit": Unit.UNDIRECTED_EDGE, "epsilon": 1.0, "game": "edge", "attack": "lsa"}
     rows = [AttackRow(**where, negatives=n, auc=auc) for n, auc in (("random", 0.95), ("2-hop", 0.8), ("dropped", 0.55))]
     assert [r.negatives for r in strongest(rows)] == ["dropped"]
+
+
+def test_no_number_is_cut_off_at_80_columns_and_unprotected_games_are_marked(example_run):
+    found = results.read(example_run)
+    rows = tuple(
+        r.model_copy(update={"game": "label"}) if isinstance(r, AttackRow) and r.model == "gap" else r for r in found.rows
+    )
+    text = shown(found.model_copy(update={"rows": rows}), width=80)
+    attacks = text[text.index("Strongest attacks") :]
+    assert "…" not in attacks
+    assert (
+        attacks.count("not what ε protects") == 6 + 3
+    )  # labels under gap's edge claim in two modes, nodes under lpgnn's, at three budgets
