@@ -57,9 +57,9 @@ def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0,
     rates = {}
     for i, fpr in enumerate(fprs):
         values, hits = counts[:, i] / ins, int(counts[:, i].sum())
-        interval = mean_interval(values, rng) if len(values) > 1 else clopper_pearson(hits, int(ins.sum()))
+        interval = _shares(mean_interval(values, rng)) if len(values) > 1 else clopper_pearson(hits, int(ins.sum()))
         rates[fpr] = Rate(float(values.mean()), interval, hits, int(allowed(fpr, outs).sum()))
-    spread = mean_interval(aucs, rng) if len(aucs) > 1 else auc_interval(scores[0], bits[0], rng)
+    spread = _shares(mean_interval(aucs, rng)) if len(aucs) > 1 else auc_interval(scores[0], bits[0], rng)
     return Leak(float(aucs.mean()), spread, rates, int(ins.sum()), int(outs.sum()), len(aucs))
 
 
@@ -119,13 +119,20 @@ def mean_interval(values: NDArray[np.float64], rng: np.random.Generator, alpha: 
     """Bootstrap interval of a mean over a few targets. values: (n,), n > 1.
 
     Percentiles, widened so that few targets get Student's width (Hesterberg 2015, "What teachers should know about the
-    bootstrap", section 5.3); three targets get the range from the least to the greatest.
+    bootstrap", section 5.3). Fewer than five cannot be resampled in enough ways and get Student's interval itself.
     """
     n = len(values)
+    if n < 5:
+        half = t.ppf(1 - alpha / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
+        return float(values.mean() - half), float(values.mean() + half)
     tail = norm.cdf(np.sqrt(n / (n - 1)) * t.ppf(alpha / 2, n - 1))
     means = values[rng.integers(n, size=(5000, n))].mean(1)
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def _shares(interval: tuple[float, float]) -> tuple[float, float]:
+    return max(0.0, interval[0]), min(1.0, interval[1])
 
 
 def auc_interval(

@@ -66,7 +66,7 @@ def test_clopper_pearson_is_scipys():
         assert clopper_pearson(hits, of) == pytest.approx((interval.low, interval.high))
 
 
-@pytest.mark.parametrize("targets", [5, 20])
+@pytest.mark.parametrize("targets", [2, 5, 20])
 def test_the_interval_over_targets_covers_the_mean_about_as_often_as_it_says(targets):
     rng = np.random.default_rng(1)
     covered = 0
