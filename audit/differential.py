@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .store import Store
 
 NAME = "differential"
-GRID = 1e-3  # relative: accountants round a ledger's cost up by less
 
 
 def refuses(case: Case) -> str | None:
@@ -57,25 +56,25 @@ def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
     if case.claim.unit is Unit.FEATURES:
         faults = reports_of_others(case.model, union, int(frozen.seeds[0]))
         told = "one user's features change no report of others"
-        return outcome(case, [exactly(faults, told, 0.0)], "" if faults else told, started)
+        return outcome(case, [exactly(faults, told)], "" if faults else told, started)
     model = keeping(case.model, offered(case.model))
     release, first = recorded(model, frozen)
     if not first.releases:
         told = "this model tells nothing of its noise"
-        return outcome(case, [exactly([], told, 0.0)], told, started)
+        return outcome(case, [exactly([], told)], told, started)
     _, second = recorded(keeping(case.model, case.model.releases), other)
-    faults, cost, told = counted(case, first, ledger)
+    faults, told = counted(case, first, ledger)
     if repeats(first, second):
         faults.append("another seed draws the same noise")
     strongest, found = repeated(model, union, release, first, ledger, key)
     p_values = [*noise_p_values(first, second), *sample_p_values(first, second, ledger)]
     notices = smallest_noticed([first, second], strongest, alpha / len(p_values))
-    bounds = [exactly(faults + found, "counts and a repetition", cost), tested(case, p_values, alpha, notices)]
+    bounds = [exactly(faults + found, "counts and a repetition"), tested(case, p_values, alpha, notices)]
     return outcome(case, bounds, told, started)
 
 
-def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], float, str]:
-    """What is wrong with the counts, what the counted mechanisms cost where that is more, and the counts in words."""
+def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
+    """What is wrong with the counts, with what the counted mechanisms would cost, and the counts in words."""
     plain, steps = executed(record, ledger)
     told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
     faults: list[str] = []
@@ -90,8 +89,9 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], flo
         faults.append(told)
         run = recounted(run, plain / ledger.plain if ledger.plain else 1.0, steps / ledger.steps if ledger.steps else 1.0)
     best = tightest(upper(run, case.claim)) if run is not declared else None
-    cost = 0.0 if best is None or best.epsilon is None else best.epsilon * (1 - GRID)
-    return faults, cost, told
+    if best is not None and best.epsilon is not None:
+        faults[-1] += f", which costs epsilon={best.epsilon:.4g} by {best.accountant}"
+    return faults, told
 
 
 def executed(record: Record, ledger: Charged) -> tuple[int, int]:
@@ -147,10 +147,10 @@ def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) 
     return float(max(factors)) / min(strongest, 1.0)
 
 
-def exactly(faults: list[str], method: str, cost: float) -> Bound:
-    """The bound of what was computed. Refuted without a larger epsilon: the ledger is not of this run, so nothing bounds it."""
+def exactly(faults: list[str], method: str) -> Bound:
+    """What was computed. Refuted without an epsilon: what a ledger of the right counts costs bounds the leakage from above."""
     text = "; ".join(dict.fromkeys(faults)) or method
-    return Bound(cost, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME)
+    return Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME)
 
 
 def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
