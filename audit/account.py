@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json as encoder
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,30 +55,34 @@ def account(
 
     if style not in FORMATS:
         raise ValueError(f"format={style!r}: must be one of {', '.join(FORMATS)}.")
-    asked = {"models": models, "mode": mode, "epsilon": epsilon, "delta": delta, "data": data, "data_dir": data_dir}
+    asked: dict[str, Any] = {
+        "models": models,
+        "mode": mode,
+        "epsilon": epsilon,
+        "delta": delta,
+        "data": data,
+        "data_dir": data_dir,
+    }
+    asked["param"] = param
     plan = read(None, asked)
     graph = load(plan.data, plan.data_dir)
     # Ledgers depend on the facts alone, so the whole answer can be kept, and asked for again without loading a model.
     here = Path(__file__).parent
     code = [sources(folder) for folder in (here, here.parent / "models")]
-    wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, param, Facts.of(graph), code)
-    document = remembered(lambda: accounted(plan, graph, param or []), "account", wanted)
+    wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), code)
+    document = remembered(lambda: accounted(plan, graph), "account", wanted)
     if json:
         print(encoder.dumps({"schema": 1, **document}, indent=1))
     else:
         show(document, style)
 
 
-def accounted(plan: Plan, graph: Graph, params: list[str]) -> dict[str, Any]:
+def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
     """rows: of kind "account" and "skipped", as in results.json. warnings: what no accountant can see, one sentence each."""
     from .case import cases, recipes
     from .catalogue import Facts
 
-    used: set[str] = set()
-    found, skips = cases(plan, graph, tuned(recipes(plan), params, used))
-    for text in params:
-        if text not in used:
-            raise ValueError(f"param={text!r}: none of the chosen models has such a field.")
+    found, skips = cases(plan, graph, recipes(plan))
     rows = [row for case in found for row in account_rows(case, looks(case))]
     warned = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
     return {"rows": rows + [_skipped(skip) for skip in skips], "warnings": warned}
@@ -158,30 +161,6 @@ def warnings(case: Case, facts: Facts) -> list[str]:
     return [f"{case}: {sentence}" for sentence in doubts(case.model.ledger, case.claim, units)]
 
 
-def tuned(makes: Mapping[str, Callable[..., Any]], params: Iterable[str], used: set[str]) -> dict[str, Callable[..., Any]]:
-    """The same factories with fields set from "NAME=VALUE" (every model that has it) or "MODEL.NAME=VALUE".
-
-    used: gathers the pairs that some model took, as the factories are called. Raises ValueError for a malformed pair and for
-    the noise itself.
-    """
-    pairs = [(text, *_pair(text)) for text in params]
-
-    def with_fields(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
-        def made(*asked: Any) -> Any:
-            model = make(*asked)
-            fields = {f.name for f in dataclasses.fields(model)}
-            chosen = {}
-            for text, owner, field, value in pairs:
-                if field in fields and owner in ("", name):
-                    used.add(text)
-                    chosen[field] = value
-            return dataclasses.replace(model, **chosen) if chosen else model
-
-        return made
-
-    return {name: with_fields(name, make) for name, make in makes.items()}
-
-
 def show(document: dict[str, Any], style: str = "table") -> None:
     """Prints one line for each model, mode and budget, then why figures differ, warnings, and what was left out."""
     accounts = [row for row in document["rows"] if row["kind"] == "account"]
@@ -256,20 +235,6 @@ def latex(lines: list[tuple[str, ...]]) -> str:
     form = "ll" + "r" * (len(HEAD) - 2)
     body = "\n".join([rows[0], r"\midrule", *rows[1:]])
     return rf"\begin{{tabular}}{{{form}}}" + "\n\\toprule\n" + body + "\n\\bottomrule\n\\end{tabular}"
-
-
-def _pair(text: str) -> tuple[str, str, Any]:
-    """(model or "", field, value)"""
-    path, equals, value = text.partition("=")
-    owner, _, field = path.rpartition(".")
-    if not (field and equals):
-        raise ValueError(f"param={text!r}: must be NAME=VALUE, e.g. hops=3.")
-    if field == "sigma":
-        raise ValueError("sigma: the noise is what --epsilon calibrates; give --epsilon instead.")
-    try:
-        return owner, field, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return owner, field, value
 
 
 def _skipped(skip: Skip) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from ..accounting.calibrate import calibrate
 from ..accounting.claim import Claim, Relation, Unit
 from .catalogue import SYSTEMS, Facts, at_unit, default_delta
 from .doors import External, own_models
+from .params import adjusted, pair
 
 if TYPE_CHECKING:
     from ..accounting.lower import Bound
@@ -103,18 +104,27 @@ def recipes(plan: Plan) -> dict[str, Factory]:
 
 
 def cases(plan: Plan, graph: Graph, makes: dict[str, Factory]) -> tuple[list[Case], list[Skip]]:
-    """Every recipe in every mode at every budget, calibrated; and those that cannot be, with the reason."""
+    """Every recipe in every mode at every budget, calibrated; and those that cannot be, with the reason.
+
+    Raises ValueError for a field in `plan.param` that no recipe has.
+    """
     facts = Facts.of(graph)
     made: list[Case] = []
     skips: list[Skip] = []
+    unused = {text for text in plan.param if pair(text)}
     for name, make in makes.items():
         for mode in plan.modes:
             for epsilon in plan.epsilon:
                 try:
                     recipe = at_unit(make(mode, facts, math.isfinite(epsilon)), Unit(plan.unit) if plan.unit else None, facts)
+                    recipe, taken = adjusted(recipe, name, plan.param)
+                    unused -= taken
                     made.append(_case(recipe, plan, facts, epsilon))
                 except ValueError as reason:
                     skips.append(Skip(None, f"{name} {mode} epsilon={epsilon:g}", str(reason), name, mode, epsilon))
+    for text in plan.param:
+        if text in unused and not skips:
+            raise ValueError(f"param={text!r}: none of the chosen models has such a field.")
     return made, skips
 
 

@@ -60,6 +60,7 @@ def run(
     epsilon: Annotated[Text, Option(help="Budgets, by comma; inf for none. Default: 1,8,inf.")] = None,
     delta: Annotated[float | None, Option(help="Default: public, per unit.")] = None,
     unit: Annotated[Text, Option(help="directed-edge, undirected-edge, node or features. Default: each model's own.")] = None,
+    param: Annotated[list[str] | None, Option(help="A field of the models: NAME=VALUE, or MODEL.NAME=VALUE. Repeatable.")] = None,
     attacks: Annotated[
         Text, Option(help="Membership attacks by comma, all or none. Default: those without classifiers. See `audit attacks`.")
     ] = None,

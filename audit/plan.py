@@ -35,6 +35,11 @@ def split(value: Any) -> Any:
     return (value,) if isinstance(value, int | float) else value
 
 
+def one_or_more(value: Any) -> Any:
+    """A single word for a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
 def size(value: Any) -> Any:
     """ "8GiB" -> bytes."""
     if not isinstance(value, str):
@@ -63,6 +68,7 @@ class Plan(BaseModel):
     epsilon: Numbers = (1.0, 8.0, float("inf"))
     delta: Annotated[float, Field(ge=0, lt=1)] | None = None
     unit: Literal["directed-edge", "undirected-edge", "node", "features"] | None = None
+    param: Annotated[tuple[str, ...], BeforeValidator(one_or_more)] = ()  # fields of the models: NAME=VALUE or MODEL.NAME=VALUE
     attacks: Words = ATTACKS
     audits: Words = ("all",)
     rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once

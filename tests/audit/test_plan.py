@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnnaudit.audit.case import cases, recipes
 from gnnaudit.audit.plan import Plan, read
+from gnnaudit.models.datasets import load
 
 
 def test_a_plan_file_says_what_the_options_say(tmp_path):
@@ -55,3 +57,20 @@ def test_no_text_makes_a_plan_file_crash(tmp_path_factory, text):
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     with contextlib.suppress(ValueError):  # a sentence for the user; anything else is a crash
         read(path, {})
+
+
+def test_fields_of_the_models_are_set_in_a_run_too(tmp_path):
+    graph = load("campus:n=600")
+    asked = {"models": "gap,progap", "epsilon": "1", "unit": "node"}
+    promised = int(graph.degree.max())
+    plan = read(None, asked | {"param": [f"max_degree={promised}", "gap.hops=1"]})
+    made, skips = cases(plan, graph, recipes(plan))
+    assert not skips
+    assert [c.model.max_degree for c in made] == [promised] * 2
+    assert made[0].model.hops == 1
+    path = tmp_path / "plan.toml"
+    path.write_text(plan.toml())
+    assert read(path, {}) == plan
+    for wrong, said in (("hops", "NAME=VALUE"), ("sigma=1", "--epsilon"), ("sides=2", "none of the chosen models")):
+        with pytest.raises(ValueError, match=said):
+            cases(plan := read(None, asked | {"param": [f"max_degree={promised}", wrong]}), graph, recipes(plan))
