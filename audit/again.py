@@ -11,7 +11,6 @@ import numpy as np
 from ..accounting.charged import charged
 from ..accounting.claim import Unit
 from ..accounting.curves import curve, scaled
-from ..accounting.lower import Bound
 from ..models.graph import Mask, Worlds
 from . import replay
 from .canaries import cap_breaker, double_star, strange_rows
@@ -84,20 +83,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
                 rows = rows_moved(one, other, hidden, graph.nodes)
                 worst, told = by, f"'{name}' moves {rows}'{one.purpose}' by {by:.4g} times what its noise is for"
     epsilon = worth(case, worst)
-    refuted = epsilon > case.claim.epsilon
-    bound = Bound(
-        epsilon=epsilon if refuted else 0.0,  # that the noise is as large as stated is for other audits to say
-        alpha=0.0,
-        shape="exact",
-        method="replay",
-        trials=(len(absent) + 1, 0),
-        refuted=refuted,
-        p_value=None,
-        notices=np.inf,
-        reach=np.inf,
-        attack="replay",
-        audit="replay",
-    )
+    bound = replay.replayed(case, epsilon, len(absent) + 1)
     return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {told}", time.perf_counter() - started, model.releases)
 
 

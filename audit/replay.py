@@ -81,21 +81,16 @@ def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha:
         told = f"the worst of {edges.size} edges moves the means by {strength:.4g} standard deviations of the stated noise"
         if stray > TOLERANCE:
             epsilon, told = np.inf, f"removing one edge moves what should be noise by {stray:.2g} of its standard deviation"
-    refuted = epsilon > case.claim.epsilon
-    bound = Bound(
-        epsilon=epsilon if refuted else 0.0,  # that the noise is as large as stated is for other audits to say
-        alpha=0.0,
-        shape="exact",
-        method="replay",
-        trials=(len(absent), 0),
-        refuted=refuted,
-        p_value=None,
-        notices=notices,
-        reach=case.claim.epsilon * notices,
-        attack="replay",
-        audit="replay",
-    )
+    bound = replayed(case, epsilon, len(absent), notices)
     return Outcome("replay", (bound,), {}, told, time.perf_counter() - started, read)
+
+
+def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf) -> Bound:
+    """What a replay proved. A move within the claim proves nothing: that the noise is as large as stated is for others to say."""
+    refuted, reach = epsilon > case.claim.epsilon, case.claim.epsilon * notices
+    return Bound(
+        epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach, "replay", "replay"
+    )
 
 
 def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:
