@@ -61,7 +61,7 @@ class Gap:
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", noisy.checked_unit(self.name, self.mode, self.unit))
         noisy.check_batch(self)
-        noisy.check_kept(self.name, self.keep)
+        noisy.check_kept(self.name, self.keep, self.hops)
         if self.encoder_layers < 1 or self.hops < 0:
             raise ValueError(f"encoder_layers={self.encoder_layers}, hops={self.hops}: at least one layer, at least no hops.")
 

@@ -138,8 +138,10 @@ def taken_as_public(model: Private, epochs_are_chosen: bool = True) -> tuple[str
     )
 
 
-def check_kept(name: str, keep: tuple[str, ...]) -> None:
+def check_kept(name: str, keep: tuple[str, ...], hops: int) -> None:
     """Raises ValueError for an array that the model cannot release."""
+    if not hops and set(keep) != {"posteriors"}:
+        raise ValueError(f"{name} without hops has no sums to release. Use at least one hop, or the model mlp.")
     if not keep or set(keep) - set(ARRAYS):
         raise ValueError(f"keep={keep}: {name} releases one or more of 'posteriors', 'aggregates' and 'inputs'.")
 

@@ -52,7 +52,7 @@ class ProGap:
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", noisy.checked_unit(self.name, self.mode, self.unit))
         noisy.check_batch(self)
-        noisy.check_kept(self.name, self.keep)
+        noisy.check_kept(self.name, self.keep, self.depth)
         if self.base_layers < 1 or self.depth < 0:
             raise ValueError(f"base_layers={self.base_layers}, depth={self.depth}: at least one layer, at least no depth.")
 

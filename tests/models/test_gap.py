@@ -256,3 +256,10 @@ def test_a_shared_encoder_is_the_one_that_every_run_would_have_trained(model: An
     alone = Release.join([shared.fit(Worlds.of(graph, [seed])) for seed in (1, 2)])
     same(together, alone, 1e-5)
     assert together["posteriors"].shape == (2, graph.nodes, graph.classes)
+
+
+@pytest.mark.parametrize("made", [lambda keep: Gap(hops=0, keep=keep), lambda keep: ProGap(depth=0, keep=keep)])
+def test_without_hops_there_are_no_sums_to_keep(made):
+    assert made(("posteriors",)).keep == ("posteriors",)
+    with pytest.raises(ValueError, match="no sums to release"):
+        made(("posteriors", "aggregates"))
