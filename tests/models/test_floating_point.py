@@ -1,4 +1,4 @@
-"""Low bits of released sums: noise drawn in float64 and rounded once tells nothing by them; noise on a coarse grid does (Mironov 2012)."""
+"""Low bits of noisy sums: drawn in float64 and rounded once they tell nothing, on a coarse grid they do (Mironov 2012)."""
 
 from collections.abc import Callable
 
