@@ -73,16 +73,15 @@ def leakage_table(found: Results, unit: Any) -> str:
 
 
 def attacks_table(found: Results, unit: Any) -> str:
-    """Every attack at every budget, a column for each system: AUC, and true positives at 1 % false ones."""
+    """AUC of every attack, a column for each system, budgets from left to right in a cell."""
     rows = [r for r in found.of(AttackRow) if r.unit == unit and r.negatives not in BESIDE]
-    parts = []
-    for game, epsilon in sorted({(r.game, r.epsilon) for r in rows}):
-        here = [r for r in rows if (r.game, r.epsilon) == (game, epsilon)]
-        systems = list(dict.fromkeys(name(r.model, r.mode) for r in here))
-        cells = {(_asked(r), name(r.model, r.mode)): ", ".join(w for w in (_auc(r), _rate(r)) if w) for r in here}
-        asked = list(dict.fromkeys(_asked(r) for r in here))
-        table = _table(("attack", *systems), [(a, *(cells.get((a, s), "") for s in systems)) for a in asked])
-        parts.append(f"{game} game, ε = {budget(epsilon)}\n\n{table}")
+    budgets, parts = sorted({r.epsilon for r in rows}), []
+    for game in sorted({r.game for r in rows}):
+        aucs = {(_asked(r), name(r.model, r.mode), r.epsilon): f"{r.auc:.2f}" for r in rows if r.game == game}
+        asked, systems, _ = (list(dict.fromkeys(part)) for part in zip(*aucs, strict=True))
+        cells = {(a, s): [aucs.get((a, s, e), "-") for e in budgets] for a in asked for s in systems}
+        table = _table(("attack", *systems), [(a, *(" / ".join(cells[a, s]) for s in systems)) for a in asked])
+        parts.append(f"{game} game, AUC at ε = {' / '.join(map(budget, budgets))}\n\n{table}")
     return "\n\n".join(parts)
 
 
