@@ -132,11 +132,22 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
 
 
 def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
-    """(what, model, budgets, reason): one entry for all budgets that were skipped for the same reason."""
-    together: dict[tuple[str, str, str], list[str]] = {}
+    """(what, model, budgets, reason): one entry for all that was skipped of a model at the same budgets for the same reason."""
+    at: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
-        together.setdefault((row.what, name(row.model, row.mode), row.reason), []).append(budget(row.epsilon))
-    return [(what, who, ", ".join(dict.fromkeys(at)), reason) for (what, who, reason), at in together.items()]
+        at.setdefault((row.what, name(row.model, row.mode), row.reason), []).append(budget(row.epsilon))
+    together: dict[tuple[str, str, str], list[str]] = {}
+    for (what, who, reason), budgets in at.items():
+        together.setdefault((who, ", ".join(dict.fromkeys(budgets)), reason), []).append(what)
+    return [(_listed(whats), who, budgets, reason) for (who, budgets, reason), whats in together.items()]
+
+
+def _listed(whats: list[str]) -> str:
+    """ "audit a", "audit b", "c" -> "audits a, b; c"."""
+    audits = [what.removeprefix("audit ") for what in whats if what.startswith("audit ")]
+    others = [what for what in whats if not what.startswith("audit ")]
+    told = [f"audit{'s' * (len(audits) > 1)} {', '.join(audits)}"] if audits else []
+    return "; ".join([*told, *([", ".join(others)] if others else [])])
 
 
 def utility(results: Results) -> dict[tuple[Unit | None, str, str], dict[float, UtilityRow]]:

@@ -8,7 +8,7 @@ from rich.console import Console
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.reports import results, table
 from gnnaudit.reports.results import AttackRow, Results, Run, SkippedRow
-from gnnaudit.reports.summary import lines, strongest
+from gnnaudit.reports.summary import lines, skips, strongest
 
 
 def shown(found, width=160):
@@ -54,3 +54,20 @@ def test_no_number_is_cut_off_at_80_columns_and_unprotected_games_are_marked(exa
     assert (
         attacks.count("not what ε protects") == 6 + 3
     )  # labels under gap's edge claim in two modes, nodes under lpgnn's, at three budgets
+
+
+def test_what_was_skipped_for_one_reason_stands_in_one_line():
+    rows = [
+        SkippedRow(model="gap", mode="sound", epsilon=epsilon, what=what, reason=reason)
+        for epsilon in (1.0, 8.0)
+        for what, reason in (
+            ("audit votes", "no teachers"),
+            ("audit reports", "no teachers"),
+            ("lira", "no teachers"),
+            ("x", "else"),
+        )
+    ]
+    assert skips(rows) == [
+        ("audits votes, reports; lira", "gap (sound)", "1, 8", "no teachers"),
+        ("x", "gap (sound)", "1, 8", "else"),
+    ]
