@@ -46,8 +46,13 @@ def start(*words, cwd, **options):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        **options,
+        **{"preexec_fn": heeds_control_c, **options},
     )
+
+
+def heeds_control_c():
+    """Jobs in the background, such as a CI runner's, are started with Ctrl-C ignored, and so are their children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def audit(*words, cwd, **options):
