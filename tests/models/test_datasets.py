@@ -152,7 +152,7 @@ def test_any_set_of_pytorch_geometric_by_class(tmp_path, monkeypatch, graph):
         ("", "no such data set"),
         ("campuss", "Did you mean 'campus'"),
         ("campus:n=many", "n=many: must be a whole number"),
-        ("campus:m=3", "no option 'm'; there are n, seed, split"),
+        ("campus:m=3", "no option 'm'; there are n, seed, degree, split"),
         ("campus:200", "must be written campus, then options"),
         ("campus:split=90/10", "split=90/10: must be 'public' or three per cent"),
         ("campus:split=nan/50/50", "split=nan/50/50"),
