@@ -93,17 +93,19 @@ def run(
         Text, Option(help="ci: what a pull request can wait for. nightly: everything. Both at a false-alarm level of 1e-4.")
     ] = None,
     fresh: Annotated[bool | None, Option("--fresh", help="Ignore stored parts.")] = None,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="No progress and no tables: files and the exit code alone.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="A line for each audit, as its system is done.")] = False,
     json: Json = False,
 ) -> None:
     """Train, attack, bound, judge and report. The main job.
 
     Example: audit run --data facebook100:JohnsHopkins55 --data-dir data --models gap,progap --mode both --epsilon 1,4
     """
-    options = {name: value for name, value in locals().items() if name not in ("plan", "json")}
+    options = {name: value for name, value in locals().items() if name not in ("plan", "json", "quiet", "verbose")}
     from .plan import read
     from .run import run as run_plan
 
-    raise typer.Exit(run_plan(read(plan, options), json=json))
+    raise typer.Exit(run_plan(read(plan, options), json=json, quiet=quiet, verbose=verbose))
 
 
 @app.command()

@@ -14,7 +14,7 @@ from ..models.datasets import describe, load_described
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
-from ..reports.results import AccountRow, Results, Run, SkippedRow
+from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
 from .account import account_rows, looks, warnings
 from .audits import AUDITS
 from .case import Case, Outcome, Skip, cases, recipes
@@ -38,11 +38,14 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 
-def run(plan: Plan, json: bool = False) -> int:
-    """Carries out the plan and returns the exit code: 0 not refuted, 1 refuted, 3 too weak to notice what was asked."""
+def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
+    """Carries out the plan and returns the exit code: 0 not refuted, 1 refuted, 3 too weak to notice what was asked.
+
+    quiet: no progress and no tables. verbose: a line for each audit, with what it saw.
+    """
     from rich.console import Console
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=quiet)
     started, clock = datetime.now(UTC), time.perf_counter()
     audits = [AUDITS[n] for n in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
     attacks = plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
@@ -61,6 +64,8 @@ def run(plan: Plan, json: bool = False) -> int:
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             try:
                 studied, verdict = study(case, graph, store, secret, plan, audits, attacks, alpha, folder)
+                if verbose:
+                    console.print("\n".join(f"  {text}" for text in told(studied)), highlight=False, markup=False)
             except ValueError as reason:  # a model that refuses this graph; the others go on
                 skips.append(Skip(case, f"{case}", str(reason)))
                 continue
@@ -85,7 +90,7 @@ def run(plan: Plan, json: bool = False) -> int:
         )
         results = Results(run=summary, rows=tuple(rows))
         result_files.write(results, folder)
-        publish(results, folder, plan, json)
+        publish(results, folder, plan, json, quiet)
     return code
 
 
@@ -175,7 +180,16 @@ def skipped(skip: Skip) -> SkippedRow:
     return SkippedRow(**where, what=skip.what, reason=skip.reason)
 
 
-def publish(results: Results, folder: Path, plan: Plan, json: bool) -> None:
+def told(rows: list[Any]) -> Iterator[str]:
+    """A line for each bound and for each thing that was not done."""
+    for row in rows:
+        if isinstance(row, BoundRow):
+            yield f"{row.audit} ({row.attack}, {row.shape}): at least {row.value:.3g}, {row.verdict}, {row.seconds:.1f} s"
+        elif isinstance(row, SkippedRow):
+            yield f"{row.what}: not done, {row.reason}"
+
+
+def publish(results: Results, folder: Path, plan: Plan, json: bool, quiet: bool) -> None:
     """The table on the terminal, the HTML report, JUnit, and the MLflow mirror."""
     from rich.console import Console
 
@@ -183,11 +197,11 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool) -> None:
 
     if json:
         print(result_files.to_json(results))
-    else:
+    elif not quiet:
         table.show(results, Console())
     html.render(folder)
     junit.write(folder)
     if plan.mlflow != "none":
         mirror.mirror(folder, plan.mlflow)
-    if not json:
+    if not (json or quiet):
         Console(stderr=True).print(f"Report: {folder / 'report.html'}", highlight=False)

@@ -53,6 +53,17 @@ def test_a_run_leaves_every_file_that_scripts_rely_on(finished):
     assert list((folder / "gap").glob("*/000000.npz"))
 
 
+def test_quiet_prints_nothing_and_verbose_a_line_for_each_audit(tmp_path):
+    few = ("--models", "mlp", "--data", "campus:n=300", "--epsilon", "1", "--attacks", "none", "--audits", "replay,game")
+    words = ("run", *few, "--repeats", "1", "--mlflow", "none", "--jobs", "1")
+    silent = audit(*words, "--quiet", "--out", "quiet", cwd=tmp_path)
+    assert (silent.stdout, silent.stderr) == ("", "")
+    assert silent.returncode == json.loads((tmp_path / "quiet" / "results.json").read_text())["run"]["exit_code"]
+    loud = audit(*words, "--verbose", "--out", "loud", cwd=tmp_path)
+    assert "  replay (replay, exact): at least 0, not-refuted, " in loud.stderr
+    assert "  audit game: not done, mlp does not release 'aggregates'" in loud.stderr
+
+
 def test_json_is_the_only_thing_on_stdout_and_says_what_the_file_says(finished):
     folder, done = finished
     assert json.loads(done.stdout) == json.loads((folder / "results.json").read_text())
