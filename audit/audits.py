@@ -14,14 +14,15 @@ from scipy.special import gammaincinv
 
 from ..accounting.claim import Unit
 from ..accounting.curves import Curve, approximate, curve, gaussian
-from ..accounting.factorised import assumptions, factorised
-from ..accounting.gaussian import mu_of
+from ..accounting.factorised import factorised
+from ..accounting.gaussian import mu_of_claim
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
 from . import again, blackbox, differential, exact, gradients, local, nodes, transcript, votes
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
+from .reach import assumed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,8 +96,7 @@ def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, a
     moves = seen.release["inputs"][0][:, senders].transpose(1, 0, 2) / noise_std(seen.release)
     residuals = attack.residuals(seen.release, seen.challenge)
     bound = factorised(residuals, moves, case.claim, alpha)
-    p_values = ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
-    reach = f"{residuals.size} residuals of one run; {p_values}"
+    reach = f"{residuals.size} residuals of one run; {assumed(residuals)}"
     return Outcome("residual", (bound,), {"residuals": quantiles(residuals)}, reach, time.perf_counter() - started, SUMS)
 
 
@@ -135,7 +135,7 @@ def promised(case: Case) -> Curve:
     """What the claim allows: the curve of a Gaussian mechanism where the ledger is one, else the (epsilon, delta) region."""
     claim = case.claim
     if curve(case.model.ledger).mu is not None:
-        return gaussian(float(mu_of(claim.epsilon, claim.delta)))
+        return gaussian(mu_of_claim(claim))
     return approximate(claim.epsilon, claim.delta)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +20,12 @@ from .case import EDGES, Case, Outcome, keeping, offered
 from .crafted import STRONG, Crafted, crafted
 from .discriminant import log_likelihood_ratio
 from .game import Game, Seen, sample
+from .reach import unknown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..accounting.curves import Curve
-    from ..accounting.lower import Bound
     from ..models.graph import Graph
     from .key import Key
     from .store import Store
@@ -68,7 +67,7 @@ def aligned_canaries(case: Case, graph: Graph, store: Store, key: Key, rounds: i
     if shaped is not None:
         found.append(lower(scores, seen.bits, case.claim, shape="ledger", ledger_curve=shaped, rule=EVEN, **common))
     told = f"{rounds} rounds of {CANARIES} canary edges in a crafted graph"
-    return Outcome("blackbox", unknown_reach(found), {}, told, time.perf_counter() - started, ("posteriors",))
+    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, told, time.perf_counter() - started, ("posteriors",))
 
 
 def canary_game(case: Case, made: Crafted, key: Key) -> Game:
@@ -94,11 +93,6 @@ def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
     """(runs, nodes, classes - 1): log-probabilities less that of the first class, which never saturate."""
     log_p = logs(seen.release, nodes)
     return log_p[..., 1:] - log_p[..., :1]
-
-
-def unknown_reach(bounds: list[Bound]) -> tuple[Bound, ...]:
-    """Power is known for the best attack only, and an attack on posteriors is not: what it would have noticed, nobody knows."""
-    return tuple(dataclasses.replace(b, notices=np.inf, reach=np.inf) for b in bounds)
 
 
 def refuses_coins(case: Case) -> str | None:
@@ -127,4 +121,4 @@ def one_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha
     if shaped is not None:
         found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, alpha, **common))
     told = f"one run with {len(items)} coins"
-    return Outcome("one-run", unknown_reach(found), {}, told, time.perf_counter() - started, ("posteriors",))
+    return Outcome("one-run", tuple(unknown(b) for b in found), {}, told, time.perf_counter() - started, ("posteriors",))

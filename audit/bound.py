@@ -238,11 +238,11 @@ def _gaussian(claim: Claim) -> Any:
     """The mu of the claim in the shape of a curve: all that is asked of an exactly Gaussian one, without loading accountants."""
     from types import SimpleNamespace
 
-    from ..accounting.gaussian import mu_of
+    from ..accounting.gaussian import mu_of_claim
 
     if claim.delta == 0:
         raise ValueError("delta=0: no Gaussian mechanism keeps an epsilon at delta 0. Give --delta, or use --shape any.")
-    return SimpleNamespace(mu=1.0 if math.isinf(claim.epsilon) else float(mu_of(claim.epsilon, claim.delta)))
+    return SimpleNamespace(mu=1.0 if math.isinf(claim.epsilon) else mu_of_claim(claim))
 
 
 def _repeats(run: NDArray[Any]) -> bool:

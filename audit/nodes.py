@@ -10,15 +10,15 @@ import numpy as np
 
 from ..accounting.claim import Unit
 from ..accounting.curves import gaussian
-from ..accounting.factorised import assumptions, factorised
+from ..accounting.factorised import factorised
 from ..accounting.gaussian import mu_of_claim
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..models.graph import Mask, Worlds
 from .canaries import hub, stars
 from .case import Case, Outcome, keeping, offered
-from .reach import NOTHING, weaker
-from .record import Noisy, recorded
+from .reach import NOTHING, assumed, weaker
+from .record import recorded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,8 +71,7 @@ def weigh_star(case: Case, graph: Graph, store: Store, key: Key, rounds: int, al
     if played is None:
         return Outcome("residual", (), {}, NOTHING, time.perf_counter() - started, SUMS)
     bound = factorised(played.residuals, played.moves, case.claim, alpha)
-    p_values = ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(played.residuals).items())
-    reach = f"{played.residuals.size} residuals of one run; {p_values}"
+    reach = f"{played.residuals.size} residuals of one run; {assumed(played.residuals)}"
     return Outcome("residual", (bound,), {}, reach, time.perf_counter() - started, SUMS)
 
 
@@ -100,28 +99,17 @@ def shine(case: Case, graph: Graph, key: Key, device: str, count: int) -> Shone 
     if not run.releases:
         return None
     _, every = recorded(model, world(np.ones_like(bits)), device, run.releases)
-    sums = [i for i, told in enumerate(run.releases) if told.shapes[0][1:-1] == (wider.nodes,)]
-    noisy, residuals = (np.stack([part(run.releases[i]) for i in sums]) for part in (of_noisy, of_residuals))
-    means = np.stack([of_clean(every.releases[i]) for i in sums]) / run.releases[sums[0]].scale
-    rows = (
-        around if model.mode == "sound" else np.concatenate([around, centres[:, None]], axis=1)
-    )  # as published its own leaves too
+    sums = [i for i, release in enumerate(run.releases) if release.shapes[0][1:-1] == (wider.nodes,)]
+    told = [run.releases[i] for i in sums]
+    noisy = np.stack([t.first(t.noisy)[0] / t.scale for t in told])
+    residuals = np.stack([t.first(t.residuals)[0] for t in told])
+    means = np.stack([every.releases[i].first(every.releases[i].clean)[0] for i in sums]) / told[0].scale
+    own = [centres[:, None]] if model.mode != "sound" else []  # as published its own row leaves too
+    rows = np.concatenate([around, *own], axis=1)
     d, y = means[:, rows], noisy[:, rows]  # (hops, stars, rows, dim)
     size = np.sqrt(np.square(d).sum((0, 2, 3)))
     scores = (y * d).sum((0, 2, 3)) / size
     return Shone(scores, bits, d[:, 0].transpose(1, 0, 2), residuals[None])
-
-
-def of_noisy(told: Noisy) -> NDArray[np.float64]:
-    return told.first(told.noisy)[0] / told.scale
-
-
-def of_clean(told: Noisy) -> NDArray[np.float64]:
-    return told.first(told.clean)[0]
-
-
-def of_residuals(told: Noisy) -> NDArray[np.float64]:
-    return told.first(told.residuals)[0]
 
 
 def refuses_rows(case: Case) -> str | None:
@@ -146,8 +134,7 @@ def weigh_rows(case: Case, graph: Graph, store: Store, key: Key, rounds: int, al
     wider, canary = hub(dataclasses.replace(graph, edges=graph.edges[:, :0]))
     moves, residuals = drawn_rows(case.model, wider, canary, key.fold("run"), store.device)
     bound = factorised(residuals[None, None], moves[:, None], case.claim, alpha, audit="rows")
-    strength, p_values = np.linalg.norm(moves), assumptions(residuals[None, None])
-    told = ", ".join(f"{name} p={p:.2g}" for name, p in p_values.items())
+    strength, told = np.linalg.norm(moves), assumed(residuals[None, None])
     reach = f"{len(moves)} rows, which a hub moves by {strength:.3g} noise sds in all; {residuals.size} residuals, {told}"
     return Outcome("rows", (bound,), {}, reach, time.perf_counter() - started, ("rows",))
 

@@ -31,14 +31,12 @@ def power(
     """
     from ..accounting import power as lib
     from ..accounting.claim import Claim
-    from ..accounting.gaussian import epsilon_of, mu_of
+    from ..accounting.gaussian import epsilon_of, mu_of_claim
 
     claim = Claim(epsilon, delta)
     if math.isinf(claim.epsilon) or claim.epsilon == 0 == claim.delta:
         raise ValueError(f"epsilon={epsilon}, delta={delta}: nothing finite is claimed that a factor could be measured against.")
-    true = (
-        kappa * claim.epsilon if claim.delta == 0 else float(epsilon_of(kappa * float(mu_of(claim.epsilon, claim.delta)), delta))
-    )
+    true = kappa * claim.epsilon if claim.delta == 0 else float(epsilon_of(kappa * mu_of_claim(claim), delta))
     methods = ("any",) if claim.delta == 0 else lib.METHODS
     rows: list[dict[str, Any]] = []
     for method in methods:

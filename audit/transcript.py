@@ -10,10 +10,10 @@ import numpy as np
 from ..accounting.curves import curve
 from ..accounting.one_run import canaries
 from ..attacks.likelihood_directions import DirectionRatio
-from .blackbox import unknown_reach
 from .canaries import pairs
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game
+from .reach import unknown
 
 if TYPE_CHECKING:
     from ..models.graph import Graph
@@ -54,4 +54,4 @@ def play_messages(case: Case, graph: Graph, store: Store, key: Key, rounds: int,
     common: dict[str, Any] = {"attack": attack.name, "audit": "transcript", "seed": key.fold("coin").seed}
     bound, apart = canaries(scores, seen.bits, case.claim, curve(case.model.ledger), alpha, normal=False, **common)
     reach = f"{len(seen)} rounds of {len(seen.challenge)} planted edges; independence: {apart.reason}"
-    return Outcome("transcript", unknown_reach([bound]), {}, reach, time.perf_counter() - started, READ)
+    return Outcome("transcript", (unknown(bound),), {}, reach, time.perf_counter() - started, READ)

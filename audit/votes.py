@@ -12,9 +12,9 @@ from ..accounting.curves import curve
 from ..accounting.exact import argmax_top_probability
 from ..accounting.one_run import canaries
 from ..models.graph import Worlds
-from .blackbox import unknown_reach
 from .case import Case, Outcome
 from .gradients import family
+from .reach import unknown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def play_votes(case: Case, graph: Graph, store: Store, key: Key, rounds: int, al
     common: dict[str, Any] = {"attack": "vote-ratio", "audit": "votes", "seed": key.fold("coin").seed}
     bound, apart = canaries(scores, bits, case.claim, curve(ledger), alpha, family=family(ledger), **common)
     reach = f"{count} sets of {model.queries} votes of teachers that one node turns around; independence: {apart.reason}"
-    return Outcome("votes", unknown_reach([bound]), {}, reach, time.perf_counter() - started, ("votes",))
+    return Outcome("votes", (unknown(bound),), {}, reach, time.perf_counter() - started, ("votes",))
 
 
 def votes(model: Any, worlds: Worlds, queries: NDArray[np.int64], turned: NDArray[np.bool_]) -> NDArray[np.int64]:
