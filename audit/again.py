@@ -11,14 +11,14 @@ import numpy as np
 from ..accounting.charged import charged
 from ..accounting.claim import Unit
 from ..accounting.curves import curve, scaled
-from ..models.graph import Mask, Worlds
+from ..models.graph import Mask
 from . import replay
 from .canaries import cap_breaker, double_star, strange_rows
 from .case import Case, Outcome, keeping, offered
 from .doors import External
 from .reach import NOTHING
 from .record import Diverged, Noisy, recorded
-from .repetition import leaves, moved
+from .repetition import kept_row, moved, world
 
 if TYPE_CHECKING:
     from ..models.graph import Graph
@@ -66,7 +66,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     """
     started = time.perf_counter()
     model = keeping(case.model, offered(case.model))
-    whole = Worlds.of(graph, np.array([key.fold("frozen").seed], dtype=np.uint64))
+    whole = world(graph, key.fold("frozen").seed)
     release, before = recorded(model, whole, store.device)
     ledger, worst, told = charged(case.model.ledger), 0.0, "nothing moves" if before.releases else NOTHING
     for name, (mask, node) in absent.items():
@@ -76,7 +76,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
         except Diverged as where:
             worst, told = np.inf, f"without '{name}' something else is run, from '{where}' on"
             break
-        hidden = None if node is None or leaves(release, node) else node
+        hidden = kept_row(release, node)
         for one, other in zip(before.releases, after.releases, strict=True):
             by = moved(one, other, ledger, hidden, graph.nodes)
             if by > worst:

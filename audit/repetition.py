@@ -43,7 +43,7 @@ def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger:
         except Diverged as where:
             faults.append(f"what is run depends on the secret, from '{where}' on")
             continue
-        hidden = None if own is None or leaves(whole, own) else own
+        hidden = kept_row(whole, own)
         for before, after in zip(record.releases, again.releases, strict=True):
             moves[before.purpose] = max(moves.get(before.purpose, 0.0), moved(before, after, ledger, hidden, graph.nodes))
             if np.abs(before.residuals - after.residuals).max(initial=0) > 1e-2:
@@ -86,9 +86,11 @@ def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: int | None, node
     return norm / before.scale * min(ledger.plain_multiplier, ledger.step_multiplier)
 
 
-def leaves(release: Release, node: int) -> bool:
-    """Whether a node's own sums are released."""
-    return "aggregates" in release and bool(np.any(release["aggregates"][:, :, node]))
+def kept_row(release: Release, node: int | None) -> int | None:
+    """The secret node, if its own sums are not released; None where they are, or where the secret is an edge."""
+    if node is None or ("aggregates" in release and np.any(release["aggregates"][:, :, node])):
+        return None
+    return node
 
 
 def differs(a: NDArray[Any], b: NDArray[Any], own: int | None, nodes: int) -> bool:
