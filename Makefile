@@ -11,6 +11,7 @@ test: $(VENV)/ready
 
 nightly: $(VENV)/ready
 	$(BIN)/pytest -m nightly
+	$(BIN)/pytest -m hypothesis --hypothesis-profile explore
 
 check: $(VENV)/ready .types
 	$(BIN)/ruff check .

@@ -154,12 +154,15 @@ def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array,
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
     """Whether the scores can be a normal sample at all; rounded or infinite ones are left to the threshold."""
     finite = bool(np.isfinite(scores0).all() and np.isfinite(scores1).all())
-    return finite and len(scores0) + len(scores1) > 2 and (sd is not None or 0 < pooled_sd(scores0, scores1) < math.inf)
+    if not finite or len(scores0) + len(scores1) <= 2:
+        return False
+    spread = pooled_sd(scores0, scores1)
+    return spread < math.inf and (sd is not None or spread > 0)
 
 
 def pooled_sd(scores0: Array, scores1: Array) -> float:
     """The common standard deviation of two samples with means of their own."""
-    with np.errstate(over="ignore"):  # scores near the largest float: infinite, and treated as such
+    with np.errstate(over="ignore", invalid="ignore"):  # scores near the largest float: infinite, and treated as such
         squares = len(scores0) * scores0.var() + len(scores1) * scores1.var()
     return math.sqrt(squares / (len(scores0) + len(scores1) - 2))
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
@@ -179,6 +179,7 @@ def test_a_bound_prints_its_side_confidence_and_shape():
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(values=[1.7e308, 1.7e308], repeat=1, epsilon=0.0, delta=0.0, options="sd")  # their sum is no float
 @given(
     values=st.lists(
         st.one_of(st.floats(allow_nan=False), st.sampled_from([0.0, 1.0, math.inf, -math.inf])), min_size=1, max_size=40
