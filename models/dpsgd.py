@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from . import program, witness
+from .draws import heads, normals
 from .network import Network, Parts, Weights, apart, together
 from .noise import stream
 from .optim import Adam
@@ -59,10 +60,12 @@ def train_privately(
     """
     draws = [stream(seed, "batch", purpose) for seed in seeds]
     noises = [stream(seed, "gradient", purpose) for seed in seeds]
+    places = np.full(population, -1, dtype=np.int32)
+    places[nodes] = np.arange(nodes.size)
     if program.expressible(network, rows, check):
         alone = []
         for run, (own, draw, noise) in enumerate(zip(apart(parts), draws, noises, strict=True)):
-            batches = (sampled([draw], nodes, population, purpose, how)[0] for _ in range(how.epochs * how.steps))
+            batches = (sampled([draw], places, purpose, how)[0] for _ in range(how.epochs * how.steps))
             some = None if check is None else check.of(run)
             alone.append(_alone(network, own, rows.of(run), batches, noise, purpose, how, some).parts)
         return Weights(together(alone))
@@ -72,8 +75,7 @@ def train_privately(
     target = one_hot(rows.labels, network).t()
     for _ in range(how.epochs):
         for _ in range(how.steps):
-            drawn = sampled(draws, nodes, population, purpose, how)
-            index, real = _padded(drawn, weights.flat.device)
+            index, real = _padded(sampled(draws, places, purpose, how), weights.flat.device)
             private_gradient(
                 network, weights, gather(rows.inputs, index), target[index].transpose(1, 2), real, how.clip, gradients
             )
@@ -90,19 +92,19 @@ def _alone(
     network: Network,
     parts: Parts,
     rows: Rows,
-    batches: Iterator[NDArray[np.bool_]],
+    batches: Iterator[NDArray[np.int32]],
     noise: np.random.Generator,
     purpose: str,
     how: Private,
     check: Rows | None,
 ) -> Weights:
-    """The same for one run by the compiled kernel. batches: (n,) who joins each."""
+    """The same for one run by the compiled kernel. batches: the row numbers of each."""
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = program.Pass(network, weights, gradients, rows, drawn=True)
     on_check = program.Pass(network, weights, gradients, check) if check is not None else None
     optimiser, best, record = program.Adam(weights, gradients, how.learning_rate), weights.copy(), -1
     for step, drawn in enumerate(batches, 1):
-        on_rows.clipped_gradient(drawn.nonzero()[0].astype(np.int32), how.clip)
+        on_rows.clipped_gradient(drawn, how.clip)
         make_noisy(gradients, [noise], purpose, how)
         optimiser.step(1 / how.batch)
         if on_check is not None and step % how.steps == 0 and (hits := on_check.hits()) > record:
@@ -112,17 +114,23 @@ def _alone(
 
 
 def sampled(
-    draws: Sequence[np.random.Generator], nodes: NDArray[np.int64], population: int, purpose: str, how: Private
-) -> NDArray[np.bool_]:
-    """(runs, n): which nodes join the next batch of each run."""
-    coins = [draw.random(population) for draw in draws]
-    if how.fixed:
-        own = np.stack(coins)[:, nodes]
-        drawn: NDArray[np.bool_] = own <= np.sort(own, 1)[:, [how.batch - 1]]
-    else:
-        drawn = np.stack([(own < how.rate).take(nodes) for own in coins])
-    witness.sampled(purpose, drawn)
+    draws: Sequence[np.random.Generator], places: NDArray[np.int32], purpose: str, how: Private
+) -> list[NDArray[np.int32]]:
+    """The row numbers in the next batch of each run. places: (population,) the row of each node, or -1 where it has none."""
+    drawn = [_fixed(draw, places, how.batch) if how.fixed else heads(draw, how.rate, places) for draw in draws]
+    if witness.LISTENING.get() is not None:
+        joined = np.zeros((len(drawn), places.max() + 1), dtype=bool)
+        for own, rows in zip(joined, drawn, strict=True):
+            own[rows] = True
+        witness.sampled(purpose, joined)
     return drawn
+
+
+def _fixed(draw: np.random.Generator, places: NDArray[np.int32], batch: int) -> NDArray[np.int32]:
+    """The rows whose coins are the `batch` lowest."""
+    there = places >= 0
+    coins = draw.random(places.size)[there]
+    return places[there][coins <= np.partition(coins, batch - 1)[batch - 1]]
 
 
 def make_noisy(gradients: Weights, noises: Sequence[np.random.Generator], purpose: str, how: Private) -> None:
@@ -156,7 +164,7 @@ def private_gradient(
 def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: float) -> None:
     """Adds Gaussian noise to every trained number, drawn for one run after the other."""
     size = gradients.flat.numel() // len(random)
-    drawn = [torch.from_numpy(r.standard_normal(size, dtype=np.float32)) for r in random]
+    drawn = [torch.from_numpy(normals(r, size)) for r in random]
     if len(drawn) == 1:  # then all numbers lie in the order in which they are drawn
         gradients.flat.add_(drawn[0].to(gradients.flat.device), alpha=std)
         return
@@ -177,10 +185,10 @@ def _wide(index: Tensor, x: Tensor) -> Tensor:
     return index.unsqueeze(1).expand(-1, x.shape[1], -1)
 
 
-def _padded(drawn: NDArray[np.bool_], device: torch.device) -> tuple[Tensor, Tensor]:
-    """drawn: (runs, n) -> row numbers (runs, batch) and 1 for the real ones, 0 for the padding."""
-    sizes = drawn.sum(1)
+def _padded(drawn: list[NDArray[np.int32]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Row numbers of each run -> the same (runs, batch), and 1 for the real ones, 0 for the padding."""
+    sizes = np.array([rows.size for rows in drawn])
     real = np.arange(max(1, sizes.max())) < sizes[:, None]
     index = np.zeros(real.shape, dtype=np.int64)
-    index[real] = drawn.nonzero()[1]
+    index[real] = np.concatenate(drawn)
     return torch.from_numpy(index).to(device), torch.from_numpy(real.astype(np.float32)).to(device)
