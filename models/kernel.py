@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernel.c", "philox.c", "operations.h"))
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernel.c", "philox.c", "teachers.c", "operations.h"))
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 SWITCH = "GNNAUDIT_KERNEL"  # an environment variable; "off": run without
 
@@ -88,8 +88,8 @@ def _built(compiler: str) -> Path:
         with tempfile.TemporaryDirectory(dir=folder) as aside:  # written aside and renamed: others may be building too
             made = Path(aside) / path.name
             wide = ("-mprefer-vector-width=512",) * (platform.machine() in ("x86_64", "AMD64"))
-            command = [compiler, *FLAGS, *wide, "-o", made, *(s for s in SOURCES if s.suffix == ".c"), "-lm"]
-            subprocess.run(command, check=True, capture_output=True, timeout=120)
+            sources = [source for source in SOURCES if source.suffix == ".c"]
+            subprocess.run([compiler, *FLAGS, *wide, "-o", made, *sources, "-lm"], check=True, capture_output=True, timeout=120)
             made.replace(path)
     return path
 
@@ -108,7 +108,8 @@ def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     built.gradient.argtypes = built.hits.argtypes = (program,)
     built.clipped_gradient.argtypes = (program, number)
     built.adam.argtypes = (ctypes.c_int, *(address,) * 4, *(number,) * 3)
-    built.gradient.restype = built.clipped_gradient.restype = built.adam.restype = None
+    built.teach.argtypes = (ctypes.c_void_p,)
+    built.gradient.restype = built.clipped_gradient.restype = built.adam.restype = built.teach.restype = None
     built.normals.argtypes = (address, ctypes.c_int, address)
     built.coins.argtypes = (address, ctypes.c_int, ctypes.c_uint64, address, address)
     built.normals.restype = built.build_ziggurat.restype = None

@@ -15,25 +15,26 @@ from . import witness
 from .base import Release
 from .noise import stream
 from .student import ARRAYS, PUBLIC, Public, between, check_fields, learn
-from .teachers import Lesson, Moments, Recipe, taught, taught_in_turn
+from .teachers import Lesson, Recipe, taught, taught_in_turn
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
     from .graph import Graph, Worlds
+    from .optim import Adam
 
 
 @dataclass(frozen=True, eq=False)
 class Taught:
     """What the teachers of some worlds answered, which no noise has touched.
 
-    queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: the optimiser that goes on, if one does.
+    queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: of the optimiser that goes on, if one does.
     """
 
     queries: NDArray[np.int64]
     answers: NDArray[np.float32]
-    moments: Moments | None = None
+    moments: list[Adam] | None = None
 
 
 @dataclass(frozen=True)

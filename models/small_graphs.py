@@ -137,23 +137,29 @@ def column_ids(graphs: Graphs, dim: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Graphs as the networks read them. inputs: an operator onto the stored columns, or (B, size, 2 dim)."""
+    """Graphs as the networks read them. inputs: an operator onto the stored columns, or (B, size, 2 dim).
+
+    begins: (B + 1,) int64, where the stored columns of each graph begin and end.
+    """
 
     inputs: Operator | Tensor
     blocks: Blocks
     real: Tensor  # (B, size, 1) float32, 1 for real rows
     counts: Tensor  # (B, 1, 1) float32, at least 1
+    begins: NDArray[np.int64]
 
     @staticmethod
     def of(graphs: Graphs, columns: Columns | None, device: str) -> Prepared:
         runs, size = len(graphs.counts), graphs.size
+        begins = np.zeros(runs + 1, dtype=np.int64)
         if columns is None:
             inputs: Operator | Tensor = torch.from_numpy(graphs.inputs.reshape(runs, size, -1)).to(device)
         else:
             found = np.searchsorted(columns.ids, column_ids(graphs, columns.dim))
+            begins = np.searchsorted(columns.ids, np.arange(runs + 1) * columns.dim)
             shape = (runs * size, len(columns.ids))
             inputs = Operator.of(sp.csr_array((graphs.inputs.data, found, graphs.inputs.indptr), shape=shape), device)
         real = (np.arange(size) < graphs.counts[:, None]).astype(np.float32)[:, :, None]
         counts = np.maximum(1, graphs.counts).astype(np.float32)[:, None, None]
         blocks = Blocks(runs, size, graphs.arcs, device)
-        return Prepared(inputs, blocks, torch.from_numpy(real).to(device), torch.from_numpy(counts).to(device))
+        return Prepared(inputs, blocks, torch.from_numpy(real).to(device), torch.from_numpy(counts).to(device), begins)

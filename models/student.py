@@ -6,7 +6,6 @@ edges between them. Teachers are asked about validation nodes. An edge between t
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,13 @@ import scipy.sparse as sp
 
 from .noise import stream
 from .small_graphs import Columns, Graphs, Prepared, arcs_within, compact, with_mean
-from .teachers import Moments, Recipe, adam, ask, reset, start, train
+from .teachers import Recipe, adams_of, ask, start, train
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .graph import Graph, Worlds
+    from .optim import Adam
 
 CACHE = 6 << 20  # bytes that one hidden layer of the students trained together may take
 ARRAYS = ("posteriors", "votes")
@@ -171,7 +171,7 @@ def learn(
     queries: NDArray[np.int64],
     answers: NDArray[np.float32],
     device: str = "cpu",
-    going_on: Moments | None = None,
+    going_on: list[Adam] | None = None,
 ) -> NDArray[np.float32]:
     """Trains a student of each run on the public graph and asks it about the watched nodes.
 
@@ -191,16 +191,15 @@ def _learn(
     queries: NDArray[np.int64],
     answers: NDArray[np.float32],
     device: str,
-    going_on: Moments | None,
+    going_on: list[Adam] | None,
 ) -> NDArray[np.float32]:
     learned, asked = graphs_of(public, runs)
     columns = Columns.read(learned, asked) if going_on is None else Columns.every(learned)
     randoms = [stream(public.worlds.seeds[k], "student") for k in runs]
     values = start(recipe, randoms, learned.inputs.shape[1], columns, device)
-    moments = Moments(values, adam(recipe, values)) if going_on is None else reset(deepcopy(going_on), values)
     target = soft_target(public, queries[runs], answers[runs])
-    train(recipe, moments.values, Prepared.of(learned, columns, device), target, randoms, moments.optimiser)
-    return watched(public, ask(moments.values, Prepared.of(asked, columns, device)))
+    train(recipe, values, Prepared.of(learned, columns, device), target, randoms, adams_of(recipe, values, going_on))
+    return watched(public, ask(values, Prepared.of(asked, columns, device)))
 
 
 def graphs_of(public: Public, runs: NDArray[np.int64]) -> tuple[Graphs, Graphs]:

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from . import compiled_teachers
 from .dropout import Dropout
 from .gnn_layers import Values, sage
+from .optim import Adam
 from .small_graphs import Columns, Graphs, Prepared, arcs_within
 
 if TYPE_CHECKING:
@@ -71,8 +73,12 @@ def trained(values: list[Values]) -> list[Tensor]:
     return [v for layer in values for v in layer.values() if v.requires_grad]
 
 
-def adam(recipe: Recipe, values: list[Values]) -> torch.optim.Optimizer:
-    return torch.optim.Adam(trained(values), lr=recipe.learning_rate, fused=True)
+def adams_of(recipe: Recipe, values: list[Values], before: list[Adam] | None = None) -> list[Adam]:
+    """One for each trained value; with `before`, their moments and step counts go on."""
+    fresh = [Adam(v.detach(), recipe.learning_rate) for v in trained(values)]
+    for new, old in zip(fresh, before or fresh, strict=True):
+        new.mean, new.square, new.steps = old.mean.clone(), old.square.clone(), old.steps
+    return fresh
 
 
 def train(
@@ -81,17 +87,20 @@ def train(
     graphs: Prepared,
     target: NDArray[np.float32],
     randoms: list[np.random.Generator],
-    optimiser: torch.optim.Optimizer,
+    adams: list[Adam],
 ) -> None:
     """Minimises -sum(target * log p) in place. target: (B, classes, size), each row's label distribution times its weight."""
+    if compiled_teachers.expressible(recipe, graphs):
+        compiled_teachers.train(recipe, values, trained(values), graphs, target, randoms, adams)
+        return
     rows = [int(n) for n in graphs.real.sum((1, 2))]
     wanted = torch.from_numpy(target).to(graphs.real.device)
     dropouts = [Dropout(recipe.dropout, rows, randoms, str(graphs.real.device)) for _ in recipe.hidden]
     for _ in range(recipe.epochs):
-        optimiser.zero_grad(set_to_none=True)
         logits = forward(values, graphs, dropouts)
-        (logits.transpose(1, 2).log_softmax(1) * wanted).sum().neg().backward()
-        optimiser.step()
+        loss = (logits.transpose(1, 2).log_softmax(1) * wanted).sum().neg()
+        for adam, gradient in zip(adams, torch.autograd.grad(loss, trained(values)), strict=True):
+            adam.step(gradient)
 
 
 def ask(values: list[Values], graphs: Prepared) -> NDArray[np.float32]:
@@ -170,14 +179,6 @@ class Lesson:
     asked: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Networks and their optimiser as a training left them, for code that goes on with both."""
-
-    values: list[Values]
-    optimiser: torch.optim.Optimizer
-
-
 def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Lesson], device: str = "cpu") -> NDArray[np.float32]:
     """Trains a fresh teacher for every lesson and asks each in the public graph: log-probabilities (lessons, asked, classes).
 
@@ -198,41 +199,32 @@ def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Les
         randoms = [s.random for s in part]
         values = start(recipe, randoms, graphs.inputs.shape[1], columns, device)
         target = labels_as_target(public.worlds.graph.y, [s.members for s in part], recipe.classes, graphs.size)
-        train(recipe, values, Prepared.of(graphs, columns, device), target, randoms, adam(recipe, values))
+        train(recipe, values, Prepared.of(graphs, columns, device), target, randoms, adams_of(recipe, values))
         answers.append(ask(values, Prepared.of(asked, columns, device))[:, : part[0].asked.size])
     return np.concatenate(answers)
 
 
 def taught_in_turn(
     public: Public, arcs: sp.csr_array, recipe: Recipe, turns: list[list[Lesson]], device: str = "cpu"
-) -> tuple[NDArray[np.float32], Moments]:
+) -> tuple[NDArray[np.float32], list[Adam]]:
     """As the released code of PrivGNN does it: one network a run, reset for every lesson, and one optimiser that is never reset.
 
     turns: one lesson a run, turn after turn. Returns log-probabilities (K, turns, classes) of the first node asked about, and the
     optimiser, which has seen every sample.
     """
     inputs, present, answers = public.inputs(), public.private_present(), []
-    moments = None
+    adams: list[Adam] | None = None
     for turn in turns:
         graphs, asked = drawn(public, arcs, inputs, present, len(recipe.hidden), turn)
         columns = Columns.every(graphs)
         randoms = [s.random for s in turn]
         values = start(recipe, randoms, graphs.inputs.shape[1], columns, device)
-        moments = Moments(values, adam(recipe, values)) if moments is None else reset(moments, values)
+        adams = adams_of(recipe, values, adams)
         target = labels_as_target(public.worlds.graph.y, [s.members for s in turn], recipe.classes, graphs.size)
-        train(recipe, moments.values, Prepared.of(graphs, columns, device), target, randoms, moments.optimiser)
-        answers.append(ask(moments.values, Prepared.of(asked, columns, device))[:, 0])
-    assert moments is not None
-    return np.stack(answers, axis=1), moments
-
-
-def reset(moments: Moments, fresh: list[Values]) -> Moments:
-    """The same networks and optimiser with fresh values written over the old ones."""
-    with torch.no_grad():
-        for old, new in zip(moments.values, fresh, strict=True):
-            for name, value in new.items():
-                old[name].copy_(value)
-    return moments
+        train(recipe, values, Prepared.of(graphs, columns, device), target, randoms, adams)
+        answers.append(ask(values, Prepared.of(asked, columns, device))[:, 0])
+    assert adams is not None
+    return np.stack(answers, axis=1), adams
 
 
 def drawn(

@@ -8,12 +8,12 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.nn import SAGEConv
 
-from gnnaudit.models import teachers
+from gnnaudit.models import compiled_teachers, kernel, teachers
 from gnnaudit.models.graph import Graph, Worlds
 from gnnaudit.models.noise import stream
 from gnnaudit.models.small_graphs import Columns, Graphs, Prepared, arcs_within
 from gnnaudit.models.student import Public, between
-from gnnaudit.models.teachers import Lesson, Recipe, adam, ask, labels_as_target, start, taught, train
+from gnnaudit.models.teachers import Lesson, Recipe, adams_of, ask, labels_as_target, start, taught, train
 
 NODES, DIM, CLASSES = 80, 40, 4
 
@@ -81,7 +81,7 @@ def test_training_is_pytorchs_on_layers_of_pytorch_geometric(graph):
     whole[0]["weight"] = whole[0]["weight"].view(2, 2 * DIM, 8)
     prepared = Prepared.of(graphs, columns, "cpu")
     target = labels_as_target(graph.y, members, CLASSES, graphs.size)
-    train(recipe, values, prepared, target, [stream(0, "unused")] * 2, adam(recipe, values))
+    train(recipe, values, prepared, target, [stream(0, "unused")] * 2, adams_of(recipe, values))
     ours = ask(values, prepared)
     for b, rows in enumerate(members):
         layers, norms = geometric(whole, b)
@@ -114,6 +114,37 @@ def test_a_teacher_does_not_know_its_company(graph, monkeypatch):
     alone = taught(public, private, recipe, lessons_of(graph))
     assert together.shape == (4, 1, CLASSES)
     np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+@pytest.mark.parametrize(("hidden", "dropout"), [((32, 64), 0.5), ((8,), 0.5), ((16, 20, 9), 0.3), ((6,), 0.0)])
+def test_the_kernel_and_torch_train_alike(graph, hidden, dropout):
+    """The same draws, so the same numbers but for the order of sums; on graphs of 25, 7, 1 and no nodes."""
+    public, private = Public.of(Worlds.of(graph, [1])), between(graph, graph.train)
+    recipe = Recipe(hidden, CLASSES, epochs=12, dropout=dropout)
+    compiled = taught(public, private, recipe, lessons_of(graph))
+    with kernel.unused():
+        plain = taught(public, private, recipe, lessons_of(graph))
+    np.testing.assert_allclose(compiled, plain, atol=2e-3)
+
+
+def test_the_kernel_and_torch_go_on_alike_from_teacher_to_teacher(graph):
+    public, private = Public.of(Worlds.of(graph, [1])), between(graph, graph.train)
+    recipe = Recipe((16,), CLASSES, epochs=10)
+    answers, adams = teachers.taught_in_turn(public, private, recipe, [[s] for s in lessons_of(graph)[:3]])
+    with kernel.unused():
+        plain, plain_adams = teachers.taught_in_turn(public, private, recipe, [[s] for s in lessons_of(graph)[:3]])
+    np.testing.assert_allclose(answers, plain, atol=2e-3)
+    assert [a.steps for a in adams] == [a.steps for a in plain_adams] == [30] * len(adams)
+    for ours, theirs in zip(adams, plain_adams, strict=True):
+        torch.testing.assert_close(ours.square, theirs.square, atol=1e-4, rtol=1e-2)
+
+
+def test_dropout_is_drawn_alike_in_pieces(graph, monkeypatch):
+    public, private = Public.of(Worlds.of(graph, [1])), between(graph, graph.train)
+    recipe = Recipe((32,), CLASSES, epochs=20)
+    whole = taught(public, private, recipe, lessons_of(graph))
+    monkeypatch.setattr(compiled_teachers, "BITS", 300)
+    np.testing.assert_array_equal(whole, taught(public, private, recipe, lessons_of(graph)))
 
 
 def test_columns_that_are_never_read_change_nothing(graph, monkeypatch):
