@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernel.c", "philox.c", "teachers.c", "operations.h"))
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernel.c", "aggregate.c", "philox.c", "teachers.c", "operations.h"))
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 SWITCH = "GNNAUDIT_KERNEL"  # an environment variable; "off": run without
 
@@ -107,6 +107,7 @@ def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     program, number, address = ctypes.POINTER(Program), ctypes.c_float, ctypes.c_void_p
     built.gradient.argtypes = built.hits.argtypes = (program,)
     built.clipped_gradient.argtypes = (program, number)
+    built.add_up.argtypes = (ctypes.c_int, ctypes.c_int64, *(address,) * 4)
     built.adam.argtypes = (ctypes.c_int, *(address,) * 4, *(number,) * 3)
     built.teach.argtypes = (ctypes.c_void_p,)
     built.gradient.restype = built.clipped_gradient.restype = built.adam.restype = built.teach.restype = None

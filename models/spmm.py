@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 
+from . import kernel
 from .lists import incoming
 
 if TYPE_CHECKING:
@@ -25,30 +27,41 @@ ROWS = 1 << 14  # receivers that are summed at a time
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """The lists of a graph as torch's embedding bag reads them, which fetches rows ahead of their use and reads no weights.
+    """The lists of a graph, ready for sums. Raises ValueError for lists that lead out of it.
 
-    senders: (arcs,) int32. blocks: for some receivers each, where their senders begin and end, and (receivers + 1,) int32,
-    where each one's begin among those. Senders are looked at block by block, so that they may lie in a file that is larger
-    than the memory.
+    The compiled kernel fetches rows long before it adds them; torch's embedding bag, which stands in for it, not as long. Both
+    add the rows of a list in its order and read senders in order, so that they may lie in a file that is larger than the memory.
     """
 
-    senders: Tensor
-    blocks: tuple[tuple[int, int, Tensor], ...]
+    lists: Lists
+    device: str = "cpu"
 
-    @staticmethod
-    def of(lists: Lists, device: str = "cpu") -> Bags:
-        blocks = []
-        for at in range(0, len(lists.starts) - 1, ROWS):
-            starts = lists.starts[at : at + ROWS + 1]
-            blocks.append((int(starts[0]), int(starts[-1]), torch.from_numpy((starts - starts[0]).astype(np.int32)).to(device)))
-        return Bags(mapped(lists.senders).to(device), tuple(blocks))
+    def __post_init__(self) -> None:
+        starts, senders = self.lists.starts, self.lists.senders
+        sorted_starts = starts[0] == 0 and starts[-1] == len(senders) and (starts[1:] >= starts[:-1]).all()
+        if not sorted_starts or senders.view(np.uint32).max(initial=0) >= max(1, len(starts) - 1):
+            raise ValueError(
+                "neighbour lists lead out of the graph: make them again from its edges."
+            )
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[Tensor, Tensor], ...]:
+        """For some receivers each, their senders and where each one's begin among those: (arcs,) and (receivers + 1,) int32."""
+        starts, senders, found = self.lists.starts, mapped(self.lists.senders).to(self.device), []
+        for at in range(0, len(starts) - 1, ROWS):
+            own = starts[at : at + ROWS + 1]
+            found.append((senders[own[0] : own[-1]], torch.from_numpy((own - own[0]).astype(np.int32)).to(self.device)))
+        return tuple(found)
 
     def add_up(self, rows: Tensor, out: Tensor) -> None:
-        """Row i of `out`: the sum of the rows of i's senders, added in their order. rows, out: (nodes, dim)."""
-        for part, (first, last, offsets) in zip(out.split(ROWS), self.blocks, strict=True):
-            part.copy_(
-                torch.embedding_bag(rows, self.senders[first:last], offsets, include_last_offset=True)[0]
-            )  # mode 0: the sum
+        """Row i of `out`: the sum of the rows of i's senders, added in their order. rows, out: (nodes, dim), contiguous."""
+        here = rows.device.type == "cpu" and rows.dtype == torch.float32 and len(rows) == len(self.lists.starts) - 1
+        there = kernel.library() if here else None
+        places = (a.ctypes.data for a in (self.lists.starts, self.lists.senders))
+        if there is not None and there.add_up(rows.shape[1], len(rows), *places, rows.data_ptr(), out.data_ptr()):
+            return
+        for part, (own, offsets) in zip(out.split(ROWS), self.blocks, strict=True):
+            part.copy_(torch.embedding_bag(rows, own, offsets, include_last_offset=True)[0])  # mode 0: the sum
 
 
 def mapped(array: NDArray[Any]) -> Tensor:
@@ -77,22 +90,22 @@ class Aggregation:
         if worlds.nodes is not None:
             alive = torch.from_numpy(worlds.nodes.dense(graph.nodes).astype(np.float32)[:, :, None]).to(device)
         if mask is None:
-            return cls([Bags.of(graph.incoming, device)], None, alive)
+            return cls([Bags(graph.incoming, device)], None, alive)
         if (~mask.present).sum() > FEW * graph.edges.shape[1] * worlds.runs:
             present = (mask[run : run + 1].dense(graph.edges.shape[1])[0] for run in range(worlds.runs))
             lists = (incoming(graph.edges[:, kept], graph.nodes, graph.directed) for kept in present)
-            return cls([Bags.of(own, device) for own in lists], None, alive)
+            return cls([Bags(own, device) for own in lists], None, alive)
         run, which = np.nonzero(~mask.present)
         ends = graph.edges[:, mask.items[which]]
         if not graph.directed:
             run, ends = np.tile(run, 2), np.concatenate([ends, ends[::-1]], axis=1)
         absent = tuple(torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (run, *ends))
-        return cls([Bags.of(graph.incoming, device)], absent, alive)
+        return cls([Bags(graph.incoming, device)], absent, alive)
 
     @classmethod
     def over(cls, nodes: int, graphs: Sequence[NDArray[np.int64]], device: str = "cpu") -> Self:
         """Each run on a graph of its own. graphs: (2, arcs) int64 each, messages go from row 0 to row 1."""
-        return cls([Bags.of(incoming(arcs, nodes, directed=True), device) for arcs in graphs])
+        return cls([Bags(incoming(arcs, nodes, directed=True), device) for arcs in graphs])
 
     def __call__(self, x: Tensor) -> Tensor:
         """For each run, the sum of x over the incoming edges that exist in that run.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import numpy as np
 import pytest
 import torch
 
+from gnnaudit.models import kernel
 from gnnaudit.models.graph import Graph, Mask, Worlds
-from gnnaudit.models.spmm import Aggregation
+from gnnaudit.models.lists import Lists
+from gnnaudit.models.spmm import Aggregation, Bags
 
 
 def some_graph(directed: bool = False, nodes: int = 30) -> Graph:
@@ -51,6 +54,34 @@ def test_sums_of_a_run_have_the_same_bits_in_any_company() -> None:
     worlds = Worlds.of(some_graph(), list(range(9)))
     x = torch.from_numpy(np.random.default_rng(7).standard_normal((9, 30, 16)).astype(np.float32))
     assert torch.equal(Aggregation.of(worlds)(x)[4:5], Aggregation.of(worlds[4:5])(x[4:5]))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("width", [1, 5, 8, 16, 17, 32, 64, 100])
+def test_sums_are_those_of_single_additions_in_order_to_the_last_bit(width: int, compiled: bool) -> None:
+    random = np.random.default_rng(8)
+    starts = np.concatenate([[0], np.cumsum(random.integers(0, 9, 700))])
+    senders = random.integers(0, 700, starts[-1]).astype(np.int32)
+    rows = random.standard_normal((700, width)).astype(np.float32)
+    expected, sums = np.zeros_like(rows), torch.full((700, width), np.nan)
+    np.add.at(expected, np.repeat(np.arange(700), np.diff(starts)), rows[senders])
+    with contextlib.nullcontext() if compiled else kernel.unused():
+        Bags(Lists(starts, senders)).add_up(torch.from_numpy(rows), sums)
+    np.testing.assert_array_equal(sums.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("starts", "senders"), [([0, 1, 2], [0, 2]), ([0, 1, 2], [-1, 0]), ([0, 3, 2], [0, 1]), ([0, 1, 3], [0, 1])]
+)
+def test_lists_that_lead_out_of_the_graph_are_refused(starts: list[int], senders: list[int]) -> None:
+    with pytest.raises(ValueError, match="neighbour lists"):
+        Bags(Lists(np.array(starts), np.array(senders, dtype=np.int32)))
+
+
+def test_a_graph_without_edges_has_sums_of_zero() -> None:
+    bags, sums = Bags(Lists(np.zeros(4, dtype=np.int64), np.empty(0, dtype=np.int32))), torch.full((3, 16), np.nan)
+    bags.add_up(torch.ones(3, 16), sums)
+    assert not sums.any()
 
 
 @pytest.mark.parametrize(("directed", "moved"), [(True, 1.0), (False, 2**0.5)])
