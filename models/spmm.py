@@ -40,9 +40,7 @@ class Bags:
         starts, senders = self.lists.starts, self.lists.senders
         sorted_starts = starts[0] == 0 and starts[-1] == len(senders) and (starts[1:] >= starts[:-1]).all()
         if not sorted_starts or senders.view(np.uint32).max(initial=0) >= max(1, len(starts) - 1):
-            raise ValueError(
-                "neighbour lists lead out of the graph: make them again from its edges."
-            )
+            raise ValueError("neighbour lists lead out of the graph: make them again from its edges.")
 
     @cached_property
     def blocks(self) -> tuple[tuple[Tensor, Tensor], ...]:
