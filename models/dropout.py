@@ -15,8 +15,9 @@ from .noise import stream
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Row b: the eight bits of b, each as 0 or as 2, the factor of a unit that half of all masks keep.
-BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2
+# For each share, row b: the eight bits of b, each as 0 or as the factor of what is kept.
+BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+TABLES = {share: BITS * np.float32(1 / (1 - share)) for share in (0.25, 0.5, 0.75)}
 
 
 @dataclass(eq=False)
@@ -64,10 +65,20 @@ class Dropout:
 
 
 def draw(random: np.random.Generator, count: int, share: float) -> NDArray[np.float32]:
-    """`count` factors: zero with probability `share`, else 1 / (1 - share). Halves take one random bit each."""
-    if share == 0.5:
-        return BITS.take(np.frombuffer(random.bytes(-(-count // 8)), dtype=np.uint8), axis=0).reshape(-1)[:count]
-    return (random.random(count, dtype=np.float32) >= share).astype(np.float32) / np.float32(1 - share)
+    """`count` factors: zero with probability `share`, else 1 / (1 - share). Halves take one random bit each, quarters two."""
+    if share not in TABLES:
+        return (random.random(count, dtype=np.float32) >= share).astype(np.float32) / np.float32(1 - share)
+    kept = eights(random, count)
+    if share == 0.75:
+        kept = kept & eights(random, count)
+    elif share == 0.25:
+        kept = kept | eights(random, count)
+    return TABLES[share].take(kept, axis=0).reshape(-1)[:count]
+
+
+def eights(random: np.random.Generator, count: int) -> NDArray[np.uint8]:
+    """At least `count` fair bits, eight in a byte."""
+    return np.frombuffer(random.bytes(-(-count // 8)), dtype=np.uint8)
 
 
 class ReluTimes(torch.autograd.Function):

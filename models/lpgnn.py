@@ -21,6 +21,7 @@ from .gnn_layers import KINDS, Values, glorot
 from .noise import stream
 from .optim import Adam
 from .propagated import Propagated, normalised
+from .subnormal import subnormals_are_zero
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -162,7 +163,8 @@ class Lpgnn:
     def _release(self, worlds: Worlds, device: str) -> Release:
         stored, offset, reports = self._received(worlds, device)
         labels, sent = self._labels(worlds)
-        posteriors = self._train(worlds, stored, offset, labels, device)
+        with subnormals_are_zero():
+            posteriors = self._train(worlds, stored, offset, labels, device)
         seen = {"posteriors": posteriors, "reports": reports, "label_reports": np.where(sent, labels, -1)[:, worlds.watch]}
         return Release(seen, worlds.watch, {"feature_budget": self.feature_budget, "label_budget": self.label_budget})
 

@@ -162,7 +162,7 @@ def test_a_masked_label_is_not_learnt(graph):
     np.testing.assert_allclose(model.fit(worlds)["posteriors"], expected["posteriors"], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.3])
+@pytest.mark.parametrize("share", [0.5, 0.25, 0.75, 0.3])
 def test_dropout_keeps_the_share_it_should_and_the_mean(share):
     factors = draw(stream(1, "mask"), 100_001, share)
     assert factors.shape == (100_001,)
