@@ -31,7 +31,7 @@ static void begin(const struct operation *op, int training) {
     if (op->kind == FEATURES) memset(op->sums + size, 0, size * sizeof(float) + op->outputs * sizeof(vec));
     if (op->kind == LINEAR) memset(op->sums, 0, op->outputs * (op->inputs + 1) * sizeof(vec));
     if (op->kind == GROUP) memset(op->sums, 0, 2 * op->outputs * sizeof(vec));
-    if (op->kind == KEEP) memset(op->sums, 0, 6 * op->outputs * sizeof(float));
+    if (op->kind == KEEP) memset(op->sums, 0, op->outputs * sizeof(struct moments));
 }
 
 static void end(const struct operation *op) {
@@ -44,7 +44,7 @@ static void end(const struct operation *op) {
             for (int i = 0; i < op->inputs; i++) op->first_slope[o * op->inputs + i] = added(sums[o * op->inputs + i]);
         if (op->kind == LINEAR || op->kind == FEATURES) op->second_slope[o] = added(bias_sums(op)[o]);
         if (op->kind == GROUP) op->first_slope[o] = added(sums[o]), op->second_slope[o] = added(sums[op->outputs + o]);
-        if (op->kind == KEEP) op->first_slope[o] = op->sums[6 * o + ALONG], op->second_slope[o] = op->sums[6 * o + TOTAL];
+        if (op->kind == KEEP) op->first_slope[o] = moments_of(op)[o].along, op->second_slope[o] = moments_of(op)[o].total;
     }
 }
 
@@ -58,7 +58,7 @@ void gradient(const struct network *net) {
         for (int block = 0; block < blocks; block++) {
             for (op = first; op < stop; op++) forward(net, op, block);
             if (s < last)
-                join_moments(op[-1].outputs, (row *)net->x + op[-1].start, op[-1].sums, block * BLOCK, here(net, block));
+                join_moments(op - 1, (row *)net->x + op[-1].start, block, here(net, block), block == blocks - 1);
             else {
                 entropy_slope(net, block, 1.0f / net->nodes);
                 while (op-- > first) pull(net, op, block), backward(net, op, block);
@@ -68,6 +68,7 @@ void gradient(const struct network *net) {
     }
     for (int s = last - 1; s >= 0; s--) {
         const struct operation *first = ops + (s ? net->ends[s - 1] : 0), *keep = ops + net->ends[s] - 1;
+        settle_slope(keep);
         for (int block = 0; block < blocks; block++) {
             for (op = first; op < ops + net->again[s]; op++) forward(net, op, block);
             memcpy((row *)net->x + keep->start, keep->kept + (int64_t)block * BLOCK * keep->inputs, keep->inputs * sizeof(row));

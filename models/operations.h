@@ -17,7 +17,7 @@ struct operation {
     float *first_slope, *second_slope;
     float *mean, *variance;        /* of a batch norm: the remembered moments */
     float *kept, *slope;           /* LINEAR: its input if that is no row of the block; KEEP, NORM: activations and gradients */
-    float *sums;                   /* LINEAR: the gradient before its lanes are added up; NORM, KEEP: six numbers a unit */
+    float *sums;                   /* LINEAR: the gradient before its lanes are added up; NORM, KEEP: struct unit for each */
     const int32_t *starts, *columns; /* FEATURES: the sparse rows of all nodes */
     const float *entries;          /* NULL where all are one */
 };
@@ -31,7 +31,14 @@ struct network {
     float *x, *d;
 };
 
-enum { MEAN, INVERSE, FACTOR, OFFSET, TOTAL, ALONG }; /* the six numbers of a unit */
+struct moments { /* of one unit that a batch norm sees; the two vectors are sums lane by lane */
+    vec sum, product;   /* of distances from the pivot and their squares; then of slopes, and of slopes times distances from the mean */
+    float pivot, mean;
+    float inverse;      /* of the standard deviation; until all nodes are seen, the sum of squared deviations */
+    float factor, offset;
+    float total, along; /* the gradients of shift and scale */
+    float unused[LANES - 7];
+};
 static const float EPSILON = 1e-5f, MOMENTUM = 0.1f, SCALE = 1.0507009873554805f, ALPHA = 1.6732632423543772f;
 
 static inline float added(vec v) {
@@ -248,70 +255,75 @@ static void features_slope(const struct network *net, const struct operation *op
         }
 }
 
-/* Moments of a batch norm, block after block (Chan, Golub & LeVeque 1983). `before`: how many nodes they hold. */
-static void join_moments(int units, const row *x, float *sums, int before, int here) {
-    for (int u = 0; u < units; u++) {
-        float *own = sums + 6 * u, mean = 0, squares = 0;
-        const float *values = (const float *)x[u];
-        if (here == BLOCK) {
-            vec sum = {}, square = {};
-            for (int v = 0; v < VECTORS; v++) sum += x[u][v];
-            mean = added(sum) / BLOCK;
-            for (int v = 0; v < VECTORS; v++) square += (x[u][v] - mean) * (x[u][v] - mean);
-            squares = added(square);
-        } else {
-            for (int n = 0; n < here; n++) mean += values[n] / here;
-            for (int n = 0; n < here; n++) squares += (values[n] - mean) * (values[n] - mean);
-        }
-        float apart = mean - own[MEAN], share = (float)here / (before + here);
-        own[MEAN] += apart * share;
-        own[INVERSE] += squares + apart * apart * before * share;
+static inline struct moments *moments_of(const struct operation *op) { return (struct moments *)op->sums; }
+
+/* Moments of a batch norm: distances from a pivot, and every 64 blocks a merge (Chan, Golub & LeVeque 1983). */
+static void join_moments(const struct operation *op, const row *x, int block, int here, int last) {
+    int joined = block % 64 * BLOCK + here, before = block / 64 * 64 * BLOCK;
+    for (int u = 0; u < op->outputs; u++) {
+        struct moments *own = moments_of(op) + u;
+        vec apart[VECTORS];
+        if (!block) own->pivot = added(x[u][0] + x[u][1] + x[u][2] + x[u][3]) / BLOCK;
+        for (int v = 0; v < VECTORS; v++) apart[v] = x[u][v] - own->pivot;
+        for (int n = here; n < BLOCK; n++) ((float *)apart)[n] = 0;
+        for (int v = 0; v < VECTORS; v++) own->sum += apart[v], own->product += apart[v] * apart[v];
+        if (!last && block % 64 != 63) continue;
+        float total = added(own->sum), change = own->pivot + total / joined - own->mean, share = (float)joined / (before + joined);
+        own->inverse += added(own->product) - total * (total / joined) + change * change * before * share;
+        own->mean += change * share;
+        own->sum = own->product = (vec){};
     }
 }
 
-/* From moments, or without training from the remembered ones, to y = FACTOR x + OFFSET. */
+/* From moments, or without training from the remembered ones, to y = factor x + offset. */
 static void settle_moments(const struct operation *op, int nodes, int training) {
     for (int u = 0; u < op->outputs; u++) {
-        float *own = op->sums + 6 * u;
+        struct moments *own = moments_of(op) + u;
         if (training) {
-            op->mean[u] += MOMENTUM * (own[MEAN] - op->mean[u]);
-            op->variance[u] += MOMENTUM * (own[INVERSE] / (nodes > 1 ? nodes - 1 : 1) - op->variance[u]);
-            own[INVERSE] = 1 / sqrtf(own[INVERSE] / nodes + EPSILON);
+            op->mean[u] += MOMENTUM * (own->mean - op->mean[u]);
+            op->variance[u] += MOMENTUM * (own->inverse / (nodes > 1 ? nodes - 1 : 1) - op->variance[u]);
+            own->inverse = 1 / sqrtf(own->inverse / nodes + EPSILON);
         } else {
-            own[MEAN] = op->mean[u];
-            own[INVERSE] = 1 / sqrtf(op->variance[u] + EPSILON);
+            own->mean = op->mean[u];
+            own->inverse = 1 / sqrtf(op->variance[u] + EPSILON);
         }
-        own[FACTOR] = op->first[u] * own[INVERSE];
-        own[OFFSET] = op->second[u] - own[MEAN] * own[FACTOR];
-        own[TOTAL] = own[ALONG] = 0;
+        own->factor = op->first[u] * own->inverse;
+        own->offset = op->second[u] - own->mean * own->factor;
     }
 }
 
 static void normalised(const struct operation *op, const row *x, row *y) {
     for (int u = 0; u < op->outputs; u++)
-        for (int v = 0; v < VECTORS; v++) y[u][v] = x[u][v] * op->sums[6 * u + FACTOR] + op->sums[6 * u + OFFSET];
+        for (int v = 0; v < VECTORS; v++) y[u][v] = x[u][v] * moments_of(op)[u].factor + moments_of(op)[u].offset;
 }
 
 /* Keeps the gradient of a batch norm's output until every node has said how it pulls at the moments. */
 static void keep_slope(const struct operation *op, const row *x, const row *dy, row *slope) {
     for (int u = 0; u < op->outputs; u++) {
-        float *own = op->sums + 6 * u;
-        vec total = {}, along = {};
+        struct moments *own = moments_of(op) + u;
+        vec total = own->sum, along = own->product;
         for (int v = 0; v < VECTORS; v++) {
             slope[u][v] = dy[u][v];
             total += dy[u][v];
-            along += dy[u][v] * (x[u][v] - own[MEAN]);
+            along += dy[u][v] * (x[u][v] - own->mean);
         }
-        own[TOTAL] += added(total);
-        own[ALONG] += added(along) * own[INVERSE];
+        own->sum = total, own->product = along;
+    }
+}
+
+static void settle_slope(const struct operation *op) {
+    for (int u = 0; u < op->outputs; u++) {
+        struct moments *own = moments_of(op) + u;
+        own->total = added(own->sum);
+        own->along = added(own->product) * own->inverse;
     }
 }
 
 static void norm_slope(const struct operation *op, int nodes, int here, const row *x, const row *slope, row *dx) {
     for (int u = 0; u < op->outputs; u++) {
-        const float *own = op->sums + 6 * u;
-        float level = own[TOTAL] / nodes, tilt = own[ALONG] * own[INVERSE] / nodes;
-        for (int v = 0; v < VECTORS; v++) dx[u][v] = own[FACTOR] * (slope[u][v] - level - (x[u][v] - own[MEAN]) * tilt);
+        const struct moments *own = moments_of(op) + u;
+        float level = own->total / nodes, tilt = own->along * own->inverse / nodes;
+        for (int v = 0; v < VECTORS; v++) dx[u][v] = own->factor * (slope[u][v] - level - (x[u][v] - own->mean) * tilt);
         for (int n = here; n < BLOCK; n++) ((float *)dx[u])[n] = 0;
     }
 }

@@ -220,7 +220,7 @@ class Pass:
         elif step.kind == KEEP:
             nodes = -(-len(rows.labels) // BLOCK) * BLOCK
             kept[step.layer] = {"kept": self._fresh(nodes * step.inputs), "slope": self._fresh(nodes * step.outputs)}
-            kept[step.layer]["sums"] = self._fresh(6 * step.outputs)
+            kept[step.layer]["sums"] = self._fresh(3 * step.outputs * LANES)
         for name, address in (addresses | kept.get(step.layer, {})).items():
             setattr(op, name, address)
         return op

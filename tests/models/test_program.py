@@ -186,3 +186,18 @@ def test_without_a_compiler_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert kernel.library() is None
     kernel.found.cache_clear()
+
+
+def test_batch_norm_remembers_the_moments_of_many_nodes_far_from_zero() -> None:
+    random = np.random.default_rng(1)
+    x = random.standard_normal((1, 7, 9000)) + 100  # more than the 4096 nodes that are summed before they are merged
+    x[:, :, :64] += 30  # the first block lies far from the others
+    net = Network(((Linear(7, H),),), (BatchNorm(H), Linear(H, 6)), 6)
+    weights, gradients = numbers(net)
+    rows = Rows([torch.from_numpy(x.astype(np.float32))], torch.arange(9000) % 6)
+    weight, bias = (a[0].double().numpy() for a in weights.numbers[0])
+    program.Pass(net, weights, gradients, rows).gradient()
+    y = weight @ x[0].astype(np.float32) + bias.reshape(-1, 1)
+    mean, variance = (a.flatten().double().numpy() for a in weights.numbers[1][2:])
+    np.testing.assert_allclose(mean, 0.1 * y.mean(1), rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(variance, 0.9 + 0.1 * y.var(1, ddof=1), rtol=1e-4)
