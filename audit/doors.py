@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shlex
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..models.graph import Graph, Worlds
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
+SAID = 1000  # bytes of the end of what a program said; it may say as much as it likes
 OPTIONAL = ("aggregates", "inputs", "transcript", "gradients", "reports", "votes")
 
 
@@ -69,14 +71,22 @@ class External:
             out.mkdir()
             write_worlds(worlds, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            try:
-                done = subprocess.run(words, capture_output=True, text=True, check=False)
-            except OSError as fault:
-                raise ValueError(f"target: {words[0]} cannot be started ({fault.strerror}).") from None
-            if done.returncode != 0:
-                last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
-                raise ValueError(f"target: {words[0]} ended with exit code {done.returncode}: {last}")
+            with open(Path(folder) / "stdout", "w+b") as said, open(Path(folder) / "stderr", "w+b") as complained:
+                try:
+                    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=said, stderr=complained, check=False)
+                except OSError as fault:
+                    raise ValueError(f"target: {words[0]} cannot be started ({fault.strerror}).") from None
+                if done.returncode != 0:
+                    last = last_line(complained) or last_line(said) or "it said nothing"
+                    raise ValueError(f"target: {words[0]} ended with exit code {done.returncode}: {last}")
             return read_release(out, worlds)
+
+
+def last_line(said: IO[bytes]) -> str:
+    """The last line that holds something, in characters that a terminal and an XML file can show; at most SAID bytes are read."""
+    said.seek(max(0, said.seek(0, os.SEEK_END) - SAID))
+    lines = said.read().decode(errors="replace").strip().splitlines()
+    return "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
 
 
 def write_worlds(worlds: Worlds, folder: Path) -> None:
@@ -116,17 +126,17 @@ def read_release(out: Path, worlds: Worlds) -> Release:
 
 def _array(path: Path, shape: tuple[Any, ...]) -> np.ndarray:
     expected = str(shape).replace("Ellipsis", "…")
+    if not path.is_file():  # nor a pipe, which would be waited for
+        raise ValueError(f"{path.name}: missing; expected shape {expected}.")
     try:
         array = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise ValueError(f"{path.name}: missing; expected shape {expected}.") from None
     except Exception:  # a damaged file makes its reader raise almost anything
         array = None
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{path.name}: not a NumPy array without objects; expected shape {expected}.")
     fits = array.shape[:1] == shape[:1] if Ellipsis in shape else array.shape == shape
-    if not fits or not np.issubdtype(array.dtype, np.number):
-        raise ValueError(f"{path.name}: shape {array.shape} of {array.dtype}; expected numbers of shape {expected}.")
+    if not fits or array.dtype.kind not in "fiu":
+        raise ValueError(f"{path.name}: shape {array.shape} of {array.dtype}; expected real numbers of shape {expected}.")
     if not np.isfinite(array).all():
         raise ValueError(f"{path.name}: holds NaN or infinity in {int((~np.isfinite(array)).sum())} places.")
     return array
