@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.special import digamma, polygamma
 
+from .common import TINY, alike, drawn_together
 from .distances import correlation
 from .signals import label_logit, logs
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ..models.base import Release
     from .base import Challenge, Pilot
-
-TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,51 +29,41 @@ class Moments:
     variance_out: NDArray[np.float64]
 
     @staticmethod
-    def of(signal: NDArray[np.float64], bits: NDArray[np.bool_], shrinkage: float | None = None) -> Moments:
+    def of(signal: NDArray[np.float64], bits: NDArray[np.bool_], shrinkage: float | None = None, online: bool = True) -> Moments:
         """signal, bits: (shadows, c).
 
         Each variance is drawn towards the one pooled over all challenges, which counts as `shrinkage` degrees of freedom: 0
         is the per-challenge form, infinity the global variance that Carlini et al. advise for few shadows, and None as many
-        as the shadows themselves call for. A challenge that no shadow saw in (or out) gets its other mean and the pooled
-        shift between the two.
+        as the shadows themselves call for. With None the means are drawn together too, by as much as they call for, and what
+        stays unknown of them adds to the variances. A challenge that no shadow saw in (or out) gets its other mean and the
+        shift between the two. Offline, nothing about `out` depends on shadows that hold the challenge.
         """
-        means: list[NDArray[np.float64]] = []
-        variances: list[NDArray[np.float64]] = []
-        sizes = [bits.sum(0), (~bits).sum(0)]
-        for side, n in zip((bits, ~bits), sizes, strict=True):
-            mean = np.where(side, signal, 0).sum(0) / np.maximum(n, 1)
-            squares = (np.where(side, signal - mean, 0) ** 2).sum(0)
-            pooled = squares.sum() / max(1, (n - 1)[n > 1].sum())
-            own = squares / np.maximum(n - 1, 1)
-            prior = alike(own[n > 1], (n - 1)[n > 1]) if shrinkage is None else shrinkage
-            weight = 1.0 if np.isinf(prior) else prior / np.maximum(n - 1 + prior, TINY)
-            means.append(mean)
-            variances.append(np.maximum(np.where(n > 1, (1 - weight) * own + weight * pooled, pooled), TINY))
-        both = (sizes[0] > 0) & (sizes[1] > 0)
-        shift = float((means[0] - means[1])[both].mean()) if both.any() else 0.0
-        mean_in = np.where(sizes[0] > 0, means[0], means[1] + shift)
-        mean_out = np.where(sizes[1] > 0, means[1], means[0] - shift)
-        return Moments(mean_in, mean_out, *variances)
+        sides = [moments(signal, side, shrinkage) for side in (bits, ~bits)]
+        mean, variance, n = (np.stack(parts, axis=1) for parts in zip(*sides, strict=True))
+        seen = n > 0
+        both = seen.all(1)
+        shift = float((mean[both, 0] - mean[both, 1]).mean()) if both.any() else 0.0
+        mean = np.where(seen, mean, mean[:, ::-1] + np.array([shift, -shift]))
+        if shrinkage is None:
+            drawn = slice(0, 2) if online else slice(1, 2)
+            precision = np.eye(2)[drawn, drawn] * (n / variance)[:, drawn, None]
+            mean[:, drawn], unsure = drawn_together(mean[:, drawn], precision)
+            variance[:, drawn] += np.diagonal(unsure, axis1=1, axis2=2)
+        return Moments(*mean.T, *variance.T)
 
 
-def alike(variances: NDArray[np.float64], freedom: NDArray[np.int64]) -> float:
-    """How many degrees of freedom a common prior variance is worth, judging by how alike the sample variances are.
-
-    Smyth 2004, "Linear models and empirical Bayes methods", section 6.2: the logarithms of sample variances scatter by
-    trigamma(freedom / 2) around the true ones; what they scatter beyond that is trigamma(prior / 2). Infinity where that is
-    nothing. variances, freedom: (c,). Edges far apart call for less than one, nodes for about four.
-    """
-    if len(variances) < 2:
-        return np.inf
-    logs_of = np.log(np.maximum(variances, TINY)) - digamma(freedom / 2) + np.log(freedom / 2)
-    beyond = float(logs_of.var(ddof=1) - polygamma(1, freedom / 2).mean())
-    if beyond <= 0:
-        return np.inf
-    half = 0.5 + 1 / beyond  # from below, where Newton's steps on 1 / trigamma never overshoot
-    for _ in range(20):
-        value = float(polygamma(1, half))
-        half += value * (1 - value / beyond) / float(polygamma(2, half))
-    return 2 * half
+def moments(
+    signal: NDArray[np.float64], side: NDArray[np.bool_], shrinkage: float | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Mean, variance and number of each challenge's shadows on one side, (c,) each; variances drawn together."""
+    n = side.sum(0)
+    mean = np.where(side, signal, 0).sum(0) / np.maximum(n, 1)
+    squares = (np.where(side, signal - mean, 0) ** 2).sum(0)
+    pooled = squares.sum() / max(1, (n - 1)[n > 1].sum())
+    own = squares / np.maximum(n - 1, 1)
+    prior = alike(own[n > 1], (n - 1)[n > 1]) if shrinkage is None else shrinkage
+    weight = 1.0 if np.isinf(prior) else prior / np.maximum(n - 1 + prior, TINY)
+    return mean, np.maximum(np.where(n > 1, (1 - weight) * own + weight * pooled, pooled), TINY), n
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +104,7 @@ class Lira:
         if pilot is None:
             raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
         signal = SIGNALS[self.signal](pilot.release, pilot.challenge, self.query)
-        return dataclasses.replace(self, shadows=Moments.of(signal, pilot.bits, self.shrinkage))
+        return dataclasses.replace(self, shadows=Moments.of(signal, pilot.bits, self.shrinkage, self.online))
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         if self.shadows is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,3 +59,12 @@ def label_logit(release: Release, challenge: Challenge, query: str = "posteriors
     label = challenge.known.y[challenge.items]
     each = np.arange(len(label))
     return log_p[:, each, label] - log_rest(log_p)[:, each, label]
+
+
+def neighbours_logit(release: Release, challenge: Challenge, query: str = "posteriors") -> NDArray[np.float64]:
+    """The mean of `label_logit` over the watched neighbours of every challenged node, (runs, c) float64; 0 without any."""
+    known, watch = challenge.known, release.watch
+    signal = label_logit(release, dataclasses.replace(challenge, items=watch), query)
+    joined = known.adjacency()[challenge.items][:, watch].astype(np.float64)
+    total: NDArray[np.float64] = (joined @ signal.T).T
+    return total / np.maximum(joined.sum(1), 1)

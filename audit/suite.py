@@ -25,7 +25,8 @@ DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 # How everybody is asked in each game, members and others alike. A node that is absent has no edges, so that only models which
 # answer for a node on its own can be asked about it fairly.
 GAMES = {"label": DEPLOYED, "node": ALONE, "edge": DEPLOYED}
-QUERIES = {DEPLOYED: "full", ALONE: "0-hop", WHOLE: "union", "queries": "features", "graph queries": "graphs"}
+QUERIES = {DEPLOYED: "full", ALONE: "0-hop", "posteriors@half": "half", WHOLE: "union"}
+QUERIES |= {"queries": "features", "graph queries": "graphs"}
 UNITS = {"label": "unlabelled", "node": "absent", "edge": "dropped"}  # non-members that are units of the game
 
 GUESSES = 2  # of the rest of the graph, by G-BASE, which answers for each with a forward pass around every node
@@ -38,7 +39,7 @@ def _steps(attack: ShadowMlp) -> ShadowMlp:
 
 
 def _together(query: str = DEPLOYED) -> Together:
-    return strongest("node", ALONE, WHOLE) if query == ALONE else strongest("node", query, query)
+    return strongest() if query == ALONE else strongest("node", query)
 
 
 # Each makes an attack that reads the answers to one query.
@@ -68,7 +69,7 @@ ATTACKS: dict[str, Callable[..., Any]] = {
     "linkteller-normalised": lambda query=DEPLOYED: LinkTeller(),
     "edge-lira": lambda query=DEPLOYED: Lira("ends", query),
     "edge-multi-lira": lambda query=DEPLOYED: MultiLira("edge", (query,), (query,)),
-    "edge-strongest": lambda query=DEPLOYED: strongest("edge", query, query),
+    "edge-strongest": lambda query=DEPLOYED: strongest("edge", query),
 }
 ABOUT = {  # of those that share their class with others
     "shadow-mlp": "A perceptron on posteriors, taught by shadow models (TSTS, Olatunji et al. 2021; PrivGNN's Attack-1).",

@@ -48,7 +48,7 @@ class Gnn:
     mode: str = "paper"
 
     unit: ClassVar[Unit] = Unit.NODE
-    releases: ClassVar[tuple[str, ...]] = ("posteriors", "posteriors@0-hop", "posteriors@full")
+    releases: ClassVar[tuple[str, ...]] = ("posteriors", "posteriors@0-hop", "posteriors@half", "posteriors@full")
     public: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -77,16 +77,16 @@ class Gnn:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """Weights, their gradients and Adam's two moments, a few activations of every layer, features, and three releases."""
+        """Weights, their gradients and Adam's two moments, a few activations of every layer, features, and four releases."""
         weights = (graph.dim + self.layers * self.hidden) * self.hidden
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
-        return 20 * weights + 8 * self.layers * self._activation(graph) + 24 * graph.nodes * graph.classes + 32 * stored
+        return 20 * weights + 8 * self.layers * self._activation(graph) + 32 * graph.nodes * graph.classes + 32 * stored
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains every run on its own world and queries it three times, always the same way for members and others.
+        """Trains every run on its own world and queries it four times, always the same way for members and others.
 
-        posteriors: on its own world, where an absent node is alone. posteriors@0-hop: every node alone. posteriors@full: on
-        the whole union graph.
+        posteriors: on its own world, where an absent node is alone. posteriors@0-hop: every node alone. posteriors@half: every
+        node alone, with half of each feature. posteriors@full: on the whole union graph.
         """
         step = max(1, CACHE // max(1, self._activation(worlds.graph)))
         parts = [worlds[first : first + step] for first in range(0, len(worlds), step)]
@@ -161,14 +161,15 @@ class Gnn:
     def _release(self, worlds: Worlds, values: list[Values], device: str) -> Release:
         graph, present = worlds.graph, worlds.edge_present()
         everyone = [np.arange(graph.nodes)] * len(worlds)
-        x = features(graph.x, everyone, device)
+        own, alone, union = (Blocks.of(graph, everyone, edges, device) for edges in (present, present & False, present | True))
+        x, half = (features(rows, everyone, device) for rows in (graph.x, 0.5 * graph.x))
         queries = {
-            "posteriors": present,
-            "posteriors@0-hop": np.zeros_like(present),
-            "posteriors@full": np.ones_like(present),
+            "posteriors": (x, own),
+            "posteriors@0-hop": (x, alone),
+            "posteriors@half": (half, alone),
+            "posteriors@full": (x, union),
         }
-        blocks = {name: Blocks.of(graph, everyone, edges, device) for name, edges in queries.items()}
-        arrays = {name: self.posteriors(values, x, there)[:, worlds.watch] for name, there in blocks.items()}
+        arrays = {name: self.posteriors(values, *query)[:, worlds.watch] for name, query in queries.items()}
         return Release(arrays, worlds.watch)
 
     def posteriors(self, values: list[Values], x: Operator | Tensor, blocks: Blocks) -> NDArray[np.float32]:

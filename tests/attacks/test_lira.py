@@ -1,14 +1,17 @@
 """Likelihood-ratio attacks against scipy's densities, and relative ones against their definitions by brute force."""
 
+import dataclasses
+
 import numpy as np
 import pytest
-from scipy.stats import chi2, multivariate_t, norm
+from scipy.stats import multivariate_t, norm
 
 from gnnaudit.attacks.base import Challenge, Pilot
-from gnnaudit.attacks.lira import Lira, Moments, alike, ends_logit
-from gnnaudit.attacks.multi_lira import MultiLira, Student, Together, strongest
+from gnnaudit.attacks.lira import Lira, Moments, ends_logit
+from gnnaudit.attacks.multi_lira import MultiLira, Together, laws_of, strongest
 from gnnaudit.attacks.relative import Relative
-from gnnaudit.attacks.signals import label_logit
+from gnnaudit.attacks.signals import label_logit, neighbours_logit
+from gnnaudit.models.base import Release
 
 QUERY = "posteriors"
 
@@ -35,6 +38,35 @@ def test_offline_is_how_far_the_target_stands_above_the_shadows_without_it(pilot
     np.testing.assert_allclose(fitted.score(pilot.release, pilot.challenge)[:, 4], (phi[:, 4] - out.mean()) / out.std(ddof=1))
 
 
+def test_offline_reads_nothing_of_the_shadows_that_hold_the_node(pilot):
+    phi = label_logit(pilot.release, pilot.challenge)
+    first, second = (Moments.of(np.where(pilot.bits, phi + shift, phi), pilot.bits, online=False) for shift in (0, 100))
+    np.testing.assert_array_equal(first.mean_out, second.mean_out)
+    np.testing.assert_array_equal(first.variance_out, second.variance_out)
+
+
+def test_means_drawn_together_tell_more_than_those_of_four_shadows_each():
+    rng = np.random.default_rng(0)
+    usual, bits = 2 * rng.normal(size=4000), np.arange(8)[:, None] % 2 == np.arange(4000) % 2
+    signal = usual + (1 + 0.2 * usual) * bits + rng.normal(size=bits.shape)
+    own, drawn = (Moments.of(signal, bits, shrinkage) for shrinkage in (4, None))
+    errors = [np.abs(m.mean_in - m.mean_out - 1 - 0.2 * usual).mean() for m in (own, drawn)]
+    assert errors[1] < 0.6 * errors[0]
+
+
+def test_neighbours_are_averaged_where_they_are_watched(noise_release):
+    release, challenge, _ = noise_release
+    seen = Release({QUERY: release[QUERY][:, ::2]}, release.watch[::2])
+    challenge = dataclasses.replace(challenge, items=np.array([3, 4, 50]))
+    found = neighbours_logit(seen, challenge)
+    phi, (send, receive) = label_logit(release, dataclasses.replace(challenge, items=np.arange(80))), challenge.known.arcs
+    for column, node in enumerate(challenge.items):
+        near = [u for u, v in zip(send, receive, strict=True) if v == node and u % 2 == 0]
+        np.testing.assert_allclose(found[:, column], phi[:, near].mean(1))
+    alone = dataclasses.replace(challenge, known=dataclasses.replace(challenge.known, edges=challenge.known.edges[:, :0]))
+    assert not neighbours_logit(seen, alone).any()
+
+
 def test_infinite_shrinkage_is_one_variance_for_all_and_finite_lies_between():
     rng = np.random.default_rng(0)
     signal, bits = rng.normal(size=(12, 50)) * rng.uniform(1, 3, 50), np.arange(12)[:, None] % 2 == np.arange(50) % 2
@@ -42,21 +74,6 @@ def test_infinite_shrinkage_is_one_variance_for_all_and_finite_lies_between():
     assert np.ptp(pooled) == 0
     assert pooled[0] == pytest.approx(own.mean())  # every node has six shadows in
     assert ((some - own) * (pooled - some) >= 0).all()
-
-
-@pytest.mark.parametrize("prior", [0.5, 4.0, 30.0])
-def test_the_worth_of_the_pooled_variance_is_found_from_how_alike_the_variances_are(prior):
-    rng = np.random.default_rng(0)
-    freedom = rng.integers(3, 12, size=20_000)
-    true = prior / rng.chisquare(prior, size=freedom.size)
-    assert alike(true * rng.chisquare(freedom) / freedom, freedom) == pytest.approx(prior, rel=0.1)
-
-
-def test_variances_that_are_alike_are_pooled_and_those_of_one_challenge_too():
-    quantiles = chi2(5).ppf((np.arange(2000) + 0.5) / 2000)  # as alike as sample variances can be
-    assert alike(0.99 * quantiles, np.full(2000, 5)) > 500
-    assert alike(np.ones(2000), np.full(2000, 5)) == np.inf
-    assert alike(np.ones(1), np.array([5])) == np.inf
 
 
 def test_a_node_that_no_shadow_held_borrows_the_shift_of_the_others():
@@ -72,7 +89,8 @@ def test_a_node_that_no_shadow_held_borrows_the_shift_of_the_others():
 def test_students_law_is_scipys_and_its_scale_that_of_the_conjugate_posterior():
     rng = np.random.default_rng(1)
     signal, side = rng.normal(size=(20, 6, 3)) @ rng.normal(size=(3, 3)), np.arange(20)[:, None] % 2 == np.arange(6) % 2
-    law, shrinkage = Student.of(signal, side, 10.0), 10.0
+    shrinkage = 10.0
+    law, _ = laws_of(signal, side, shrinkage, groups=np.arange(6))  # each challenge keeps its own means
     new = rng.normal(size=(4, 6, 3))
     residuals = [signal[side[:, i], i] - signal[side[:, i], i].mean(0) for i in range(6)]
     pooled = sum(r.T @ r for r in residuals) / (6 * 9)
@@ -96,8 +114,8 @@ def test_a_sum_of_ratios_is_their_sum(pilot):
     both = Together(parts).fit(pilot).score(pilot.release, pilot.challenge)
     each = [a.fit(pilot).score(pilot.release, pilot.challenge) for a in parts]
     np.testing.assert_allclose(both, each[0] + each[1])
-    assert strongest().needs == ("posteriors@0-hop", "posteriors@full")
-    assert strongest("edge").kinds == ("edge",)
+    assert strongest().needs == ("posteriors@0-hop", "posteriors@full", "posteriors@half")
+    assert (strongest("edge", QUERY).kinds, strongest("edge", QUERY).needs) == (("edge",), (QUERY,))
 
 
 def test_base_is_the_log_ratio_to_the_mean_over_shadows(pilot):

@@ -22,7 +22,7 @@ from gnnaudit.models.base import Release
 
 from .conftest import draw_graph
 
-NEAR, FAR = "posteriors@0-hop", "posteriors@full"
+NEAR, HALF, FAR = "posteriors@0-hop", "posteriors@half", "posteriors@full"
 SUITE = [make(NEAR) for make in ATTACKS.values()]
 NODE = [
     *(a for a in SUITE if "node" in a.kinds and not isinstance(a, GraphBase)),
@@ -32,7 +32,11 @@ NODE = [
     Relative(gamma=2.0),
     Relative(online=False),
 ]
-EDGE = [*(a for a in SUITE if "edge" in a.kinds and not isinstance(a, LinkTeller)), MultiLira("edge"), strongest("edge")]
+EDGE = [
+    *(a for a in SUITE if "edge" in a.kinds and not isinstance(a, LinkTeller)),
+    MultiLira("edge"),
+    strongest("edge", "posteriors"),
+]
 ASKED, SHADOWS, TARGETS = 1000, 16, 96  # an AUC strays by 0.0019 in an honest run
 
 
@@ -48,8 +52,8 @@ def quick(attack):
 
 
 def noise(graph, runs, rng):
-    logits = rng.normal(size=(3, runs, graph.nodes, graph.classes)) * 2 + rng.normal(size=(1, 1, graph.nodes, graph.classes))
-    return telling(dict(zip(("posteriors", NEAR, FAR), logits, strict=True)), np.arange(graph.nodes))
+    logits = rng.normal(size=(4, runs, graph.nodes, graph.classes)) * 2 + rng.normal(size=(1, 1, graph.nodes, graph.classes))
+    return telling(dict(zip(("posteriors", NEAR, HALF, FAR), logits, strict=True)), np.arange(graph.nodes))
 
 
 def telling(arrays, watch):

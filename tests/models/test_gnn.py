@@ -136,6 +136,12 @@ def test_queries_differ_only_in_the_graph_they_are_asked_on(graph):
     for k, i in absent:  # an absent node is alone in its own world
         np.testing.assert_allclose(release["posteriors"][k, i], release["posteriors@0-hop"][k, i], rtol=1e-5, atol=1e-6)
     assert not np.allclose(release["posteriors@full"], release["posteriors@0-hop"])
+    bare = dataclasses.replace(graph, x=0.5 * graph.x, edges=graph.edges[:, :0])
+    model, rows = Gnn(hidden=16, epochs=5), [np.arange(NODES)] * 3
+    half = model.posteriors(
+        model.train(worlds), features(bare.x, rows, "cpu"), Blocks.of(bare, rows, np.ones((3, 0), dtype=bool))
+    )
+    np.testing.assert_allclose(release["posteriors@half"], half, rtol=1e-5, atol=1e-6)
     sums = np.exp(release["posteriors@full"]).sum(-1)
     np.testing.assert_allclose(sums, 1, atol=1e-5)
 

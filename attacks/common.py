@@ -1,0 +1,62 @@
+"""What many challenges have in common, found from few shadow models: how alike their variances and their means are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import digamma, polygamma
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+TINY = 1e-12
+
+
+def alike(variances: Numbers, freedom: NDArray[np.int64]) -> float:
+    """How many degrees of freedom a common prior variance is worth, judging by how alike the sample variances are.
+
+    Smyth 2004, "Linear models and empirical Bayes methods", section 6.2: the logarithms of sample variances scatter by
+    trigamma(freedom / 2) around the true ones; what they scatter beyond that is trigamma(prior / 2). Infinity where that is
+    nothing. variances, freedom: (c,). Edges far apart call for less than one, nodes for about four.
+    """
+    if len(variances) < 2:
+        return np.inf
+    logs_of = np.log(np.maximum(variances, TINY)) - digamma(freedom / 2) + np.log(freedom / 2)
+    beyond = float(logs_of.var(ddof=1) - polygamma(1, freedom / 2).mean())
+    if beyond <= 0:
+        return np.inf
+    half = 0.5 + 1 / beyond  # from below, where Newton's steps on 1 / trigamma never overshoot
+    for _ in range(20):
+        value = float(polygamma(1, half))
+        half += value * (1 - value / beyond) / float(polygamma(2, half))
+    return 2 * half
+
+
+def drawn_together(means: Numbers, precision: Numbers, groups: NDArray[np.int64] | None = None) -> tuple[Numbers, Numbers]:
+    """What to believe of each challenge's true means after those of all others: (c, d), and its covariance (c, d, d).
+
+    True means are taken for normal around the centre of their group, with one covariance: what the sample means scatter
+    around the centres beyond their errors (Efron and Morris 1972, "Empirical Bayes on vector observations").
+
+    means: (c, d) sample means. precision: (c, d, d), the inverse covariance of their errors; the row and column of a mean
+    that was never sampled are zero. groups: (c,), all one group by default. Where too few challenges have all their means
+    sampled to tell scatter from error, each keeps its own.
+    """
+    groups = np.zeros(len(means), dtype=np.int64) if groups is None else groups
+    whole = np.diagonal(precision, axis1=1, axis2=2).all(1)
+    freedom = int(whole.sum()) - len(np.unique(groups[whole]))
+    if freedom < 1:
+        return means, np.asarray(np.linalg.pinv(precision), dtype=np.float64)
+    centre = np.empty_like(means)
+    for group in np.unique(groups):
+        some = whole & (groups == group)
+        centre[groups == group] = means[some if some.any() else whole].mean(0)
+    apart = means - centre
+    scatter = apart[whole].T @ apart[whole] / freedom
+    sizes, axes = np.linalg.eigh(scatter - np.linalg.inv(precision[whole]).mean(0))
+    spread = (axes * np.maximum(sizes, 0)) @ axes.T
+    covariance = np.linalg.solve(np.eye(len(spread)) + spread @ precision, np.broadcast_to(spread, precision.shape))
+    return centre + np.einsum("cij,cjk,ck->ci", covariance, precision, apart, optimize=True), covariance
