@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .curves import Curve
 
 # Noise divided by these; a fixed grid, so that a cached `member` computes each curve once in a whole plan.
-KAPPAS = tuple(float(k) for k in np.exp2(np.arange(-160, 161) / 32))
+KAPPAS = tuple(float(k) for k in np.exp2(np.arange(-640, 641) / 128))
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,21 @@ class Family:
     ledger: Curve
     member: Callable[[float], Curve] | None
 
-    def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
-        """The weakest privacy of which `holds` is true, given that it is true up to some kappa and false from there on."""
-        if self.member is None:
-            return self.ledger if holds(self.ledger) else None
+    def holding(self, holds: Callable[[Curve], bool]) -> int:
+        """For how many of KAPPAS `holds`, given that it does up to some kappa and not from there on. Needs `member`."""
+        assert self.member is not None
         low, high = -1, len(KAPPAS)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if holds(self.member(KAPPAS[middle])) else (low, middle)
-        return self.member(KAPPAS[low]) if low >= 0 else None
+        return high
+
+    def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
+        """The weakest privacy of which `holds` is true, on the same condition; without `member` that of the ledger or none."""
+        if self.member is None:
+            return self.ledger if holds(self.ledger) else None
+        count = self.holding(holds)
+        return self.member(KAPPAS[count - 1]) if count else None
 
     def epsilon(self, false_positive: float, false_negative: float, delta: float) -> float:
         """The epsilon of the weakest member whose curve lies above this pair of rates; 0 if none does."""
@@ -42,8 +48,5 @@ class Family:
         """The strongest member that does not keep the claim; None if every member known keeps it."""
         if self.member is None:
             return self.ledger if self.ledger.epsilon(claim.delta) > claim.epsilon else None
-        low, high = -1, len(KAPPAS)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.member(KAPPAS[middle]).epsilon(claim.delta) <= claim.epsilon else (low, middle)
-        return self.member(KAPPAS[high]) if high < len(KAPPAS) else None
+        count = self.holding(lambda c: c.epsilon(claim.delta) <= claim.epsilon)
+        return self.member(KAPPAS[count]) if count < len(KAPPAS) else None

@@ -18,6 +18,7 @@ from .family import Family
 from .guessing import LARGEST, accuracy, correct_guesses, gaussian_beta, largest_mu, rejects, steinke_p_value
 from .lower import Bound, lower
 from .power import MOST_KAPPA
+from .ranks import ranked
 
 if TYPE_CHECKING:
     from .curves import Curve
@@ -44,8 +45,8 @@ def canaries(
 ) -> tuple[Bound, Independence]:
     """The bound of independent trials if the canaries pass for independent, else the bound of `mahloujifar`.
 
-    scores: (rounds, canaries) log-likelihood ratios; for an exactly Gaussian ledger the exact test of `lower` is used, else its
-    profile gate with `family`. normal: whether scores of a Gaussian ledger are linear in its noise; if not, the gate it is.
+    scores: (rounds, canaries) log-likelihood ratios; for an exactly Gaussian ledger the exact test of `lower` is used, else the
+    gate on ranks with `family`. normal: whether scores of a Gaussian ledger are linear in its noise; if not, the gate it is.
     Independent trials are the tight reading; on dependent canaries it would reject the truth in up to 45 % of all audits,
     hence the check.
     """
@@ -54,8 +55,9 @@ def canaries(
     named: dict[str, Any] = {"family": family, "seed": seed, "attack": attack, "audit": audit}
     if not apart.ok:
         return mahloujifar(scores, bits, claim, curve, alpha, **named), apart
-    known = sd if exact else None
-    bound = lower(scores, bits, claim, shape="ledger", ledger_curve=curve, alpha=alpha, likelihood_ratio=exact, sd=known, **named)
+    if not exact:
+        return ranked(scores, bits, claim, curve, alpha, **named), apart
+    bound = lower(scores, bits, claim, shape="ledger", ledger_curve=curve, alpha=alpha, likelihood_ratio=True, sd=sd, **named)
     return bound, apart
 
 

@@ -147,7 +147,7 @@ def test_canaries_of_a_ledger_that_is_not_gaussian_go_through_the_gate():
     scores = np.where(draw.random((4, 2000)) < 1 / (1 + math.exp(-1.0)), 1.0, -1.0) * np.where(bits, 1, -1)
     bound, apart = canaries(scores, bits, Claim(1, 0), curves.pure(1.0), 1e-3, family=curves.pure)
     assert apart.ok
-    assert bound.method == "profile gate"
+    assert bound.method == "rank gate"
     assert 0.75 < bound.epsilon <= 1
 
 
