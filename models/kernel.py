@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernel.c", "aggregate.c", "philox.c", "teachers.c", "operations.h"))
+SOURCES = tuple(sorted(Path(__file__).parent.glob("*.[ch]")))
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 SWITCH = "GNNAUDIT_KERNEL"  # an environment variable; "off": run without
 
@@ -109,8 +109,10 @@ def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     built.clipped_gradient.argtypes = (program, number)
     built.add_up.argtypes = (ctypes.c_int, ctypes.c_int64, *(address,) * 4)
     built.adam.argtypes = (ctypes.c_int, *(address,) * 4, *(number,) * 3)
-    built.teach.argtypes = (ctypes.c_void_p,)
-    built.gradient.restype = built.clipped_gradient.restype = built.adam.restype = built.teach.restype = None
+    built.sparse_power.argtypes = (*(ctypes.c_int64,) * 3, ctypes.c_int32, *(address,) * 6)
+    built.teach.argtypes = (address,)
+    built.gradient.restype = built.clipped_gradient.restype = built.adam.restype = None
+    built.sparse_power.restype = built.teach.restype = None
     built.normals.argtypes = (address, ctypes.c_int, address)
     built.coins.argtypes = (address, ctypes.c_int, ctypes.c_uint64, address, address)
     built.normals.restype = built.build_ziggurat.restype = None

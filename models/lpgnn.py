@@ -232,7 +232,7 @@ class Lpgnn:
                 with torch.no_grad():
                     scores = drop.nodes_last(layer(second, hidden.detach(), blocks))
                     logs = scores.log_softmax(1)
-                    loss = drop.cross_entropy(self._noisy(logs.exp(), keep), y, val)
+                    loss = drop.cross_entropy(self._noisy(scores.softmax(1), keep), y, val)
                     choice.offer(loss, drop.accuracy(scores, y, val), train_accuracy, logs[:, :, watch].transpose(1, 2))
             if epoch == self.epochs:
                 break

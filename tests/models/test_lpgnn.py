@@ -6,10 +6,11 @@ import math
 import dp_accounting as dp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from scipy import stats
 
-from gnnaudit.models import drop, ldp
+from gnnaudit.models import drop, kernel, ldp
 from gnnaudit.models.blocks import Blocks, Operator
 from gnnaudit.models.graph import Graph, Mask, Worlds
 from gnnaudit.models.lpgnn import Lpgnn
@@ -278,3 +279,20 @@ def test_reports_with_a_budget_teach_more_than_fair_coins():
         accuracy[budget] = (seen["posteriors"].argmax(2) == graph.y[worlds.watch]).mean()
     assert accuracy[math.inf] > accuracy[3.0] + 0.1
     assert accuracy[3.0] > accuracy[0.0] + 0.08
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("units", [16, 32, 80, 7])
+def test_propagation_is_a_power_of_the_matrix_in_every_run(steps, units):
+    rng = np.random.default_rng(steps)
+    size, ends = 30, rng.integers(30, size=(2, 2, 90))
+    parts = [sp.csr_array((rng.normal(size=90), tuple(e)), shape=(size, size)) for e in ends]
+    hop = Operator.of(sp.csr_array(sp.block_diag(parts, format="csr")), "cpu")
+    rows = rng.normal(size=(2, size, units)).astype(np.float32)
+    with_kernel = smooth(hop, torch.from_numpy(rows), steps)
+    with kernel.unused():
+        without = smooth(hop, torch.from_numpy(rows), steps)
+    for k, part in enumerate(parts):
+        expected = np.linalg.matrix_power(part.toarray(), steps) @ rows[k]
+        for ours in (with_kernel, without):
+            np.testing.assert_allclose(ours[k], expected, atol=1e-4 * abs(expected).max())
