@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
+    import torch
     from numpy.typing import NDArray
 
     from .checks import Masks
@@ -62,7 +63,7 @@ def csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> sp.csr_a
     """A CSR matrix that is certain to be well formed; ValueError otherwise. scipy's own check stops at an empty matrix."""
     data = np.asarray(data)
     indices, indptr = whole(indices, f"{what}: indices"), whole(indptr, f"{what}: indptr")
-    rows, columns = (int(n) for n in shape) if np.shape(shape) == (2,) else (-1, -1)
+    rows, columns = whole(shape, f"{what}: shape").tolist() if np.shape(shape) == (2,) else (-1, -1)
     if data.ndim != 1 or data.shape != indices.shape or indptr.shape != (rows + 1,):
         raise ValueError(f"{what} is not a well-formed CSR matrix: its parts are of wrong sizes for {rows} x {columns}.")
     if indptr[0] != 0 or indptr[-1] != data.size or (np.diff(indptr) < 0).any():
@@ -102,13 +103,21 @@ def from_pyg(data: Any, path: Any) -> Raw:
     for key in ("x", "y", "edge_index", *MASKS):
         try:
             value = get(key)
-        except Exception as error:
+            if isinstance(value, torch.Tensor):
+                arrays[key] = as_array(value)
+        except Exception as error:  # torch has many kinds of tensors, and of errors for what they cannot be
             raise ValueError(f"{path}: {key} cannot be read ({one_line(error)}).") from None
-        if isinstance(value, torch.Tensor):
-            if value.layout != torch.strided:
-                value = value.to_dense()
-            arrays[key] = (value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).detach().numpy()
     return from_arrays(arrays, path)
+
+
+def as_array(value: torch.Tensor) -> NDArray[Any]:
+    """A dense NumPy array of a tensor of any layout; half precision becomes float32, which NumPy can hold in full."""
+    import torch
+
+    dense = value if value.layout == torch.strided else value.to_dense()
+    single = dense.float() if dense.dtype in (torch.bfloat16, torch.float16) else dense
+    array: NDArray[Any] = single.detach().resolve_conj().resolve_neg().numpy()
+    return array
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], path: Any) -> Raw:
@@ -179,7 +188,7 @@ def numbers(links: pd.DataFrame, ids: pd.Series | None, nodes: int, path: Path) 
         at = end.astype(str).map(row)
         if at.isna().any():
             missing = end[at.isna()].iloc[0]
-            raise ValueError(f"{path}: {missing!r} in column {end.name!r} is not the id of a node.")
+            raise ValueError(f"{path}: {str(missing)!r} in column {end.name!r} is not the id of a node.")
         found.append(at.to_numpy(dtype=np.int64))
     return np.stack(found)
 
@@ -213,6 +222,9 @@ def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
     except Exception as error:  # pandas and pyarrow raise many kinds of error on damaged files
         raise ValueError(f"{path}: not a table that pandas can read ({one_line(error)}).") from None
     table.columns = [str(c).strip() for c in table.columns]
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"{path}: has two columns called {twice[0]!r}.")
     lacking = [c for c in columns if c not in table.columns]
     if lacking:
         raise ValueError(f"{path}: has no column {lacking[0]!r}.")

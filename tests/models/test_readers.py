@@ -76,6 +76,29 @@ def test_pt_of_a_pyg_data_and_of_a_dict(tmp_path):
         same(pt(tmp_path / name))
 
 
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.sparse_coo_tensor(torch.zeros(2, 1, dtype=torch.long), torch.ones(1), (10**9, 10**9)),
+        torch.from_numpy(X).to(torch.float8_e4m3fn),
+        torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    ],
+    ids=["too large when dense", "of 8 bits", "nested"],
+)
+def test_tensors_that_are_no_arrays_end_in_one_line(tmp_path, x):
+    torch.save({"x": x, "y": torch.from_numpy(Y), "edge_index": torch.from_numpy(EDGES)}, tmp_path / "g.pt")
+    with pytest.raises(ValueError, match="x cannot be read"):
+        pt(tmp_path / "g.pt")
+
+
+def test_lazy_signs_and_half_precision_are_read(tmp_path):
+    rest = {"y": torch.from_numpy(Y), "edge_index": torch.from_numpy(EDGES)}
+    torch.save({"x": torch._neg_view(torch.from_numpy(-X)), **rest}, tmp_path / "negative.pt")
+    torch.save({"x": torch.from_numpy(X).half(), **rest}, tmp_path / "half.pt")
+    for name in ("negative.pt", "half.pt"):
+        assert np.allclose(pt(tmp_path / name).x, X, rtol=1e-3)
+
+
 def test_a_graph_survives_the_way_through_pyg(tmp_path, graph):
     torch.save(graph.to_pyg(), tmp_path / "g.pt")
     from gnnaudit.models.datasets import load
@@ -106,6 +129,8 @@ def test_a_folder_of_tables_with_words_for_ids_and_labels(tmp_path, kind):
         ("label,p,split\n0,1,train\n1,2,dev\n", "u,v\n0,1\n", "split 'dev'"),
         ("label,p\n0,1\n1,2\n", "u\n0\n", "first two must be node ids"),
         ("", "u,v\n0,1\n", "not a table"),
+        ("id,label, label\na,0,1\nb,1,2\n", "u,v\na,b\n", "two columns called 'label'"),
+        ("id,label,p\n1,0,1\n2,1,2\n", "u,v\n1,2\n,\n", "'1.0' in column 'u' is not the id of a node"),
     ],
 )
 def test_tables_that_make_no_graph_are_refused_in_one_line(tmp_path, nodes, edges, said):
@@ -257,6 +282,12 @@ def test_nothing_in_a_file_is_executed(tmp_path):
 def test_a_matrix_that_points_outside_itself_is_refused(indices, indptr, shape):
     with pytest.raises(ValueError, match="well-formed"):
         csr(np.ones(len(indices)), np.array(indices), np.array(indptr), shape, "A")
+
+
+def test_a_matrix_of_a_strange_size_is_refused():
+    for shape in ([1.5, np.nan], ["a", "b"]):
+        with pytest.raises(ValueError, match="A: shape"):
+            csr(np.ones(1), np.array([0]), np.array([0, 1]), np.array(shape), "A")
 
 
 def damaged(honest: bytes, cuts):
