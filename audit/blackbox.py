@@ -12,11 +12,11 @@ from ..accounting.curves import curve
 from ..accounting.ledger import Unsupported
 from ..accounting.lower import lower
 from ..accounting.one_run import mahloujifar, steinke
-from ..accounting.rates import Rule
 from ..attacks.link import LinkStealing
 from ..attacks.signals import logs
 from ..attacks.threshold import Confidence
 from .case import EDGES, Case, Outcome, keeping, offered
+from .coins import guessed
 from .crafted import STRONG, Crafted, crafted
 from .discriminant import log_likelihood_ratio
 from .game import Game, Seen, sample
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .store import Store
 
 CANARIES = 40  # in one run, each in a component of its own
-EVEN = Rule(0.0, 1)  # one edge is likelier than none
 COINS = 1000  # units with a coin in the one-run audit
 
 
@@ -52,20 +51,19 @@ def refuses_canaries(case: Case) -> str | None:
 def aligned_canaries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
     """Canary edges in a graph of the adversary's own making, read off the posteriors of their ends.
 
-    Two looks: the ledger's own curve, at the threshold that suits a log-likelihood ratio; and any shape, at a threshold that
-    a quarter of the trials chooses. Given the classifier of a training its canaries are independent trials whose pair of error
-    rates lies above the curve; so does the mean of such pairs, as the curve is convex, and errors that are not equally
-    likely in all trials spread less than the binomial that bounds them (Hoeffding 1956).
+    Two looks: the ledger's own curve, by how many coins are guessed right; and any shape, at a threshold that a quarter of the
+    trials chooses. Given the classifier of a training its canaries are independent trials, each of which respects the curve;
+    errors that are not equally likely in all trials spread less than the binomial that bounds them (Hoeffding 1956).
     """
     started = time.perf_counter()
     made = crafted(CANARIES)
     seen = store.fit(keeping(case.model, ("posteriors",)), canary_game(case, made, key.fold("game")), rounds)
     scores = canary_scores(seen, made)
-    common: dict[str, Any] = {"alpha": alpha, "attack": "aligned-canary", "audit": "blackbox", "seed": key.fold("coin").seed}
+    named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
     shaped = ledger_curve(case)
-    found = [lower(scores, seen.bits, case.claim, shape="any", **common)]
+    found = [lower(scores, seen.bits, case.claim, alpha=alpha, seed=key.fold("coin").seed, **named)]
     if shaped is not None:
-        found.append(lower(scores, seen.bits, case.claim, shape="ledger", ledger_curve=shaped, rule=EVEN, **common))
+        found.append(guessed(scores, seen.bits, case.claim, shaped, alpha, **named))
     told = f"{rounds} rounds of {CANARIES} canary edges in a crafted graph"
     return Outcome("blackbox", tuple(unknown(b) for b in found), {}, told, time.perf_counter() - started, ("posteriors",))
 

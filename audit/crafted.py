@@ -15,13 +15,14 @@ from ..models.graph import Graph
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KINDS = 24  # of nodes, each with a feature of its own: the more, the nearer to orthogonal are the encoded features
-SINGLES = 20  # training nodes of every kind without any edge, so that the two kinds of a cell are not all there is to learn
+KINDS = 24  # of nodes, each with a feature and a class of its own: more classes keep more directions of what they are told from
+SINGLES = 60  # training nodes of every kind without any edge, so that the two kinds of a cell are not all there is to learn
 POOL = 80  # neighbours that hold the direction of an end's sum against the noise
 RING = 8  # neighbours within the pool, on either side
 ENDS = 48  # on either side of a cell; the second half of them is joined to the other side
 STRONG = 4  # edges across at an end that is joined
-REFERENCES = 20  # cells that show what such edges do to the posteriors
+TAUGHT = 4  # cells whose ends are trained on: the ends of one would teach the classifier their noise
+REFERENCES = 30  # cells that show what such edges do to the posteriors
 
 SIDE = POOL + ENDS  # nodes: the pool, then the ends
 BARE, JOINED = slice(POOL, POOL + ENDS // 2), slice(POOL + ENDS // 2, SIDE)
@@ -49,20 +50,21 @@ def crafted(canaries: int) -> Crafted:
     are joined to ends across; a canary joins two of the others. All cells are alike, so that the joined ends of the
     references, whose edges the adversary knows, show what a canary's edge does to the posteriors of its own ends.
 
-    Training nodes: single ones of every kind, and the ends of the first cell, labelled by side and by whether they are joined,
+    Training nodes: single ones of every kind, and the ends of the first cells, labelled by side and by whether they are joined,
     which points the classifier along the direction of an edge. Cells are components: given the trained classifier,
     canaries are independent trials whatever the number of hops.
     """
     kinds = np.repeat(np.arange(KINDS), SINGLES)
-    count = 1 + REFERENCES + canaries
+    first = TAUGHT + REFERENCES  # of the canaries' own
+    count = first + canaries
     cells = len(kinds) + np.arange(count * 2 * SIDE).reshape(count, 2, SIDE)
     known = np.concatenate([_across(sides) for sides in cells] + [_around(side) for sides in cells for side in sides], axis=1)
-    private = cells[1 + REFERENCES :, :, BARE.start].T
+    private = cells[first:, :, BARE.start].T
     labels = np.zeros(cells.shape, dtype=np.int64)  # of pools it does not matter
     labels[:, :, BARE] = KINDS + np.arange(2)[:, None]
     labels[:, :, JOINED] = KINDS + 2 + np.arange(2)[:, None]
     train = np.concatenate([np.ones(len(kinds), dtype=bool), np.zeros(cells.size, dtype=bool)])
-    train[cells[0, :, POOL:]] = True
+    train[cells[:TAUGHT, :, POOL:]] = True
     x = np.eye(KINDS, dtype=np.float32)[np.concatenate([kinds, np.tile(np.repeat([0, 1], SIDE), count)])]
     graph = Graph(
         x=x,
@@ -74,7 +76,7 @@ def crafted(canaries: int) -> Crafted:
         name="crafted",
         classes=KINDS + 4,
     )
-    bare, joined = (cells[1 : 1 + REFERENCES, :, part].swapaxes(0, 1).reshape(2, -1) for part in (BARE, JOINED))
+    bare, joined = (cells[TAUGHT:first, :, part].swapaxes(0, 1).reshape(2, -1) for part in (BARE, JOINED))
     return Crafted(graph, known.shape[1] + np.arange(canaries, dtype=np.int64), bare, joined)
 
 

@@ -16,8 +16,9 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.curves import curve
 from gnnaudit.accounting.gaussian import mu_of
 from gnnaudit.accounting.lower import lower
-from gnnaudit.audit.blackbox import EVEN, canary_game, canary_scores
+from gnnaudit.audit.blackbox import canary_game, canary_scores
 from gnnaudit.audit.case import Case
+from gnnaudit.audit.coins import guessed
 from gnnaudit.audit.crafted import crafted
 from gnnaudit.audit.executor import one_thread
 from gnnaudit.audit.game import Seen
@@ -58,7 +59,7 @@ def row(name, epsilon, canaries, trials, seed):
     seconds = time.process_time() - clock
     ins, outs = scores[bits], scores[~bits]
     share = (ins.mean() - outs.mean()) / np.sqrt((ins.var() + outs.var()) / 2) / float(mu_of(epsilon, DELTA))
-    gate = lower(scores, bits, claim, shape="ledger", ledger_curve=curve(case.model.ledger), rule=EVEN)
+    gate = guessed(scores, bits, claim, curve(case.model.ledger))
     free = lower(scores, bits, claim)
     counts = f"{rounds} x {canaries} | {gate.trials[0]}, {gate.trials[1]}"
     bounds = f"{gate.epsilon:.2f} ({gate.epsilon / epsilon:.2f}) | {free.epsilon:.2f} ({free.epsilon / epsilon:.2f})"

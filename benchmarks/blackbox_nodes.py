@@ -15,8 +15,8 @@ from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.curves import curve
 from gnnaudit.accounting.gaussian import epsilon_of
-from gnnaudit.accounting.lower import lower
-from gnnaudit.audit.blackbox import EVEN, odds
+from gnnaudit.audit.blackbox import odds
+from gnnaudit.audit.coins import guessed
 from gnnaudit.audit.discriminant import log_likelihood_ratio
 from gnnaudit.audit.executor import one_thread
 from gnnaudit.audit.game import Game, Seen
@@ -79,7 +79,7 @@ def row(name, epsilon, trainings, train_nodes):
     apart = (scores[bits].mean() - scores[~bits].mean()) / np.sqrt((scores[bits].var() + scores[~bits].var()) / 2)
     mu = np.sqrt(hops) / model.sigma
     ceiling = float(epsilon_of(mu, DELTA))
-    gate = lower(scores, bits, claim, shape="ledger", ledger_curve=curve(model.ledger), family=family(model.ledger), rule=EVEN)
+    gate = guessed(scores, bits, claim, curve(model.ledger), family=family(model.ledger))
     seconds = time.process_time() - clock
     sums = f"{mu:.2f} | {ceiling:.2f} ({ceiling / epsilon:.2f}) | {apart:.2f} | {float(epsilon_of(max(apart, 0), DELTA)):.2f}"
     bound = f"{gate.trials[0]}, {gate.trials[1]} | {gate.epsilon:.2f} ({gate.epsilon / epsilon:.2f})"

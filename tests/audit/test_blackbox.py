@@ -13,8 +13,9 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.curves import curve
 from gnnaudit.accounting.gaussian import mu_of
 from gnnaudit.accounting.lower import lower
-from gnnaudit.audit.blackbox import EVEN, aligned_canaries, canary_game, canary_scores
+from gnnaudit.audit.blackbox import aligned_canaries, canary_game, canary_scores
 from gnnaudit.audit.case import Case
+from gnnaudit.audit.coins import guessed
 from gnnaudit.audit.crafted import ENDS, POOL, REFERENCES, STRONG, crafted
 from gnnaudit.audit.discriminant import log_likelihood_ratio
 from gnnaudit.audit.game import Seen
@@ -49,7 +50,7 @@ def play(model, claim, canaries, rounds, key="blackbox", alter=lambda worlds: wo
 
 
 def gate(model, claim, scores, bits, alpha=0.05):
-    return lower(scores, bits, claim, shape="ledger", ledger_curve=curve(model.ledger), rule=EVEN, alpha=alpha)
+    return guessed(scores, bits, claim, curve(model.ledger), alpha)
 
 
 def share(scores, bits, claim):
@@ -115,11 +116,11 @@ def test_one_canary_s_coin_leaves_what_is_answered_about_the_others_as_it_was(ki
     assert second.sum() == 2
 
 
-@pytest.mark.parametrize("kind", [Gap, Vesper], ids=["gap", "vesper"])
+@pytest.mark.parametrize("kind", [Gap, Vesper, ProGap], ids=["gap", "vesper", "progap"])
 def test_posteriors_hold_most_of_what_released_sums_would(kind):
-    """About 400 trials: the share scatters by 0.07, so that below 0.65 comes once in a thousand seeds."""
+    """About 400 trials: the share scatters by 0.07 about 0.95, so that below 0.75 comes once in three hundred seeds."""
     scores, bits = play(honest(kind), EDGE, canaries=40, rounds=10)
-    assert share(scores, bits, EDGE) > 0.65
+    assert share(scores, bits, EDGE) > 0.75
     assert not gate(honest(kind), EDGE, scores, bits, alpha=1e-4).refuted
 
 
@@ -137,7 +138,7 @@ def test_without_the_edge_in_both_worlds_nothing_is_found():
 def test_a_directed_edge_is_looked_for_at_its_receiver():
     model = calibrate(Gap(mode="paper"), ARC)
     scores, bits = play(model, ARC, canaries=40, rounds=10)
-    assert share(scores, bits, ARC) > 0.65  # as above
+    assert share(scores, bits, ARC) > 0.75  # as above
     assert not gate(model, ARC, scores, bits, alpha=1e-4).refuted
 
 
@@ -147,18 +148,17 @@ def test_posteriors_alone_refute_a_third_of_the_noise():
     assert gate(honest(Gap), EDGE, scores, bits, alpha=1e-4).refuted
 
 
-@pytest.mark.nightly
 def test_posteriors_alone_refute_the_published_count_of_one_undirected_edge():
-    """Noise the root of two too small: 200 trials a world suffice the best attack at 95 % power, this one gets 500."""
-    scores, bits = play(calibrate(Gap(mode="paper"), ARC), EDGE, canaries=40, rounds=25)
+    """Noise the root of two too small: about 300 trials a world at 0.95 of mu miss it once in five hundred seeds."""
+    scores, bits = play(calibrate(Gap(mode="paper"), ARC), EDGE, canaries=40, rounds=15)
     assert gate(honest(Gap), EDGE, scores, bits).refuted
 
 
 @pytest.mark.nightly
-def test_two_hundred_honest_audits_are_not_refuted():
-    """At alpha = 1e-3 one of them would be in a fifth of all seeds if the bound were exact; it is far from that."""
-    refuted = [gate(honest(Gap), EDGE, *play(honest(Gap), EDGE, 40, 1, key=f"{s}"), alpha=1e-3).refuted for s in range(200)]
-    assert not any(refuted)
+def test_honest_audits_are_refuted_no_more_often_than_alpha_says():
+    """More than 22 of two hundred at alpha = 0.05 come once in five thousand seeds even if each came with probability 0.05."""
+    refuted = [gate(honest(Gap), EDGE, *play(honest(Gap), EDGE, 40, 1, key=f"{s}")).refuted for s in range(200)]
+    assert sum(refuted) <= 22
 
 
 def test_a_model_that_reads_no_edge_gives_nothing_away(tmp_path):
