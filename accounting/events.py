@@ -206,14 +206,24 @@ def page_rank_exponential(epsilon: float, picks: int, rows: int, values_epsilon:
 def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEvent:
     """PrivGNN: each query draws a secret Poisson sample of the private nodes, then releases the argmax of a noisy posterior.
 
-    scale: of the Laplace noise on each of the `classes` entries, which add up to one. Any posterior may turn into any other,
-    and the exact epsilon of one release is below 1.18 / scale; add/remove of one private node.
+    scale: of the Laplace noise on each of the `classes` entries, which add up to one; 0 classes for a number that is not known
+    charges the costliest. Any posterior may turn into any other, and the exact epsilon of one release is below 1.18 / scale;
+    add/remove of one private node.
+
+    Sure of one class against sure of another is the worst pair at every delta, so that it may be composed and sampled. For a set
+    of s classes the chance that it holds the label is least where a class outside of it is sure: given the highest noisy
+    entry of the set, the chance that no other passes it is log-concave in the posterior, so least at a corner, where it is s o
+    with o that of one class. It is then at most 1 - (c - s) o, which makes delta(epsilon) at most
+    1 - (c - s) o - e^epsilon s o, largest at s = 1.
     """
-    from .exact import noisy_argmax_epsilon
+    from .exact import argmax_pair, noisy_argmax_epsilon
 
     if not _at_least_zero("scale", scale):
         return dp.NonPrivateDpEvent()
-    return _each_sampled(PureDpEvent(noisy_argmax_epsilon(classes, float(scale))), rate, queries)
+    if classes:
+        return _each_sampled(FiniteDpEvent(*argmax_pair(classes, float(scale))), rate, queries)
+    costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # it falls from there
+    return _each_sampled(PureDpEvent(costliest), rate, queries)
 
 
 def noisy_posterior(scale: float, rate: float, queries: int) -> DpEvent:

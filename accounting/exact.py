@@ -26,6 +26,14 @@ def noisy_argmax_epsilon(classes: int, scale: float) -> float:
     return math.log(top * (classes - 1) / (1 - top))
 
 
+def argmax_pair(classes: int, scale: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The laws of a noisy label where one class is sure, and where another is: chances of the one, the other, and the rest."""
+    top = argmax_top_probability(classes, scale)
+    other = (1 - top) / (classes - 1)
+    rest = (1 - top - other,) if classes > 2 else ()
+    return (top, other, *rest), (other, top, *rest)
+
+
 def argmax_top_probability(classes: int, scale: float, gap: float = 1.0) -> float:
     """P(gap + Laplace(scale) exceeds the largest of classes-1 further draws): also the best accuracy of a noisy label.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .key import Key
     from .store import Store
 
-GRID = 2e-3  # relative: the privacy-loss distribution of many votes is rounded up by less
+GRID = 1e-4  # relative: the privacy-loss distribution of many votes is rounded up by less
 
 
 def refuses(case: Case) -> str | None:
@@ -73,13 +73,10 @@ def votes_epsilon(model: Any, classes: int, delta: float) -> float:
     """
     from ..accounting.curves import curve
     from ..accounting.events import on_sampled_nodes, repeated
-    from ..accounting.exact import argmax_top_probability
+    from ..accounting.exact import argmax_pair
     from ..accounting.kinds import FiniteDpEvent
 
-    top = argmax_top_probability(classes, model.sigma)
-    other = (1 - top) / (classes - 1)
-    rest = max(0.0, 1 - top - other)
-    one = FiniteDpEvent((top, other, rest), (other, top, rest))
+    one = FiniteDpEvent(*argmax_pair(classes, model.sigma))
     if model.single:
         return curve(on_sampled_nodes(model.rate, repeated(one, model.queries))).epsilon(delta)
     return curve(repeated(on_sampled_nodes(model.rate, one), model.queries)).epsilon(delta)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -52,7 +51,7 @@ class PrivGnn:
     Where there are fewer validation nodes than `queries`, all are asked about. The paper's own values: queries 1000, rate 0.3
     (0.1 on large graphs), neighbours 750 to 3000, epochs 200.
 
-    mode "sound": charged by the exact epsilon of a noisy argmax. mode "paper": the same labels with the epsilon of theorem 8.
+    mode "sound": charged by the exact profile of a noisy argmax. mode "paper": the same labels with the epsilon of theorem 8.
     as_coded: as the released code does it, with noise on LOGARITHMS of probabilities, samples of fixed size, and one optimiser
     that goes on from teacher to teacher and into the student; `printed` is then the epsilon of the paper's tables. Nothing
     bounds its privacy, as logarithms have no bounded range.
@@ -104,10 +103,9 @@ class PrivGnn:
 
         if self.as_coded or not self.sigma:
             return NonPrivateDpEvent()
-        classes = self.classes or costliest(self.sigma)
         if not self.single:
-            return events.noisy_argmax(classes, self.sigma, self.rate, self.queries)
-        return events.on_sampled_nodes(self.rate, events.noisy_argmax(classes, self.sigma, 1.0, self.queries))
+            return events.noisy_argmax(self.classes, self.sigma, self.rate, self.queries)
+        return events.on_sampled_nodes(self.rate, events.noisy_argmax(self.classes, self.sigma, 1.0, self.queries))
 
     def with_noise(self, sigma: float) -> Self:
         return dataclasses.replace(self, sigma=float(sigma))
@@ -212,11 +210,3 @@ def nearest_first(x: Any, queries: NDArray[np.int64]) -> Order:
     product = product.toarray() if sp.issparse(product) else product
     order = np.argsort(square - 2 * product, axis=1, kind="stable").astype(np.int32)
     return dict(zip(asked.tolist(), order, strict=True))
-
-
-@lru_cache
-def costliest(scale: float) -> int:
-    """The number of classes at which a noisy argmax of this scale costs most, between 2 and 16; it falls from there."""
-    from ..accounting.exact import noisy_argmax_epsilon
-
-    return max(range(2, 17), key=lambda classes: noisy_argmax_epsilon(classes, scale))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import binom
+from scipy.stats import binom, multinomial
 
 from gnnaudit.accounting import events, exact
 from gnnaudit.accounting import published_privgnn as paper
@@ -188,15 +188,58 @@ def binomial_epsilon(one: float, rate: float, count: int, delta: float) -> float
     return max(found)
 
 
-@pytest.mark.parametrize("classes", [2, 10])
-def test_noisy_argmax_end_to_end(classes):
-    """Two classes are exactly randomised response; more are bounded by it."""
-    known = {2: {0.1: 3.57, 0.4: 20.44}, 10: {0.1: 4.07, 0.4: 24.50}}[classes]
-    for inverse_scale, value in known.items():
-        found = curve(events.noisy_argmax(classes, 1 / inverse_scale, 0.3, 1000)).epsilon(1e-4)
-        one = exact.noisy_argmax_epsilon(classes, 1 / inverse_scale)
+def multinomial_epsilon(pair, rate, count, delta):
+    """The same for a pair over three outcomes, by all numbers of the first and of the second."""
+    moved, base = (np.array(side) for side in pair)
+    mixed = (1 - rate) * base + rate * moved
+    first, second = np.meshgrid(np.arange(count + 1), np.arange(count + 1), indexing="ij")
+    inside = first + second <= count
+    counts = np.stack([first[inside], second[inside], count - first[inside] - second[inside]])
+    found = []
+    for p, q in ((mixed, base), (base, mixed)):
+        total, mass = np.log(p / q) @ counts, multinomial.pmf(counts.T, count, p)
+        found.append(brentq(lambda e, t=total, m=mass: float(m @ -np.expm1(np.minimum(e - t, 0))) - delta, 0, 300))
+    return max(found)
+
+
+def test_noisy_argmax_of_two_classes_end_to_end():
+    """It is exactly randomised response."""
+    for inverse_scale, value in {0.1: 3.57, 0.4: 20.44}.items():
+        found = curve(events.noisy_argmax(2, 1 / inverse_scale, 0.3, 1000)).epsilon(1e-4)
+        one = exact.noisy_argmax_epsilon(2, 1 / inverse_scale)
         assert found == pytest.approx(binomial_epsilon(one, 0.3, 1000, 1e-4), rel=1e-5)
         assert found == pytest.approx(value, abs=0.006)
+
+
+@pytest.mark.parametrize(("scale", "queries"), [(10.0, 300), (2.5, 300), (1.0, 50)])
+def test_noisy_argmax_of_ten_classes_end_to_end(scale, queries):
+    """Most labels are of neither class and say nothing: less than randomised response of the same epsilon, which bounds it."""
+    found = curve(events.noisy_argmax(10, scale, 0.3, queries)).epsilon(1e-4)
+    assert found == pytest.approx(multinomial_epsilon(exact.argmax_pair(10, scale), 0.3, queries, 1e-4), rel=2e-5)
+    assert found < 0.7 * binomial_epsilon(exact.noisy_argmax_epsilon(10, scale), 0.3, queries, 1e-4)
+
+
+@pytest.mark.parametrize(("classes", "scale"), [(3, 0.4), (4, 1.0), (5, 3.0)])
+def test_no_two_posteriors_are_told_apart_more_easily_than_two_that_are_sure(classes, scale):
+    """For 100 pairs of posteriors, by an integral over the highest noisy entry: delta of the best set of labels."""
+    draw = np.random.default_rng(0)
+    entries = draw.dirichlet(np.full(classes, 0.3), 200)
+    t = np.linspace(-30 * scale, 30 * scale + 1, 8001)
+    below = np.where(t[:, None, None] < entries, np.exp(np.minimum(t[:, None, None] - entries, 0) / scale) / 2, 0)
+    above = 1 - np.exp(-np.maximum(t[:, None, None] - entries, 0) / scale) / 2
+    falls = np.where(t[:, None, None] < entries, below, above)
+    dense = np.exp(-np.abs(t[:, None, None] - entries) / scale) / (2 * scale)
+    laws = np.stack([np.trapezoid(dense[..., j] * np.delete(falls, j, 2).prod(2), t, axis=0) for j in range(classes)], 1)
+    assert laws.sum(1) == pytest.approx(1.0, abs=1e-4)
+    sure, other = (np.array(side) for side in exact.argmax_pair(classes, scale))
+    for epsilon in np.linspace(0, exact.noisy_argmax_epsilon(classes, scale), 7):
+        most = np.maximum(sure - math.exp(epsilon) * other, 0).sum()
+        assert np.maximum(laws[:100] - math.exp(epsilon) * laws[100:], 0).sum(1).max() <= most + 1e-4
+
+
+def test_an_unknown_number_of_classes_costs_at_least_what_any_number_does():
+    unknown = curve(events.noisy_argmax(0, 2.0, 0.3, 20)).epsilon(1e-4)
+    assert all(curve(events.noisy_argmax(c, 2.0, 0.3, 20)).epsilon(1e-4) <= unknown for c in (2, 3, 5, 8, 12, 40))
 
 
 def test_a_printed_number_is_violated_at_the_stated_delta():
