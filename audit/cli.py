@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -247,29 +250,46 @@ def _print(title: str, rows: list[dict[str, Any]], json: bool) -> None:
 
 
 def main() -> None:
-    """Console entry point: one line for bad input (exit 2), one for Ctrl-C and for what the machine refuses (exit 3)."""
+    """Console entry point: one line for bad input (exit 2), one for Ctrl-C and for what the machine refuses (exit 3).
+
+    Whatever else goes wrong, in a user's model or in here, ends with its traceback and 3: exit code 1 says "refuted" and 0 "not
+    refuted", and neither may come from code that broke or left.
+    """
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: small products on busy cores take minutes otherwise
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a letter that the terminal lacks is no reason to fail
+    for stop in (signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ():
+        if signal.getsignal(stop) is signal.SIG_DFL:  # nohup ignores one, and means it
+            signal.signal(stop, signal.default_int_handler)  # a cancelled job and a lost terminal end as cleanly as Ctrl-C
     try:
         code = app(standalone_mode=False)
         if code == 130:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
-        sys.exit(code if isinstance(code, int) else 0)
     except (typer.Abort, KeyboardInterrupt):
-        print("Stopped. The same command resumes; finished parts are kept.", file=sys.stderr)
-        sys.exit(3)
+        code = said("Stopped. The same command resumes; finished parts are kept.", 3)
     except (OSError, MemoryError) as fault:
         what = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
-        print(f"audit: {what}. Finished parts are kept; once that is mended, the same command resumes.", file=sys.stderr)
-        sys.exit(3)
+        code = said(f"audit: {what}. Finished parts are kept; once that is mended, the same command resumes.", 3)
     except ValueError as fault:
-        print(f"audit: {fault}", file=sys.stderr)
-        sys.exit(2)
-    except Exception as fault:
+        code = said(f"audit: {fault}", 2)
+    except (Exception, SystemExit) as fault:
         if type(fault).__module__.startswith(("click", "typer")):
-            print(f"audit: {getattr(fault, 'message', fault)}", file=sys.stderr)
-            sys.exit(2)
-        raise
+            code = said(f"audit: {getattr(fault, 'message', fault)}", 2)
+        elif isinstance(fault.__context__, BrokenPipeError):  # how rich leaves when nobody reads on
+            code = 3
+        else:
+            traceback.print_exc()
+            code = said(
+                f"audit: {type(fault).__name__} in the code above. Finished parts are kept; nothing is proved or refuted.", 3
+            )
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def said(line: str, code: int) -> int:
+    print(line, file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

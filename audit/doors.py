@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -16,6 +17,7 @@ import numpy as np
 
 from ..accounting.claim import Unit
 from ..models.base import Model, Release
+from ..models.readers import one_line
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -156,10 +158,22 @@ def load_model(address: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # dataclasses look their module up; worker processes import it by this name
     sys.path.insert(0, str(path.parent.resolve()))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as fault:
+        raise ValueError(f"model={address}: {blamed(fault, path)}") from None
     if not hasattr(module, name):
         raise ValueError(f"model={address}: {path} has no {name}.")
     return getattr(module, name)
+
+
+def blamed(fault: BaseException, path: Path) -> str:
+    """The last line of a user's file that was reached, and what went wrong there, in one line."""
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == path.resolve()
+    ]
+    at = f"{path}, line {lines[-1]}" if lines else f"{path}"
+    return f"{at}: {type(fault).__name__}: {one_line(fault)}"
 
 
 def own_models(target: str | None, model: str | None) -> dict[str, Any]:
@@ -177,6 +191,8 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
                 raise ValueError(
                     f"model={model}: cannot be made without arguments ({fault}). Give its fields defaults."
                 ) from None
+            except (Exception, SystemExit) as fault:
+                raise ValueError(f"model={model}: {blamed(fault, Path(model.rpartition(':')[0]))}") from None
         if not isinstance(made, Model):
             absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
             raise ValueError(f"model={model}: lacks {absent}. See docs/own-model.md, or run `audit contract {model}`.")

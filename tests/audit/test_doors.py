@@ -81,6 +81,23 @@ def test_addresses_of_models_are_checked(address, words):
         load_model(address)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("import no_such_module", "line 1: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("import sys\nsys.exit(0)", "line 2: SystemExit: 0"),
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("class Mine:\n  def __init__(self):\n    raise KeyError('k')", "line 3: KeyError: 'k'"),
+    ],
+)
+def test_a_file_that_fails_is_named_with_its_line(tmp_path, body, said):
+    path = tmp_path / "failing.py"
+    path.write_text(body)
+    with pytest.raises(ValueError, match=said) as fault:
+        own_models(None, f"{path}:Mine")
+    assert "\n" not in str(fault.value)
+
+
 def test_a_class_that_is_no_model_is_told_what_it_lacks(tmp_path):
     path = tmp_path / "almost_a_model.py"
     path.write_text("class Mine:\n    name = 'mine'\n    mode = 'sound'\n")

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gnnaudit.audit import cli
 from gnnaudit.audit import store as store_module
 from gnnaudit.models.base import Release
 
@@ -46,13 +47,14 @@ def start(*words, cwd, **options):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        **{"preexec_fn": heeds_control_c, **options},
+        **{"preexec_fn": heeds_signals, **options},
     )
 
 
-def heeds_control_c():
-    """Jobs in the background, such as a CI runner's, are started with Ctrl-C ignored, and so are their children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def heeds_signals():
+    """Jobs in the background, such as a CI runner's, are started with Ctrl-C ignored (nohup: SIGHUP), and so are their children."""
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, signal.SIG_DFL)
 
 
 def audit(*words, cwd, **options):
@@ -182,6 +184,41 @@ def test_control_c_stops_cleanly_and_the_same_command_resumes(tmp_path):
         time.sleep(0.05)
     assert not group(process.pid)
     assert all(store_module.load(p) is not None for p in (tmp_path / "out").rglob("[0-9]*.npz"))
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP])
+def test_a_cancelled_job_and_a_lost_terminal_stop_as_cleanly(tmp_path, stop):
+    process = start(*RUN, "--repeats", "1000", cwd=tmp_path)
+    wait_for(lambda: list((tmp_path / "out").rglob("[0-9]*.npz")), process)
+    process.send_signal(stop)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert told(said) == "Stopped. The same command resumes; finished parts are kept."
+
+
+@pytest.mark.parametrize("fault", [KeyError("k"), SystemExit(0), SystemExit(1), RuntimeError("no more memory")])
+def test_code_that_breaks_or_leaves_neither_refutes_nor_absolves(monkeypatch, capsys, fault):
+    """A user's model may raise anything, or end the process as a script would."""
+
+    def broken(standalone_mode):
+        raise fault
+
+    monkeypatch.setattr(cli, "app", broken)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)  # this process keeps its own
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 3
+    assert "nothing is proved or refuted" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_and_letters_that_a_terminal_lacks(tmp_path):
+    listed = [sys.executable, "-m", "gnnaudit.audit.cli", "data", "list"]
+    with subprocess.Popen(listed, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (3, b"")
+    done = subprocess.run([*listed[:-2], "models"], env=ENVIRONMENT | {"PYTHONIOENCODING": "ascii"}, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_clock_jumps(tmp_path, undisturbed):
