@@ -155,9 +155,10 @@ def test_posteriors_alone_refute_the_published_count_of_one_undirected_edge():
 
 
 @pytest.mark.nightly
-def test_honest_audits_are_refuted_no_more_often_than_alpha_says():
+@pytest.mark.parametrize("kind", [Gap, Vesper], ids=["gap", "vesper"])
+def test_honest_audits_are_refuted_no_more_often_than_alpha_says(kind):
     """More than 22 of two hundred at alpha = 0.05 come once in five thousand seeds even if each came with probability 0.05."""
-    refuted = [gate(honest(Gap), EDGE, *play(honest(Gap), EDGE, 40, 1, key=f"{s}")).refuted for s in range(200)]
+    refuted = [gate(honest(kind), EDGE, *play(honest(kind), EDGE, 40, 1, key=f"{s}")).refuted for s in range(200)]
     assert sum(refuted) <= 22
 
 

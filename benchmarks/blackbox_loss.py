@@ -1,0 +1,93 @@
+"""Where a black box loses what the released sums hold of a canary edge: on the way to the posteriors, or in reading these.
+
+    python benchmarks/blackbox_loss.py [--systems gap,vesper,progap] [--epsilon 2,8] [--trainings 4]
+
+Every training is played with and without the edges at the same noise, so that what they do is seen exactly. A linear discriminant
+that knows what they do, from half of the canaries, and one that learns it from references, as the audit does, are then told the
+other half. Prints Markdown: how far apart each has the two worlds, as a share of the mu of the ledger; delta = 1e-6.
+"""
+
+import argparse
+import time
+from dataclasses import replace
+
+import numpy as np
+from blackbox import DELTA, SYSTEMS
+
+from gnnaudit.accounting.calibrate import calibrate
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.gaussian import mu_of
+from gnnaudit.audit.blackbox import odds
+from gnnaudit.audit.crafted import ENDS, STRONG, crafted
+from gnnaudit.audit.discriminant import log_likelihood_ratio
+from gnnaudit.audit.executor import one_thread
+from gnnaudit.audit.game import Seen
+from gnnaudit.audit.key import Key
+from gnnaudit.models.graph import Mask, Worlds
+
+CANARIES = 120
+
+
+def sums(release, nodes):
+    """(runs, nodes, hops x dim): the noisy sums of all hops side by side."""
+    rows = release["aggregates"][:, :, np.searchsorted(release.watch, nodes)].astype(np.float64)
+    return rows.swapaxes(1, 2).reshape(len(rows), len(nodes), -1)
+
+
+def posteriors(release, nodes):
+    return odds(Seen(release, None, None), nodes)
+
+
+def apart(read, without, with_edges, made, bare):
+    """(runs, 2): standard deviations between the worlds, for the discriminant that knows and for the one that learns."""
+    ends, half, moved, squares = made.graph.edges[:, made.canaries], CANARIES // 2, 0.0, 0.0
+    for side in (0, 1):
+        a, b = read(without, ends[side]), read(with_edges, ends[side])
+        others, references = read(without, bare[side].ravel()), [read(without, n[side]) for n in (made.bare, made.joined)]
+        told_of, left = np.split(others, 2, axis=1)
+        step = (b - a)[:, :half].mean(axis=1, keepdims=True)
+        gains, spreads = [], []
+        for rows, edges in (([told_of, told_of + step], 1), (references, STRONG)):
+            told = [
+                [log_likelihood_ratio(x, *known, edges) for x, *known in zip(some, *rows, strict=True)]
+                for some in (a[:, half:], b[:, half:], left)
+            ]
+            gains.append(np.mean(told[1], axis=1) - np.mean(told[0], axis=1))
+            spreads.append(np.var(told[2], axis=1))
+        moved, squares = moved + np.array(gains), squares + np.array(spreads)
+    return (moved / np.sqrt(squares)).T
+
+
+def row(name, epsilon, trainings):
+    recipe, unit = SYSTEMS[name]()
+    model, made, clock = calibrate(recipe, Claim(epsilon, DELTA, unit)), crafted(CANARIES), time.process_time()
+    bare = made.graph.edges[:, made.canaries][..., None] + np.arange(1, ENDS // 2)  # beside a canary's end, without its edge
+    watch = np.unique(np.concatenate([n.ravel() for n in (made.graph.edges[:, made.canaries], bare, made.bare, made.joined)]))
+    worlds = Worlds(made.graph, Key("blackbox", "loss", name, repr(epsilon)).seeds(0, trainings), watch)
+    seen = [
+        replace(model, keep=("posteriors", "aggregates")).fit(
+            replace(worlds, edges=Mask(made.canaries, np.full((trainings, CANARIES), there)))
+        )
+        for there in (False, True)
+    ]
+    shares = [apart(read, *seen, made, bare).mean(axis=0) / float(mu_of(epsilon, DELTA)) for read in (sums, posteriors)]
+    cells = " | ".join(f"{share:.2f}" for pair in shares for share in pair)
+    return f"| {name} | {epsilon:g} | {cells} | {time.process_time() - clock:.0f} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--systems", default="gap,vesper,progap")
+    parser.add_argument("--epsilon", default="2,8")
+    parser.add_argument("--trainings", type=int, default=4)
+    options = parser.parse_args()
+    one_thread()
+    print("| system | ε | sums, known | sums, learned | posteriors, known | posteriors, learned | CPU s |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    for name in options.systems.split(","):
+        for epsilon in map(float, options.epsilon.split(",")):
+            print(row(name, epsilon, options.trainings), flush=True)
+
+
+if __name__ == "__main__":
+    main()
