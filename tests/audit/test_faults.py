@@ -52,7 +52,7 @@ def start(*words, cwd, **options):
 
 
 def heeds_signals():
-    """Jobs in the background, such as a CI runner's, are started with Ctrl-C ignored (nohup: SIGHUP), and so are their children."""
+    """Jobs in the background, as those of a CI runner, are started with Ctrl-C ignored (nohup: SIGHUP), as are their children."""
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, signal.SIG_DFL)
 
