@@ -37,7 +37,7 @@ EDGE = [
     MultiLira("edge"),
     strongest("edge", "posteriors"),
 ]
-ASKED, SHADOWS, TARGETS = 1000, 16, 96  # an AUC strays by 0.0019 in an honest run
+ASKED, SHADOWS, TARGETS = 1000, 16, 96
 
 
 def label(attack):
@@ -71,6 +71,15 @@ def world():
     return noise(graph, SHADOWS + TARGETS, rng), nodes, edges, *bits
 
 
+def strays(bits):
+    """How far from one half the mean AUC of scores that know nothing of fair coins may be: once in ten million, further.
+
+    For m members and n others the variance of an AUC is then (m + n + 1) / 12mn (Mann and Whitney 1947), however the scores
+    hang together: one third over the number of coins. 5.3 deviations below 0.01 take 94,000 coins.
+    """
+    return 5.3 / np.sqrt(3 * bits.size)
+
+
 def gained(attack, release, challenge, bits):
     targets = np.arange(SHADOWS, len(bits))
     return measure(scores_split(quick(attack), release, challenge, bits, np.arange(SHADOWS), targets), bits[targets]).auc
@@ -80,7 +89,7 @@ def gained(attack, release, challenge, bits):
 def test_noise_gives_nothing_away(attack, world):
     release, nodes, edges, node_bits, edge_bits = world
     challenge, bits = (nodes, node_bits) if "node" in attack.kinds else (edges, edge_bits)
-    assert abs(gained(attack, release, challenge, bits) - 0.5) < 0.01  # fails once in ten million honest runs
+    assert abs(gained(attack, release, challenge, bits) - 0.5) < strays(bits[SHADOWS:]) < 0.01
 
 
 @pytest.mark.parametrize("attack", NODE, ids=label)
@@ -89,7 +98,8 @@ def test_a_release_that_shows_the_bits_is_read_and_shuffled_bits_are_not(attack,
     right = (nodes.known.y[:, None] == np.arange(4))[None] * bits[:, :, None]
     release = telling({name: a * 0.2 + 4 * right for name, a in release.arrays.items()}, release.watch)
     assert gained(attack, release, nodes, bits) > (0.85 if "label-only" in attack.name else 0.98)
-    assert abs(gained(attack, release, nodes, np.random.default_rng(2).permuted(bits, axis=1)) - 0.5) < 0.01
+    shuffled = np.random.default_rng(2).permuted(bits, axis=1)
+    assert abs(gained(attack, release, nodes, shuffled) - 0.5) < strays(bits[SHADOWS:])
 
 
 @pytest.mark.parametrize("attack", EDGE, ids=label)
@@ -108,7 +118,7 @@ def test_ends_that_copy_each_other_where_an_edge_is_are_found_and_shuffled_bits_
     release = telling(told, np.arange(graph.nodes))
     assert gained(attack, release, challenge, bits) > 0.9
     shuffled = rng.permuted(bits, axis=1)
-    assert abs(gained(attack, release, challenge, shuffled) - 0.5) < 0.05  # 4,000 coins: once in ten million
+    assert abs(gained(attack, release, challenge, shuffled) - 0.5) < strays(bits[SHADOWS:])
 
 
 def bare(nodes, rng):
@@ -124,31 +134,34 @@ def bare(nodes, rng):
 
 
 @pytest.mark.parametrize("normalised", [False, True])
-def test_linkteller_finds_edges_that_carry_features_and_none_in_noise(normalised):
+def test_linkteller_finds_edges_that_carry_features_and_none_in_noise_or_shuffled_bits(normalised):
     rng = np.random.default_rng(5)
-    graph = draw_graph(nodes=100, edges=100)
-    bits = rng.random((20, 100)) < 0.5
+    graph = draw_graph(nodes=50, edges=100)
+    bits = rng.random((960, 100)) < 0.5
     challenge = Challenge("edge", dataclasses.replace(graph, edges=graph.edges[:, :0]), graph.edges.T)
-    u, v = graph.edges
-    worlds = [sp.csr_array((b[[*range(100)] * 2].astype(float), (np.r_[u, v], np.r_[v, u])), shape=(100, 100)) for b in bits]
+    run, edge = np.nonzero(bits)
+    u, v = graph.edges[:, edge] + 50 * run
+    send, receive = np.r_[u, v] % 50, np.r_[v, u]
+    joined = sp.csr_array((np.ones(len(send)), (receive, send)), shape=(960 * 50, 50))  # every run's adjacency, stacked
     weight = rng.normal(size=(12, 4))
 
     def api(x):
-        return np.stack([(x + joined @ x) @ weight for joined in worlds])
+        return (x + (joined @ x).reshape(960, 50, -1)) @ weight
 
     def deaf(x):
-        return rng.normal(size=(20, 100, 4))
+        return rng.normal(size=(960, 50, 4))
 
     heard, guessed = (LinkTeller(query, normalised=normalised).score(None, challenge) for query in (api, deaf))
     assert measure(heard, bits).auc > 0.98
-    assert abs(measure(guessed, bits).auc - 0.5) < 5.3 * 0.577 / np.sqrt(bits.size)
-    assert abs(measure(heard, rng.permuted(bits, axis=1)).auc - 0.5) < 5.3 * 0.577 / np.sqrt(bits.size)
+    assert abs(measure(guessed, bits).auc - 0.5) < strays(bits) < 0.01
+    assert abs(measure(heard, rng.permuted(bits, axis=1)).auc - 0.5) < strays(bits)
 
 
-def test_g_base_finds_what_moves_its_neighbours_and_nothing_in_noise():
+def test_g_base_finds_what_moves_its_neighbours_and_nothing_in_noise_or_shuffled_bits():
     rng = np.random.default_rng(6)
     graph = dataclasses.replace(draw_graph(nodes=400, edges=500), x=np.arange(400, dtype=np.float32)[:, None])
-    bits = rng.random((20, 400)) < 0.5
+    bits = rng.random((250, 400)) < 0.5
+    target = bits[:240]
     challenge = Challenge("node", graph, np.arange(400))
 
     def known(own, gain):
@@ -160,13 +173,14 @@ def test_g_base_finds_what_moves_its_neighbours_and_nothing_in_noise():
         return lambda near: known(near, 2.0 * bits[:, near.x[:, 0].astype(int)] * (near.degree > 0))
 
     def deaf(near):
-        return known(near, rng.random((10, near.nodes)))
+        return known(near, rng.random((240, near.nodes)))
 
-    seen = GraphBase(telling_of(bits[:10]), telling_of(bits[10:]), samples=2, hops=1).score(None, challenge)
+    seen = GraphBase(telling_of(target), telling_of(bits[240:]), samples=2, hops=1).score(None, challenge)
     lonely = graph.degree == 0  # an isolated node moves nobody
-    assert measure(seen[:, ~lonely], bits[:10, ~lonely]).auc > 0.75  # only its own neighbours among the members count
+    assert measure(seen[:, ~lonely], target[:, ~lonely]).auc > 0.75  # only its own neighbours among the members count
     guessed = GraphBase(deaf, deaf, samples=2, hops=1).score(None, challenge)
-    assert abs(measure(guessed, bits[:10]).auc - 0.5) < 5.3 * 0.577 / np.sqrt(4000)
+    assert abs(measure(guessed, target).auc - 0.5) < strays(target) < 0.01
+    assert abs(measure(seen, rng.permuted(target, axis=1)).auc - 0.5) < strays(target)
 
 
 def test_attacks_without_a_model_to_ask_say_so(world):
