@@ -24,10 +24,21 @@ if TYPE_CHECKING:
     from .small_graphs import Prepared
     from .teachers import Recipe
 
-LANES, LAYERS = 16, 8  # as in operations.h and teachers.c
+LANES, LAYERS, WIDEST = 16, 8, 256  # as in operations.h and teachers.c
 BITS = 4 << 20  # bytes of dropout masks, a bit for every unit, that are drawn at a time
 
 Shapes = list[tuple[int, int]]
+
+
+class Sparse(ctypes.Structure):
+    """`struct sparse` of teachers.c."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("starts", "which", "entries"))
+
+    @staticmethod
+    def of(matrix: Tensor) -> Sparse:
+        """Addresses within a CSR matrix, which has to outlive this."""
+        return Sparse(*(part.data_ptr() for part in (matrix.crow_indices(), matrix.col_indices(), matrix.values())))
 
 
 class Teacher(ctypes.Structure):
@@ -37,17 +48,17 @@ class Teacher(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("hidden", "classes", "rows", "first_row", "columns", "first_column")),
         *((name, ctypes.c_int32) for name in ("epochs", "steps", "epoch_bits")),
         *((name, ctypes.c_float) for name in ("rate", "factor")),
-        *((name, ctypes.c_void_p) for name in ("widths", "row_starts", "row_columns", "row_entries")),
-        *((name, ctypes.c_void_p) for name in ("column_starts", "column_rows", "column_entries")),
-        *((name, ctypes.c_void_p) for name in ("arc_starts", "senders", "shares", "wanted", "kept")),
-        *((name, ctypes.c_void_p) for name in ("numbers", "mean", "square", "running", "room", "receivers")),
+        ("widths", ctypes.c_void_p),
+        *((name, Sparse) for name in ("inputs", "back", "arcs")),
+        *((name, ctypes.c_void_p) for name in ("wanted", "kept", "numbers", "mean", "square", "running", "room", "receivers")),
     )
 
 
 def expressible(recipe: Recipe, graphs: Prepared) -> bool:
     """Whether the kernel knows these features and the memory in which they lie."""
     sparse = isinstance(graphs.inputs, Operator) and graphs.real.device.type == "cpu"
-    return sparse and len(recipe.hidden) < LAYERS and kernel.library() is not None
+    fits = len(recipe.hidden) < LAYERS and max(*recipe.hidden, recipe.classes) <= LANES * WIDEST
+    return sparse and fits and kernel.library() is not None
 
 
 def train(
@@ -65,14 +76,8 @@ def train(
     teacher = Teacher(
         hidden=len(recipe.hidden), classes=recipe.classes, rate=recipe.learning_rate, factor=1 / (1 - recipe.dropout)
     )
-    matrices = {
-        graphs.inputs.matrix: ("row_starts", "row_columns", "row_entries"),
-        graphs.inputs.transpose: ("column_starts", "column_rows", "column_entries"),
-        graphs.blocks.mean.matrix: ("arc_starts", "senders", "shares"),
-    }
-    for matrix, names in matrices.items():
-        for name, part in zip(names, (matrix.crow_indices(), matrix.col_indices(), matrix.values()), strict=True):
-            setattr(teacher, name, part.data_ptr())
+    teacher.inputs, teacher.back = Sparse.of(graphs.inputs.matrix), Sparse.of(graphs.inputs.transpose)
+    teacher.arcs = Sparse.of(graphs.blocks.mean.matrix)
     widths = torch.tensor(units, dtype=torch.int32) // LANES
     teacher.widths, moments = widths.data_ptr(), [v[name] for v in values[:-1] for name in ("mean", "variance")]
     for run, random in enumerate(randoms):

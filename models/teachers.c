@@ -4,31 +4,31 @@
    mean over the neighbours already; every further one reads its rows and, where a row has neighbours, their mean. */
 #include "operations.h"
 
-enum { TALL = 6, WIDE = 4, LAYERS = 8 }; /* a tile of a product: 24 sums, which leaves registers for what is read */
+enum { TALL = 6, WIDE = 4 };      /* of a product at a time: 24 sums, which leaves registers for what is read */
+enum { LAYERS = 8, WIDEST = 256 }; /* at most; widest in vectors */
+
+struct sparse {
+    const int32_t *starts, *which;
+    const float *entries;
+};
 
 struct teacher {
-    int32_t hidden, classes; /* layers before the last */
-    int32_t rows, first_row, columns, first_column; /* the graph's part of the sparse matrices below */
-    int32_t epochs, steps;                          /* steps: taken before */
-    int32_t epoch_bits;  /* bytes of `kept` an epoch */
-    float rate, factor;  /* factor: of what dropout keeps */
+    int32_t hidden, classes;                        /* layers before the last */
+    int32_t rows, first_row, columns, first_column; /* the network's part of the matrices, which hold many networks' */
+    int32_t epochs, steps, epoch_bits;              /* steps: taken before; bits: bytes of `kept` an epoch */
+    float rate, factor;                             /* factor: of what dropout keeps */
     const int32_t *widths;                          /* vectors of each layer's outputs */
-    const int32_t *row_starts, *row_columns;
-    const float *row_entries;
-    const int32_t *column_starts, *column_rows;
-    const float *column_entries;
-    const int32_t *arc_starts, *senders;
-    const float *shares;        /* of each sender in the mean */
-    const vec *wanted;          /* (rows, classes): each row's label distribution times its weight */
-    const uint8_t *kept;        /* for each epoch and hidden layer a bit for every activation, or NULL */
-    vec *numbers, *mean, *square; /* weights layer after layer, as in `teach`, and Adam's moments of them */
-    vec *running;               /* for each hidden layer the remembered mean and variance of its batch norm */
+    struct sparse inputs, back, arcs;               /* what the first layer reads, its transpose, the mean over the neighbours */
+    const vec *wanted;            /* (rows, classes): each row's label distribution times its weight */
+    const uint8_t *kept;          /* for each epoch and hidden layer a bit for every activation, or NULL */
+    vec *numbers, *mean, *square; /* as `teach` orders them, and Adam's moments of them */
+    vec *running;                 /* for each hidden layer the remembered mean and variance of its batch norm */
     vec *room;
     int32_t *receivers;
 };
 
 struct layer {
-    int inputs, outputs, normed;                  /* units that are read (or columns), vectors that are written */
+    int inputs, outputs;                          /* units that are read (first layer: columns), vectors that are written */
     vec *neighbours, *own, *scale, *shift, *bias; /* the first layer has `own` alone, the last no batch norm */
     vec *unit, *y, *around, *inverse;             /* normalised rows, outputs, means over neighbours, 1 / deviation */
 };
@@ -68,7 +68,7 @@ static void times(int rows, int inputs, int length, const float *x, int down, in
     for (; v < length; v++) panels(1, rows, inputs, x, down, right, w + v, y + v, length);
 }
 
-/* to[o][i] = from[i][o]; vectors a line: `long_from` and, of `to`, inputs / LANES. */
+/* to[o][i] = from[i][o]; a line of `from` has `wide` vectors, one of `to` has inputs / LANES. */
 static void flipped(int inputs, int wide, const vec *from, vec *to) {
     for (int i = 0; i < inputs; i += LANES)
         for (int v = 0; v < wide; v++) {
@@ -91,68 +91,39 @@ static inline void adam_step(const struct step *s, int size, const float *restri
     }
 }
 
-static void features_forward(const struct teacher *t, int wide, const vec *weight, vec *z) {
-    for (int r = 0; r < t->rows; r++, z += wide) {
-        int first = t->row_starts[t->first_row + r], stop = t->row_starts[t->first_row + r + 1], v = 0;
-        for (; v + WIDE <= wide; v += WIDE) {
-            vec sum[WIDE] = {};
-            for (int k = first; k < stop; k++)
-                for (int i = 0; i < WIDE; i++)
-                    sum[i] += t->row_entries[k] * weight[(int64_t)(t->row_columns[k] - t->first_column) * wide + v + i];
-            for (int i = 0; i < WIDE; i++) z[v + i] = sum[i];
-        }
-        for (; v < wide; v++) {
-            z[v] = (vec){};
-            for (int k = first; k < stop; k++)
-                z[v] += t->row_entries[k] * weight[(int64_t)(t->row_columns[k] - t->first_column) * wide + v];
-        }
-    }
+/* to = the sum of the lines that a row of the matrix names, each times its entry. Lines are counted from `offset`. */
+static inline __attribute__((always_inline)) void strip(
+    int wide, const struct sparse *m, int row, int offset, int length, const vec *from, vec *to) {
+    vec sum[WIDE] = {};
+    for (int k = m->starts[row]; k < m->starts[row + 1]; k++)
+        for (int v = 0; v < wide; v++) sum[v] += m->entries[k] * from[(int64_t)(m->which[k] - offset) * length + v];
+    for (int v = 0; v < wide; v++) to[v] = sum[v];
 }
 
-/* The step of the first layer's weights, whose gradient is never stored. */
-static void features_backward(const struct step *s, int wide, const vec *dz, vec *weight) {
+static void gather(const struct sparse *m, int row, int offset, int length, const vec *from, vec *to) {
+    int v = 0;
+    for (; v + WIDE <= length; v += WIDE) strip(WIDE, m, row, offset, length, from + v, to + v);
+    for (; v < length; v++) strip(1, m, row, offset, length, from + v, to + v);
+}
+
+/* The step of the first layer's weights, whose gradient is never stored as a whole. */
+static void features_step(const struct step *s, int wide, const vec *dz, vec *weight) {
     const struct teacher *t = s->t;
-    vec gradient[64 * WIDE];
-    int together = wide < 64 * WIDE ? 64 * WIDE / wide : 1;
-    for (int c = 0; c < t->columns; c += together) {
-        int count = t->columns - c < together ? t->columns - c : together;
-        for (int j = 0; j < count; j++) {
-            int first = t->column_starts[t->first_column + c + j], stop = t->column_starts[t->first_column + c + j + 1], v = 0;
-            for (; v + WIDE <= wide; v += WIDE) {
-                vec sum[WIDE] = {};
-                for (int k = first; k < stop; k++)
-                    for (int i = 0; i < WIDE; i++)
-                        sum[i] += t->column_entries[k] * dz[(int64_t)(t->column_rows[k] - t->first_row) * wide + v + i];
-                for (int i = 0; i < WIDE; i++) gradient[j * wide + v + i] = sum[i];
-            }
-            for (; v < wide; v++) {
-                vec sum = {};
-                for (int k = first; k < stop; k++)
-                    sum += t->column_entries[k] * dz[(int64_t)(t->column_rows[k] - t->first_row) * wide + v];
-                gradient[j * wide + v] = sum;
-            }
-        }
+    vec gradient[WIDEST];
+    for (int c = 0, count; c < t->columns; c += count) {
+        count = WIDEST / wide;
+        count = t->columns - c < count ? t->columns - c : count;
+        for (int j = 0; j < count; j++) gather(&t->back, t->first_column + c + j, t->first_row, wide, dz, gradient + j * wide);
         adam_step(s, count * wide * LANES, (float *)gradient, weight + (int64_t)c * wide);
     }
 }
 
-/* around[j]: the mean over the neighbours of the j-th row that has any. */
-static void gather(const struct teacher *t, int receivers, int wide, const vec *y, vec *around) {
-    for (int j = 0; j < receivers; j++, around += wide) {
-        int row = t->first_row + t->receivers[j];
-        for (int v = 0; v < wide; v++) {
-            around[v] = (vec){};
-            for (int k = t->arc_starts[row]; k < t->arc_starts[row + 1]; k++)
-                around[v] += t->shares[k] * y[(int64_t)(t->senders[k] - t->first_row) * wide + v];
-        }
-    }
-}
-
+/* The gradient of the means over neighbours, handed on to those. */
 static void scatter(const struct teacher *t, int receivers, int wide, const vec *d, vec *dy) {
     for (int j = 0; j < receivers; j++, d += wide) {
         int row = t->first_row + t->receivers[j];
-        for (int k = t->arc_starts[row]; k < t->arc_starts[row + 1]; k++)
-            for (int v = 0; v < wide; v++) dy[(int64_t)(t->senders[k] - t->first_row) * wide + v] += t->shares[k] * d[v];
+        for (int k = t->arcs.starts[row]; k < t->arcs.starts[row + 1]; k++)
+            for (int v = 0; v < wide; v++) dy[(int64_t)(t->arcs.which[k] - t->first_row) * wide + v] += t->arcs.entries[k] * d[v];
     }
 }
 
@@ -247,10 +218,13 @@ static void predict(const struct teacher *t, struct layer *layers, int receivers
     vec *running = t->running;
     for (struct layer *l = layers; l <= layers + t->hidden; l++) {
         int wide = l->outputs;
-        if (l == layers)
-            features_forward(t, wide, l->own, l->unit);
-        else {
-            gather(t, receivers, l[-1].outputs, l[-1].y, l[-1].around);
+        if (l == layers) {
+            for (int r = 0; r < t->rows; r++)
+                gather(&t->inputs, t->first_row + r, t->first_column, wide, l->own, l->unit + r * wide);
+        } else {
+            int deep = l[-1].outputs;
+            for (int j = 0; j < receivers; j++)
+                gather(&t->arcs, t->first_row + t->receivers[j], t->first_row, deep, l[-1].y, l[-1].around + j * deep);
             times(t->rows, l->inputs, wide, (float *)l[-1].y, l->inputs, 1, l->own, l->unit);
             times(receivers, l->inputs, wide, (float *)l[-1].around, l->inputs, 1, l->neighbours, room);
             for (int j = 0; j < receivers; j++)
@@ -290,7 +264,7 @@ void teach(const struct teacher *t) {
     struct layer layers[LAYERS] = {}, *last = layers + t->hidden;
     int receivers = 0, widest = 0;
     for (int r = 0; r < t->rows; r++)
-        if (t->arc_starts[t->first_row + r] < t->arc_starts[t->first_row + r + 1]) t->receivers[receivers++] = r;
+        if (t->arcs.starts[t->first_row + r] < t->arcs.starts[t->first_row + r + 1]) t->receivers[receivers++] = r;
     vec *d = laid_out(t, layers, receivers), *other;
     for (int i = 0; i <= t->hidden; i++) widest = t->widths[i] > widest ? t->widths[i] : widest;
     other = d + (int64_t)t->rows * widest;
@@ -312,6 +286,6 @@ void teach(const struct teacher *t) {
             dz = dy;
             dy = free;
         }
-        features_backward(&s, layers->outputs, dz, layers->own);
+        features_step(&s, layers->outputs, dz, layers->own);
     }
 }
