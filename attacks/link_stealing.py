@@ -53,29 +53,6 @@ class ReferenceGap:
         return np.stack([usual - measure(p[u], p[v]) for p in probabilities(release, challenge.items, self.query)])
 
 
-@dataclass(frozen=True)
-class ReferenceDistance:
-    """Minus the distance of the two ends in a model that has never seen an edge: the other half of attack 2. A baseline.
-
-    It reads public features and training labels alone, so what it scores is homophily, never leakage.
-    """
-
-    distance: str = "correlation"
-    name: str = "edge-free-distance"
-    needs: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ("edge",)
-
-    def __post_init__(self) -> None:
-        distance(self.distance)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
-
-    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        guess, (u, v) = reference(challenge.known), challenge.items.T
-        return np.tile(-distance(self.distance)(guess[u], guess[v]), (len(release), 1))
-
-
 @dataclass(frozen=True, eq=False)
 class LinkClassifier:
     """Attacks 1 and 3 to 7: a perceptron on what two ends' posteriors, and sometimes features, have in common.

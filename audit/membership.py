@@ -11,7 +11,7 @@ import numpy as np
 
 from ..accounting.claim import Unit
 from ..attacks.base import missing
-from ..attacks.link import FeatureDistance
+from ..attacks.baselines import FEATURES
 from ..attacks.roc import Leak, measure, measure_slices, roc_points
 from ..attacks.slices import slices
 from ..reports.results import AttackRow, Slice
@@ -118,7 +118,7 @@ def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArr
     skips: list[Skip] = []
     usual: dict[str, float] = {}
     if kind == "edge":
-        usual = {name: measure(s, bits[:, columns]).auc for name, columns, s in scored(FeatureDistance(), target, asked)}
+        usual = {name: measure(s, bits[:, columns]).auc for name, columns, s in scored(FEATURES, target, asked)}
     for attack in attacks:
         try:
             answers = list(scored(attack.fit(played.pilot.pilot), target, asked))

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..attacks.baselines import EDGE_FREE, FEATURES
 from ..attacks.graph_base import GraphBase
 from ..attacks.influence import LinkTeller
 from ..attacks.label_only import NeighbourhoodLabels
-from ..attacks.link import FeatureDistance, LinkStealing
-from ..attacks.link_stealing import LinkClassifier, ReferenceDistance, ReferenceGap
+from ..attacks.link import LinkStealing
+from ..attacks.link_stealing import LinkClassifier, ReferenceGap
 from ..attacks.lira import Lira
 from ..attacks.multi_lira import MultiLira, Together, strongest
 from ..attacks.relative import Relative
@@ -87,7 +88,7 @@ ABOUT = {  # of those that share their class with others
     "linkteller": "How far one end's answer moves when the other's features are moved (Wu et al. 2022).",
     "linkteller-normalised": "The same, relative to how far the moved end's own answer moves.",
 }
-BASELINES = (FeatureDistance(), ReferenceDistance())  # see no model: what they gain against non-edges is homophily
+BASELINES = (FEATURES, EDGE_FREE)  # see no model: what they gain against non-edges is homophily
 OF_EACH_UNIT = (Lira, MultiLira, Together)  # what they learn is about the pool's own units: pairs without a coin are beyond them
 
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from proof import Proof
 
 from gnnaudit.attacks.base import Challenge
+from gnnaudit.attacks.baselines import FEATURES
 from gnnaudit.attacks.influence import influence, symmetric
-from gnnaudit.attacks.link import FeatureDistance, LinkStealing
+from gnnaudit.attacks.link import LinkStealing
 from gnnaudit.attacks.link_stealing import LinkClassifier
 from gnnaudit.attacks.lira import Lira
 from gnnaudit.attacks.multi_lira import MultiLira
@@ -47,7 +48,7 @@ def non_edges(graph: Graph, count: int, random: np.random.Generator) -> NDArray[
 
 
 STEALING: dict[str, tuple[str, Any, dict[str, tuple[str, float]]]] = {
-    "features, cosine": ("E1", FeatureDistance(), {"cora": ("port .803", -np.inf), "citeseer": ("port .881", -np.inf)}),
+    "features, cosine": ("E1", FEATURES, {"cora": ("port .803", -np.inf), "citeseer": ("port .881", -np.inf)}),
     "attack 0, correlation": ("E1", LinkStealing(), {"cora": ("port .914", 0.90), "citeseer": ("port .952", 0.94)}),
     "attack 3": ("E2", LinkClassifier(3), {"cora": ("port .953", 0.945), "citeseer": ("port .967", 0.96)}),
     "attack 6": ("E2", LinkClassifier(6), {"cora": ("port .959", 0.95), "citeseer": ("port .978", 0.97)}),
@@ -112,7 +113,7 @@ def shadow_edges(graph: Graph, data: str, shadows: int, targets: int) -> Iterato
     release = KIPF.fit(Worlds(graph, seeds, np.arange(graph.nodes), edges=Mask(np.arange(m), bits)))
     challenge = Challenge("edge", dataclasses.replace(graph, edges=graph.edges[:, :0]), graph.edges.T.copy())
     attacks = {
-        "feature cosine": (FeatureDistance(), "", -np.inf),
+        "feature cosine": (FEATURES, "", -np.inf),
         "link stealing 0, correlation": (LinkStealing(), "port .688", -np.inf),
         "edge-LiRA on the distance": (Lira("ends", QUERY), "port .787", 0.78),
         "edge-LiRA on all logits and the distance": (MultiLira("edge", (QUERY,), (QUERY,)), "port .842", 0.83),

@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from scipy.spatial import distance as oracle
 
 from gnnaudit.attacks.base import Challenge
+from gnnaudit.attacks.baselines import FEATURES
 from gnnaudit.attacks.distances import DISTANCES
-from gnnaudit.attacks.link import FeatureDistance, LinkStealing
+from gnnaudit.attacks.link import LinkStealing
 
 
 @pytest.mark.parametrize("name", DISTANCES)
@@ -38,9 +39,9 @@ def test_the_feature_baseline_reads_sparse_features_and_no_release(noise_release
 
     release, _, _ = noise_release
     items = np.array([[0, 1], [5, 9]])
-    dense = FeatureDistance().score(release, Challenge("edge", graph, items))
+    dense = FEATURES.score(release, Challenge("edge", graph, items))
     known = dataclasses.replace(graph, x=sp.csr_array(graph.x))
-    np.testing.assert_allclose(FeatureDistance().score(release, Challenge("edge", known, items)), dense)
+    np.testing.assert_allclose(FEATURES.score(release, Challenge("edge", known, items)), dense)
     assert dense[0, 0] == pytest.approx(-oracle.cosine(graph.x[0].astype(float), graph.x[1].astype(float)))
 
 
