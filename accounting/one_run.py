@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -37,6 +38,8 @@ def canaries(
     alpha: float = 0.05,
     *,
     family: Callable[[float], Curve] | None = None,
+    shown: Callable[[float], Curve] | None = None,
+    decoys: ArrayLike | None = None,
     sd: float | None = None,
     normal: bool = True,
     seed: int = 0,
@@ -46,7 +49,8 @@ def canaries(
     """The bound of independent trials if the canaries pass for independent, else the bound of `mahloujifar`.
 
     scores: (rounds, canaries) log-likelihood ratios; for an exactly Gaussian ledger the exact test of `lower` is used, else the
-    gate on ranks with `family`. normal: whether scores of a Gaussian ledger are linear in its noise; if not, the gate it is.
+    gate on ranks with `family` and `shown`. normal: whether scores of a Gaussian ledger are linear in its noise; if not, it is
+    the gate. decoys: any shape, scores of units without a coin that were never there; independent if canaries are.
     Independent trials are the tight reading; on dependent canaries it would reject the truth in up to 45 % of all audits,
     hence the check.
     """
@@ -54,10 +58,14 @@ def canaries(
     apart = independence(scores, bits, normal=exact)
     named: dict[str, Any] = {"family": family, "seed": seed, "attack": attack, "audit": audit}
     if not apart.ok:
-        return mahloujifar(scores, bits, claim, curve, alpha, **named), apart
+        bound = mahloujifar(scores, bits, claim, curve, alpha, **named)
+        return (bound if shown is None else dataclasses.replace(bound, notices=math.inf, reach=math.inf)), apart
+    left_out = np.ravel(decoys) if decoys is not None else np.zeros(0)
+    every = np.concatenate([np.ravel(scores), left_out])
+    there = np.concatenate([np.ravel(bits).astype(bool), np.zeros(left_out.size, dtype=bool)])
     if not exact:
-        return ranked(scores, bits, claim, curve, alpha, **named), apart
-    bound = lower(scores, bits, claim, shape="ledger", ledger_curve=curve, alpha=alpha, likelihood_ratio=True, sd=sd, **named)
+        return ranked(every, there, claim, curve, alpha, shown=shown, **named), apart
+    bound = lower(every, there, claim, shape="ledger", ledger_curve=curve, alpha=alpha, likelihood_ratio=True, sd=sd, **named)
     return bound, apart
 
 

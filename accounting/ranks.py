@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .curves import Curve
 
 Array = NDArray[np.float64]
+POWER = 0.9  # of the smallest violation that is said to be noticed
 CELLS = np.linspace(-9.0, 9.0, 901)  # of the normal scale on which a rate is integrated over
 
 
@@ -31,6 +32,7 @@ def ranked(
     alpha: float = 0.05,
     *,
     family: Callable[[float], Curve] | None = None,
+    shown: Callable[[float], Curve] | None = None,
     seed: int = 0,
     attack: str = "",
     audit: str = "",
@@ -38,7 +40,8 @@ def ranked(
     """Tests the trade-off curve of the ledger by ranks alone. Exact for any number of independent rounds.
 
     scores: any shape, float, higher means world 1; ties are broken by coins. bits: the same shape, True for world 1. family: the
-    curve of the ledger with all noise divided by its argument; a Gaussian curve has its own.
+    curve of the ledger with all noise divided by its argument; a Gaussian curve has its own. shown: the same for what this
+    attack can tell apart, if that is less; its reach follows from it.
 
     The threshold is the score of a fixed place in world 0, counted from the highest: its false-positive rate is a draw from a
     Beta distribution whatever the scores are. The false-negative rate is then at least what the curve says there, so that
@@ -61,7 +64,7 @@ def ranked(
     epsilon = float(rejected.epsilon(claim.delta)) if rejected is not None else 0.0
     claimed = None if math.isinf(claim.epsilon) else members.above(claim)
     p_value = level(claimed) if claimed is not None else 1.0
-    notices, reach = seen_from(members, claim, claimed, place, trials, alpha)
+    notices, reach = seen_from(members, shown or members.member, claim, claimed, place, trials, alpha)
     refuted = epsilon > claim.epsilon
     return Bound(epsilon, alpha, "ledger", "rank gate", trials, refuted, p_value, notices, reach, attack, audit)
 
@@ -105,19 +108,25 @@ def best_place(curve: Curve, trials: int) -> int:
 
 
 def seen_from(
-    members: Family, claim: Claim, claimed: Curve | None, place: int, trials: tuple[int, int], alpha: float
+    members: Family,
+    shown: Callable[[float], Curve] | None,
+    claim: Claim,
+    claimed: Curve | None,
+    place: int,
+    trials: tuple[int, int],
+    alpha: float,
 ) -> tuple[float, float]:
     """(kappa, reach): how much too small the noise, and how large the true epsilon, that nine audits in ten notice.
 
-    Supposes an attack as good as the ledger's curve allows. Infinity where no member of the family is noticed.
+    shown: what is told apart at each kappa. Infinity where no member of the family is noticed.
     """
-    if claimed is None or members.member is None or chance_of_so_few(0, place, trials, claimed) > alpha:
+    if claimed is None or shown is None or members.member is None or chance_of_so_few(0, place, trials, claimed) > alpha:
         return math.inf, math.inf
     few, many = 0, trials[1]
     while many - few > 1:
         middle = (few + many) // 2
         few, many = (middle, many) if chance_of_so_few(middle, place, trials, claimed) <= alpha else (few, middle)
-    unseen = members.holding(lambda member: chance_of_so_few(few, place, trials, member) < 0.9)
+    unseen = Family(members.ledger, shown).holding(lambda seen: chance_of_so_few(few, place, trials, seen) < POWER)
     if unseen == len(KAPPAS):
         return math.inf, math.inf
     kept = members.holding(lambda member: member.epsilon(claim.delta) <= claim.epsilon)

@@ -27,11 +27,13 @@ from .reach import assumed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..attacks.base import Challenge
     from ..models.graph import Graph
     from .key import Key
     from .store import Store
 
 CANARIES = 1000  # in one run at most; they move different rows, so they do not weaken one another
+MORE = 4  # pairs without an edge for each canary at most, as far as there are nodes: more would add little
 SUMS = ("aggregates", "inputs")  # what the game and the residual audit read
 NOISE_SHARE = 0.1  # of the game's alpha; the size of the noise is known far better than how far the scores are apart
 FEW = 20  # canaries of the residual audit, which takes the worst of them and the residuals of all rows they leave alone
@@ -65,20 +67,34 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
 
     Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of
     the ledger's own shape applies, with the size of the noise from where no canary moves anything; should independence be
-    refuted, the one-run bound of Mahloujifar et al. (2024) takes its place, which needs none. The second look assumes no
-    shape at all.
+    refuted, the one-run bound of Mahloujifar et al. (2024) takes its place, which needs none. Pairs that no edge joins are more
+    of the world without the edge, for no more runs. The second look assumes no shape at all.
     """
     started = time.perf_counter()
     seen, attack = canary_run(case, graph, store, key, rounds, CANARIES), LikelihoodRatio()
-    scores = attack.score(seen.release, seen.challenge)
+    unjoined = strangers(seen.challenge, key.fold("decoys"))
+    scores, bits = attack.score(seen.release, seen.challenge), seen.bits
+    decoys = attack.score(seen.release, dataclasses.replace(seen.challenge, items=unjoined))
     common: dict[str, Any] = {"alpha": alpha, "attack": attack.name, "audit": "game", "seed": key.fold("coin").seed}
     sd = sd_at_most(*attack.across(seen.release, seen.challenge), NOISE_SHARE * alpha)
     left = common | {"alpha": (1 - NOISE_SHARE) * alpha}
-    shaped, apart = canaries(scores, seen.bits, case.claim, curve(case.model.ledger), sd=sd, **left)
-    found = (dataclasses.replace(shaped, alpha=alpha), lower(scores, seen.bits, case.claim, shape="any", **common))
-    curves = {"tradeoff": tradeoff(scores, seen.bits, case), "histograms": histograms(scores, seen.bits)}
-    reach = f"{len(seen)} rounds of {len(seen.challenge)} canary edges; independence: {apart.reason}"
+    shaped, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), sd=sd, decoys=decoys, **left)
+    found = (dataclasses.replace(shaped, alpha=alpha), lower(scores, bits, case.claim, shape="any", **common))
+    curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
+    reach = (
+        f"{len(seen)} rounds of {len(seen.challenge)} canary edges and {len(unjoined)} pairs without one; "
+        f"independence: {apart.reason}"
+    )
     return Outcome("game", found, curves, reach, time.perf_counter() - started, SUMS)
+
+
+def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
+    """(c, 2) pairs of nodes that no edge joins and no canary touches, no node twice: more of the world without the edge."""
+    known = challenge.known
+    free = key.generator().permutation(np.setdiff1d(np.arange(known.nodes), challenge.items))
+    ends = np.sort(free[: len(free) // 2 * 2].reshape(-1, 2), axis=1)
+    joined = np.isin(ends @ [known.nodes, 1], np.sort(known.edges, axis=0).T @ [known.nodes, 1])
+    return ends[~joined][: MORE * len(challenge)]
 
 
 def sd_at_most(squares: float, freedom: int, alpha: float) -> float:

@@ -58,16 +58,17 @@ def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return np.stack(means), common.astype(np.int64)
 
 
-def pairs(graph: Graph, count: int) -> tuple[Graph, NDArray[np.int64]]:
-    """`count` pairs of nodes outside of the split, each pair joined by an edge and by nothing else, and the ids of those edges.
+def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
+    """`count` pairs of nodes outside of the split, each joined by an edge and by nothing else, and `decoys` that nothing joins.
 
     The ends are alike those of two classes: the edge turns the row of either end as far as an edge can, instead of making it
-    longer, which a model that brings rows to length one does not show. On a directed graph an edge is its first arc.
+    longer, which a model that brings rows to length one does not show. Returns the graph, the ids of the edges (count,), on a
+    directed graph of their first arcs, and the ends of all pairs (count + decoys, 2), those with an edge first.
     """
     means, classes = aligned(graph)
-    edges = np.stack([np.arange(count), count + np.arange(count)])
-    wider, _ = beside(graph, means.repeat(count, axis=0), classes.repeat(count), edges)
-    return wider, np.arange(graph.edges.shape[1], graph.edges.shape[1] + count, dtype=np.int64)
+    ends = np.arange(2 * (count + decoys)).reshape(2, -1)
+    wider, ids = beside(graph, means.repeat(ends.shape[1], axis=0), classes.repeat(ends.shape[1]), ends[:, :count])
+    return wider, np.arange(graph.edges.shape[1], graph.edges.shape[1] + count, dtype=np.int64), ids[ends.T]
 
 
 def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:

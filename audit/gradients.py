@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ import numpy as np
 
 from ..accounting.claim import Unit
 from ..accounting.curves import curve, scaled
+from ..accounting.events import dp_sgd
 from ..accounting.one_run import canaries
 from ..models.graph import Mask, Worlds
 from .canaries import own_features
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from .store import Store
 
 PLANTED = 200  # canaries in one run; each has a column of the first layer to itself
+DECOYS = 400  # the same without a coin, and never there
 SIZE = 10.0  # of a canary's own feature: large enough for its gradient to be clipped, small enough not to be learned at once
 
 
@@ -50,52 +54,68 @@ def play_gradients(case: Case, graph: Graph, store: Store, key: Key, rounds: int
     """Runs in which planted nodes have coins; scores are log-likelihood ratios of all steps, the canary's own batches unknown.
 
     Everything that was released up to a step is known to the adversary, and so is what the canary would add to the next
-    one; that it was drawn at all has the public chance q, so a step counts ln(1 - q + q e^z), z the Gaussian ratio.
+    one; that it was drawn at all has the public chance q, so a step counts ln(1 - q + q e^z), z the Gaussian ratio. The reach
+    is that of DP-SGD of which no more is seen than a canary moves in its own column.
     """
     started = time.perf_counter()
-    wider, items = own_features(graph, PLANTED, SIZE)
+    wider, items = own_features(graph, PLANTED + DECOYS, SIZE)
     played = [play(case, wider, items, key.fold("game", run), store.device) for run in range(rounds)]
-    scores, bits = (np.stack([p[i] for p in played]) for i in (0, 1))
-    share, strength = (float(np.mean([p[i] for p in played])) for i in (2, 3))
-    ledger = curve(case.model.ledger)
-    common: dict[str, Any] = {"attack": "gradient-canary", "audit": "gradients", "seed": key.fold("coin").seed}
-    bound, apart = canaries(scores, bits, case.claim, ledger, alpha, family=family(case.model.ledger), **common)
+    every, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
+    strength, steps = math.sqrt(np.mean([np.square(p.moves).sum(0).mean() for p in played])), len(played[0].moves)
+    ledger, rate = curve(case.model.ledger), chance(case.model)
+    normal = rate == 1 and ledger.mu is not None
+    shown = family(dp_sgd(math.sqrt(steps) / strength, rate, steps)) if strength else None
+    more: dict[str, Any] = {"family": family(case.model.ledger), "shown": shown, "decoys": every[:, PLANTED:], "normal": normal}
+    named: dict[str, Any] = {"attack": "gradient-canary", "audit": "gradients", "seed": key.fold("coin").seed}
+    bound, apart = canaries(every[:, :PLANTED], bits, case.claim, ledger, alpha, **more, **named)
+    share = float(np.mean([p.moves.mean() for p in played])) * played[0].noise
     reach = (
-        f"{rounds} runs of {PLANTED} canary nodes, which move {share:.0%} of the clipping norm where they are looked at; "
-        f"independence: {apart.reason}"
+        f"{rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never there; where they are looked at they move "
+        f"{share:.0%} of the clipping norm; independence: {apart.reason}"
     )
-    bound = weaker(bound, case.claim, strength if chance(case.model) == 1 else 0.0)  # no one number says it of secret batches
+    bound = weaker(bound, case.claim, strength) if normal else bound
     return Outcome("gradients", (bound,), {}, reach, time.perf_counter() - started, ("gradients",))
 
 
-def play(
-    case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: str
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], float, float]:
-    """Scores and bits (canaries,) of one run; what a canary moves in its own column on average, as a share of the clipping norm.
-
-    Last, how far it moves all steps together where it joins them all, in noise sds.
+@dataclass(frozen=True, eq=False)
+class Played:
+    """scores: (planted,), those with a coin first. bits: (canaries,). moves: (steps, planted), how far each would move its own
+    column in each step, in noise sds. noise: its sd, in clipping norms.
     """
+
+    scores: NDArray[np.float64]
+    bits: NDArray[np.bool_]
+    moves: NDArray[np.float64]
+    noise: float
+
+
+def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: str) -> Played:
+    """One run. On batches that hold everybody scores are studentised: normal with sd one, whatever the canary moves."""
     model: Any = case.model
-    bits = key.fold("bits").generator().random(items.size) < 0.5
+    bits = key.fold("bits").generator().random(PLANTED) < 0.5
+    there = np.pad(bits, (0, items.size - PLANTED))
     seeds = np.array([key.fold("run").seed], dtype=np.uint64)
 
     def world(present: NDArray[np.bool_]) -> Worlds:
         return Worlds(wider, seeds, items, nodes=Mask(items, present[None]))
 
-    _, run = recorded(model, world(bits), device)
-    _, everyone = recorded(model, world(np.ones_like(bits)), device, run.releases, joining(wider, items))
+    _, run = recorded(model, world(there), device)
+    _, everyone = recorded(model, world(np.ones_like(there)), device, run.releases, joining(wider, items))
     columns = wider.dim - items.size + np.arange(items.size)
-    rate, squares, shares = chance(model), np.zeros(items.size), []
-    scores = np.zeros(items.size)
+    products, moves, noise = [], [], math.nan
     for seen, with_all in zip(run.releases, everyone.releases, strict=True):
         y, d = (own_columns(seen.first(part), wider.dim, columns) for part in (seen.noisy, with_all.clean))
         if y is None or d is None:
             continue
-        z = (y * d - d**2 / 2).sum(0) / seen.scale**2  # without the canary nothing but noise is there
-        scores += z if rate == 1 else np.logaddexp(np.log1p(-rate), np.log(rate) + z)
-        shares.append(float(np.linalg.norm(d, axis=0).mean()) / model.clip)
-        squares += np.square(d).sum(0) / seen.scale**2
-    return scores, bits, float(np.mean(shares)), float(np.sqrt(squares).mean())
+        products.append((y * d).sum(0) / seen.scale**2)  # without the canary nothing but noise is there
+        moves.append(np.linalg.norm(d, axis=0) / seen.scale)
+        noise = seen.scale / model.clip
+    product, size, rate = np.stack(products), np.stack(moves), chance(model)
+    if rate == 1:
+        scores = product.sum(0) / np.linalg.norm(size, axis=0)
+    else:
+        scores = np.logaddexp(np.log1p(-rate), np.log(rate) + product - size**2 / 2).sum(0)
+    return Played(scores, bits, size, noise)
 
 
 def chance(model: Any) -> float:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..accounting.curves import curve
+from ..accounting.gaussian import mu_of_claim
 from ..accounting.one_run import canaries
+from ..accounting.ranks import gaussian_family
 from ..attacks.likelihood_directions import DirectionRatio
 from .canaries import pairs
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game
-from .reach import unknown
 
 if TYPE_CHECKING:
     from ..models.graph import Graph
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from .store import Store
 
 CANARIES = 1000  # edges in one run
+DECOYS = 2000  # pairs without an edge and without a coin: the world without the edge is seen more often, for no more runs
 READ = ("transcript",)
 
 
@@ -44,14 +48,18 @@ def play_messages(case: Case, graph: Graph, store: Store, key: Key, rounds: int,
     """The likelihood-ratio game on all messages, with many disjoint canary edges in every run.
 
     Given the earlier messages, canaries that move different rows are independent. A message shows the direction of a noisy
-    sum and not its length, so that the ratio is not quite normal: it is held against the ledger's curve by counting.
+    sum and not its length, so that the ratio is not quite normal: it is held against the ledger's curve by ranks. Its mean
+    moves by about the square of the mu that it shows, from which follows what would have been noticed.
     """
     started = time.perf_counter()
-    wider, edges = pairs(graph, CANARIES)
+    wider, edges, ends = pairs(graph, CANARIES, DECOYS)
     game = Game(wider, "edge", edges, key.fold("game"))
     seen, attack = store.fit(keeping(case.model, READ), game, rounds), DirectionRatio()
-    scores = attack.score(seen.release, seen.challenge)
-    common: dict[str, Any] = {"attack": attack.name, "audit": "transcript", "seed": key.fold("coin").seed}
-    bound, apart = canaries(scores, seen.bits, case.claim, curve(case.model.ledger), alpha, normal=False, **common)
-    reach = f"{len(seen)} rounds of {len(seen.challenge)} planted edges; independence: {apart.reason}"
-    return Outcome("transcript", (unknown(bound),), {}, reach, time.perf_counter() - started, READ)
+    every = attack.score(seen.release, dataclasses.replace(seen.challenge, items=ends))
+    scores, decoys, bits = every[:, :CANARIES], every[:, CANARIES:], seen.bits
+    strength = math.sqrt(max(scores[bits].mean() - decoys.mean(), 0.0))
+    more: dict[str, Any] = {"decoys": decoys, "shown": gaussian_family(min(strength, mu_of_claim(case.claim))), "normal": False}
+    named: dict[str, Any] = {"attack": attack.name, "audit": "transcript", "seed": key.fold("coin").seed}
+    bound, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), alpha, **more, **named)
+    reach = f"{len(seen)} rounds of {CANARIES} planted edges and {DECOYS} that are never there; independence: {apart.reason}"
+    return Outcome("transcript", (bound,), {}, reach, time.perf_counter() - started, READ)

@@ -203,3 +203,15 @@ def test_any_number_of_canaries_is_answered(m, epsilon):
         bound = mahloujifar(bits * 1.0, bits, Claim(epsilon, delta), curves.gaussian(1.0), 1e-6)
         assert bound.epsilon == 0
         assert not bound.refuted
+
+
+def test_decoys_tell_more_of_the_world_without_the_canary_and_cost_no_coin():
+    claim, curve, scores, bits = case(2, 4000, 1)
+    decoys = np.random.default_rng(9).standard_normal(40_000) * scores[~bits].std() + scores[~bits].mean()
+    for normal in (True, False):
+        alone, _ = canaries(scores, bits, claim, curve, normal=normal)
+        more, _ = canaries(scores, bits, claim, curve, decoys=decoys, normal=normal)
+        assert alone.epsilon < more.epsilon < 2
+        assert more.trials[1] == alone.trials[1]
+    claim, curve, scores, bits = case(2, 1000, 0, common=True)  # on dependent canaries they would be guessed right for nothing
+    assert canaries(scores, bits, claim, curve, decoys=decoys)[0].trials == (int((~bits).sum()), int(bits.sum()))

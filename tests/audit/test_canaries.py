@@ -42,8 +42,10 @@ def test_what_is_planted_leaves_the_graph_itself_as_it_was(graph, plant, form):
 
 
 def test_a_pair_is_joined_by_its_edge_alone(graph):
-    wider, edges = canaries.pairs(graph, 3)
+    wider, edges, every = canaries.pairs(graph, 3, 2)
     ends = wider.edges[:, edges]
+    np.testing.assert_array_equal(np.sort(every[:3]), np.sort(ends.T))
+    np.testing.assert_array_equal(wider.degree[every[3:]], 0)
     assert len(set(ends.ravel().tolist())) == 6
     np.testing.assert_array_equal(wider.degree[ends], 1)
     assert (wider.y[ends[0]] != wider.y[ends[1]]).all()
