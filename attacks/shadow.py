@@ -30,7 +30,7 @@ class ShadowMlp:
     distribution, Attack-2 from the public one.
 
     rate, epochs, batch, hidden: of Adam and the perceptron. seed: of its start and shuffles. public: whether the pilot holds
-    nodes that nobody hides, which only says where its runs come from.
+    nodes that nobody hides, and within: whether it is the run under attack itself; both only say where lessons come from.
     """
 
     queries: tuple[str, ...] = ("posteriors",)
@@ -42,6 +42,7 @@ class ShadowMlp:
     batch: int = 32
     seed: int = 0
     public: bool = False
+    within: bool = False
     name: str = "shadow-mlp"
     classifier: Any = None
     kinds: tuple[str, ...] = ("node", "label")

@@ -12,6 +12,7 @@ import numpy as np
 from ..accounting.claim import Unit
 from ..attacks.base import missing
 from ..attacks.baselines import FEATURES
+from ..attacks.pool import scores_within
 from ..attacks.roc import Leak, measure, measure_slices, roc_points
 from ..attacks.slices import slices
 from ..reports.results import AttackRow, Slice
@@ -121,7 +122,7 @@ def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArr
         usual = {name: measure(s, bits[:, columns]).auc for name, columns, s in scored(FEATURES, target, asked)}
     for attack in attacks:
         try:
-            answers = list(scored(attack.fit(played.pilot.pilot), target, asked))
+            answers = list(answers_of(attack, played, bits))
         except ValueError as reason:  # too few shadow models, or no edge that is known
             skips.append(Skip(case, attack.name, str(reason)))
             continue
@@ -134,6 +135,18 @@ def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArr
             if attack not in BASELINES:
                 rocs[f"{attack.name} ({kind}, {negatives})"] = roc_points(scores, true)
     return Measured(tuple(rows), rocs, tuple(skips))
+
+
+def answers_of(
+    attack: Any, played: Played, bits: NDArray[np.bool_]
+) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+    """`scored` by an attack that has learnt from the pilot, or within each target from half of what is asked of it."""
+    asked, target = played.asked, played.target
+    if not getattr(attack, "within", False):
+        return scored(attack.fit(played.pilot.pilot), target, asked)
+    tried = np.arange(len(asked.challenge)) % 2 == 1
+    scores = scores_within(attack, target.release, asked.challenge, bits, ~tried)
+    return iter([(UNITS[asked.game.kind], np.flatnonzero(tried), scores)])
 
 
 def scored(attack: Any, target: Seen, asked: Question) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:

@@ -20,6 +20,7 @@ from gnnaudit.models.lpgnn import Lpgnn
 
 EPOCHS = 60
 PAY_FOR_EACH = ("linkteller", "linkteller-normalised", "g-base")  # asked about fewer
+SOME = (*PAY_FOR_EACH, "nmi-within")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def test_members_and_others_are_asked_alike_in_each_game(open_model):
 
 def test_slices_hold_every_unit_and_only_where_non_members_are_fair(open_model):
     for row in open_model[0].rows:
-        fair = row.negatives in ("unlabelled", "absent", "dropped") and row.attack not in PAY_FOR_EACH
+        fair = row.negatives in ("unlabelled", "absent", "dropped") and row.attack not in SOME
         assert bool(row.slices) == fair, row.attack
         for groups in row.slices.values():
             assert sum(s.members for s in groups.values()) == row.members
@@ -136,6 +137,14 @@ def test_few_keeps_as_many_members_as_others(graph):
     bits = few.bits(np.ones((1, len(asked.game.items)), bool))[0]
     assert [int(bits[few.kinds[k]].sum()) for k in ("random", "2-hop")] == [10, 10]
     assert len(few.kinds["dropped"]) == len(few.kinds["random"]) == 20
+
+
+def test_what_learns_within_a_run_is_tried_on_the_other_half_of_its_nodes(open_model):
+    rows = {(r.attack, r.game): r for r in open_model[0].rows}
+    for game in ("node", "label"):
+        within, across = (rows[name, game] for name in ("nmi-within", "nmi"))
+        assert (within.targets, within.negatives) == (across.targets, across.negatives)
+        assert within.members + within.non_members == pytest.approx((across.members + across.non_members) / 2, abs=2)
 
 
 def test_what_a_model_does_not_release_is_skipped_with_the_reason(graph, tmp_path):
