@@ -74,8 +74,10 @@ def expressible(network: Network, *parts: Rows | None) -> bool:
 
 
 def _readable(rows: Rows) -> bool:
-    """Dense features of all runs are left to a GEMM library, and a graph or an accelerator to torch."""
-    known = all(x.sparse if isinstance(x, Shared) else x.dtype == torch.float32 for x in rows.inputs)
+    """Wide dense features are left to a GEMM library, those that lie in a file, a graph or an accelerator to torch."""
+    shared = [x for x in rows.inputs if isinstance(x, Shared)]
+    own = [x for x in rows.inputs if not isinstance(x, Shared)]
+    known = all(x.sparse or (x.dim <= WIDEST and not x.mapped) for x in shared) and all(x.dtype == torch.float32 for x in own)
     return known and rows.counted is None and rows.labels.device.type == "cpu"
 
 
@@ -83,12 +85,13 @@ def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Pla
     """Cuts branches and trunk where batch norms lie, and gives every output its rows. drawn: nodes are drawn for every pass."""
     plan, layer, tails, widths = Plan(), 0, [], []
     for number, (branch, x) in enumerate(zip(network.branches, inputs, strict=True)):
-        first = FEATURES if isinstance(x, Shared) else LINEAR
-        *closed, tail = _cut(branch, layer, x.dim if isinstance(x, Shared) else x.shape[1])
+        units, count = (x.dim, x.nodes) if isinstance(x, Shared) else x.shape[1:]
+        first = FEATURES if isinstance(x, Shared) and x.sparse else LINEAR
+        *closed, tail = _cut(branch, layer, units)
         begin = (closed or [tail])[0]
         begin[0].kind, begin[0].branch = first, number
         if drawn and first == LINEAR:
-            begin.insert(0, Step(TAKE, x.shape[2], x.shape[1], branch=number))
+            begin.insert(0, Step(TAKE, count, units, branch=number))
         for steps in closed:
             _chain(plan, steps, 0)
         plan.segments += closed
@@ -212,9 +215,9 @@ class Pass:
         elif step.kind == LINEAR:
             addresses["sums"] = self._fresh(step.outputs * (step.inputs + 1) * LANES)
             if x is not None and not drawn:
-                addresses["kept"] = self._at(blocked(x[0]))
+                addresses["kept"] = self._at(blocked(by_unit(x)))
         elif step.kind == TAKE:
-            addresses["kept"] = self._at(x[0].contiguous())
+            addresses["kept"] = self._at(by_unit(x).contiguous())
         elif step.kind == GROUP:
             addresses["sums"] = self._fresh(2 * step.outputs * LANES)
         elif step.kind == KEEP:
@@ -246,6 +249,11 @@ class Adam:
         self._steps += 1
         rate, below = self._learning_rate / (1 - 0.9**self._steps), 1 / math.sqrt(1 - 0.999**self._steps)
         kernel.loaded().adam(self._size, *self._places, share, rate, below)
+
+
+def by_unit(x: Shared | Tensor) -> Tensor:
+    """Dense features of all runs, or what the only run reads: (units, nodes)."""
+    return x.dense.t() if isinstance(x, Shared) else x[0]
 
 
 def blocked(x: Tensor) -> Tensor:

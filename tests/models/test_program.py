@@ -61,12 +61,13 @@ GROUP: dict[str, tuple[Network, list[int]]] = {
 }
 
 
-def nodes(inputs: list[int], entries: tuple[float, ...] = (1.0,), runs: int = 1) -> Rows:
+def nodes(inputs: list[int], entries: tuple[float, ...] = (1.0,), runs: int = 1, dense: bool = False) -> Rows:
     random = np.random.default_rng(0)
     x = (random.random((NODES, DIM)) < 0.1) * random.choice(entries, (NODES, DIM))
     x[3] = 0  # a node without features
     parts = [random.standard_normal((runs, units, NODES)).astype(np.float32) if units else None for units in inputs]
-    shared = Shared(sp.csr_array(x.astype(np.float32)), np.arange(NODES))
+    x = x.astype(np.float32)
+    shared = Shared(x if dense else sp.csr_array(x), np.arange(NODES))
     labels = torch.from_numpy(random.integers(CLASSES, size=NODES))
     return Rows([shared if part is None else torch.from_numpy(part) for part in parts], labels)
 
@@ -82,11 +83,13 @@ def numbers(net: Network) -> tuple[Weights, Weights]:
     return weights, gradients
 
 
-@pytest.mark.parametrize("entries", [(1.0,), (1.0, 2.0)])
+@pytest.mark.parametrize(("entries", "dense"), [((1.0,), False), ((1.0, 2.0), False), ((1.0, 2.0), True)])
 @pytest.mark.parametrize("name", BATCH)
-def test_the_kernel_finds_the_gradient_the_moments_and_the_hits_of_the_layers(name: str, entries: tuple[float, ...]) -> None:
+def test_the_kernel_finds_the_gradient_the_moments_and_the_hits_of_the_layers(
+    name: str, entries: tuple[float, ...], dense: bool
+) -> None:
     net, inputs = BATCH[name]
-    rows, (weights, gradients) = nodes(inputs, entries), numbers(net)
+    rows, (weights, gradients) = nodes(inputs, entries, dense=dense), numbers(net)
     theirs, expected = weights.copy(), gradients.copy()
     assert program.expressible(net, rows)
     one = program.Pass(net, weights, gradients, rows)
@@ -102,11 +105,13 @@ def test_the_kernel_finds_the_gradient_the_moments_and_the_hits_of_the_layers(na
 
 
 @pytest.mark.parametrize("clip", [1e-2, 0.5, 100.0])
+@pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("name", GROUP)
-def test_the_kernel_clips_each_gradient_as_the_layers_do(name: str, clip: float) -> None:
+def test_the_kernel_clips_each_gradient_as_the_layers_do(name: str, dense: bool, clip: float) -> None:
     net, inputs = GROUP[name]
-    rows, (weights, gradients) = nodes(inputs, (1.0, 2.0)), numbers(net)
+    rows, (weights, gradients) = nodes(inputs, (1.0, 2.0), dense=dense), numbers(net)
     expected = gradients.copy()
+    assert program.expressible(net, rows)
     one = program.Pass(net, weights, gradients, rows, drawn=True)
     for drawn in (np.arange(0, NODES, 2), np.array([3, 7, 3]), np.arange(0)):
         index = torch.from_numpy(drawn)[None]
@@ -115,6 +120,16 @@ def test_the_kernel_clips_each_gradient_as_the_layers_do(name: str, clip: float)
         private_gradient(net, weights, given, target, torch.ones(1, len(drawn)), clip, expected)
         one.clipped_gradient(drawn.astype(np.int32), clip)
         torch.testing.assert_close(gradients.flat, expected.flat, rtol=1e-4, atol=1e-5)
+
+
+def test_wide_dense_features_and_those_in_a_file_are_left_to_torch(tmp_path: Any) -> None:
+    net, labels = Network(((Linear(300, H),),), (), H), torch.zeros(9, dtype=torch.int64)
+    wide = np.ones((9, 300), dtype=np.float32)
+    np.save(tmp_path / "x.npy", wide[:, :40])
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert not program.expressible(net, Rows([Shared(wide, np.arange(9))], labels))
+    assert not program.expressible(net, Rows([Shared(mapped, np.arange(9))], labels))
+    assert program.expressible(net, Rows([Shared(wide[:, :40], np.arange(9))], labels))
 
 
 def test_its_adam_is_torch_adam() -> None:
