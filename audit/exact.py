@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from .store import Store
 
 GRID = 1e-4  # relative: the privacy-loss distribution of many votes is rounded up by less
+STEP = 1e-4  # nats: of the grid for a single entry
+DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # of graphs; an entry's chances depend on it
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a model that says of which finite channels its releases are made, or labels chosen by a noisy argmax."""
+    """It needs finite channels that a model says it is made of, labels by noisy argmax, or randomised response on edges."""
     model: Any = case.model
-    if votes_are_charged(model):
+    if votes_are_charged(model) or entries_are_flipped(model):
         return None
     channels = getattr(model, "channels", None)
     if channels is None:
@@ -33,17 +35,24 @@ def votes_are_charged(model: Any) -> bool:
     return bool(model.name == "privgnn" and model.sigma and not model.as_coded)
 
 
+def entries_are_flipped(model: Any) -> bool:
+    return bool(model.name == "edgerand" and model.sigma)
+
+
 def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
     """The worst pair of inputs of every channel, times its copies: independent draws of one person's values add up.
 
     Noisy labels: teachers that are sure of one class, and of another once the node is sampled. All votes together are
-    composed exactly, secret samples included.
+    composed exactly, secret samples included. Edges under randomised response: one entry that is flipped, and the noisy density.
     """
     started, notices = time.perf_counter(), 1.0
     if votes_are_charged(case.model):
         epsilon = votes_epsilon(case.model, graph.classes, case.claim.delta) * (1 - GRID)
         notices = math.inf  # this is what the stated noise is worth; whether it is added is for the game to say
         told = f"{case.model.queries} votes on secret samples: {epsilon:.4g} nats"  # type: ignore[attr-defined]
+    elif entries_are_flipped(case.model):
+        epsilon, density = response_epsilon(case.model, case.claim.delta)
+        told = f"one entry at density {density:g}, and Laplace noise on the density: {epsilon:.4g} nats"
     else:
         channels = case.model.channels(graph.dim, graph.classes)  # type: ignore[attr-defined]
         parts = [copies * channel_epsilon(matrix) for matrix, copies in channels]
@@ -80,3 +89,22 @@ def votes_epsilon(model: Any, classes: int, delta: float) -> float:
     if model.single:
         return curve(on_sampled_nodes(model.rate, repeated(one, model.queries))).epsilon(delta)
     return curve(repeated(on_sampled_nodes(model.rate, one), model.queries)).epsilon(delta)
+
+
+def response_epsilon(model: Any, delta: float) -> tuple[float, float]:
+    """Epsilon (nats, at least so much) of one edge under randomised response, and the density of the graph where it is largest.
+
+    The chances are those that the model draws with. The noise on the density is taken as stated, and what it shows adds to what
+    the entry shows: an edge more raises both.
+    """
+    from dp_accounting import LaplaceDpEvent
+
+    from ..accounting.curves import curve
+    from ..accounting.events import composed, edge_response
+    from ..accounting.ledger import parts
+    from ..models.edgerand import LINK_SHARE, probabilities
+
+    noise = [event for event, _ in parts(model.ledger) if isinstance(event, LaplaceDpEvent)]
+    entries = {d: edge_response(*probabilities(LINK_SHARE * model.epsilon, d)) for d in DENSITIES}
+    # Of an entry and of the noise on the density the grid rounds losses up by less than one step each.
+    return max((curve(composed(entry, *noise), interval=STEP).epsilon(delta) - 2 * STEP, d) for d, entry in entries.items())

@@ -40,6 +40,7 @@ Kappa = Callable[[Any, "Graph"], float]
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 ARC = dataclasses.replace(EDGE, unit=Unit.DIRECTED_EDGE)
 SLIGHT = dataclasses.replace(EDGE, epsilon=0.5)
+LAX = dataclasses.replace(EDGE, epsilon=16.0)  # kept by a sigma below one
 NODE = Claim(4.0, 1e-5, Unit.NODE)
 LOCAL = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
 VOTES = Claim(2.0, 0.0, Unit.NODE)
@@ -132,11 +133,11 @@ def reporting(kind: type[Any]) -> Factory:
     return broken(lambda facts: Lpgnn(), LOCAL, kind)
 
 
-def quiet(share: Callable[[float], float]) -> Factory:
+def quiet(share: Callable[[float], float], claim: Claim = EDGE) -> Factory:
     """Adds this share of the noise, a function of sigma."""
 
     def make(facts: Facts) -> Any:
-        honest = calibrate(Gap(), EDGE)
+        honest = calibrate(Gap(), claim)
         return dataclasses.replace(sums.Quiet(share=share(honest.sigma)), sigma=honest.sigma)
 
     return make
@@ -213,6 +214,7 @@ FAULTS = (
     Fault("half the noise", summing(sums.Quiet), EDGE, "game", QUIETER),
     Fault("10 % less noise", summing(sums.Quiet, share=0.9), EDGE, "residual", QUIETER),
     Fault("the root of sigma where sigma was meant", quiet(lambda s: s**-0.5), EDGE, "game", QUIETER),
+    Fault("the square of sigma where sigma was meant", quiet(lambda s: s, LAX), LAX, "game", QUIETER),
     Fault("a noise multiplier taken for a noise std", quiet(lambda s: 0.5**0.5), EDGE, "residual", QUIETER),
     Fault("an undirected edge counted as one arc, by replay", itself(published, ARC), EDGE, "replay", ROOT_TWO),
     Fault("an undirected edge counted as one arc, by the game", itself(published, ARC), EDGE, "game", ROOT_TWO),

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.channel import channel_epsilon
@@ -14,6 +15,7 @@ from gnnaudit.audit.audits import AUDITS
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.store import Store
+from gnnaudit.models.edgerand import EdgeRand
 from gnnaudit.models.gap import Gap
 from gnnaudit.models.graph import Worlds
 from gnnaudit.models.lpgnn import Lpgnn
@@ -137,3 +139,31 @@ def test_what_each_game_cannot_look_at_is_said():
     assert "one user's features" in (local.refuses(Case(Lpgnn(), EDGE)) or "")
     assert "no teachers" in (votes.refuses(Case(Mlp(), EDGE)) or "")
     assert "logarithms" in (votes.refuses(Case(PrivGnn(mode="paper", as_coded=True), NODE)) or "")
+
+
+@pytest.mark.parametrize("mode", ["sound", "paper"])
+def test_one_edge_under_randomised_response_costs_what_its_recipe_says(mode, graph, tmp_path):
+    model = EdgeRand(sigma=0.5, mode=mode, nodes=500)
+    assert 2.0 - 3e-4 < exact.response_epsilon(model, 0.0)[0] <= 2.0
+    claim = Claim(2.0, 0.0, model.unit)
+    found = AUDITS["exact"].run(Case(model, claim), graph, Store(tmp_path), Key("response"), 1, 0.05).bounds[0]
+    assert not found.refuted
+    assert found.reach == claim.epsilon
+    less = dataclasses.replace(claim, epsilon=1.99)
+    assert AUDITS["exact"].run(Case(model, less), graph, Store(tmp_path), Key("response"), 1, 0.05).bounds[0].refuted
+
+
+def test_at_a_delta_the_entry_and_the_density_cost_what_an_integral_over_both_says():
+    """With the symmetric coins of a dense graph, and 200,000 quantiles of the Laplace noise on the density."""
+    model, delta = EdgeRand(sigma=0.25), 1e-2
+    link, noise = 0.9 * 4.0, 0.1 * 4.0
+    u = (np.arange(200_000) + 0.5) / 200_000
+    draw = np.where(u < 0.5, np.log(2 * u), -np.log(2 - 2 * u)) / noise
+    loss = noise * (np.abs(draw + 1) - np.abs(draw))
+    keep = 1 / (1 + np.exp(-link))
+
+    def missing(epsilon):
+        kept, flipped = (np.maximum(1 - np.exp(epsilon - loss - side), 0).mean() for side in (link, -link))
+        return keep * kept + (1 - keep) * flipped - delta
+
+    assert exact.response_epsilon(model, delta)[0] == pytest.approx(brentq(missing, 1, 4), rel=1e-3)
