@@ -29,13 +29,13 @@ def proofs(folder: Path, names: list[str], parts: set[str], picture: Path | None
         if "tstf" in parts:
             yield from tstf(graph, data, seeds=10, thresholds=40)
         if parts & {"family", "null"} or picture:
-            pool = Pool.train(graph, shadows=128 if data == "cora" else 64, targets=60, seed=1)
+            pools = [Pool.train(graph, shadows=128 if data == "cora" else 64, targets=40, seed=seed) for seed in (1, 2, 3)]
             if "family" in parts:
-                yield from family(pool, data)
+                yield from family(pools, data)
             if "null" in parts and data == "cora":
-                yield from null(pool, data)
+                yield from null(pools, data)
             if picture and data == "cora":
-                figure(pool, picture)
+                figure(pools, picture)
         if "links" in parts:
             yield from stealing(graph, data, seeds=3)
             yield from linkteller(graph, data, seeds=20)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from strength_nodes import BEST_OF_8, PUBLISHED, Pool, figures
+from strength_nodes import BEST_OF_8, PUBLISHED, Pool, attacked, figures
 
 from gnnaudit.attacks.multi_lira import strongest
 from gnnaudit.attacks.relative import Relative
@@ -20,7 +20,7 @@ STARS = {
 }
 
 
-def figure(pool: Pool, path: Path) -> None:
+def figure(pools: list[Pool], path: Path) -> None:
     """TPR at 0.1 % FPR against the number of shadow models, the published figures as stars; beside it the ROCs."""
     import matplotlib
 
@@ -33,17 +33,17 @@ def figure(pool: Pool, path: Path) -> None:
         ("LiRA, ours", PUBLISHED, "C0", counts[1:]),
         ("RMIA, ours", Relative(gamma=2.0), "C1", counts),
         ("our default (variances drawn together)", BEST_OF_8, "C2", counts),
-        ("our strongest (two laws, two queries)", strongest(), "C3", counts),
+        ("our strongest (two laws, three queries, neighbours)", strongest(), "C3", counts),
     ]
     for label, attack, colour, shadows in lines:
-        values = [figures(*pool.attacked(attack, n))["TPR@0.1%"] for n in shadows]
+        values = [figures(*attacked(pools, attack, n))["TPR@0.1%"] for n in shadows]
         means = np.array([v.mean() for v in values])
         errors = np.array([1.96 * v.std(ddof=1) / np.sqrt(len(v)) for v in values])
         axes.plot(shadows, 100 * means, color=colour, label=label, lw=1 if label.endswith("ours") else 2.5)
         if not label.endswith(", ours"):
             axes.fill_between(shadows, 100 * (means - errors), 100 * (means + errors), color=colour, alpha=0.2, lw=0)
         for n, style in ((8, ":"), (128, "-")):
-            beside.plot(*roc_points(*pool.attacked(attack, n)), style, color=colour, lw=1)
+            beside.plot(*roc_points(*attacked(pools, attack, n)), style, color=colour, lw=1)
     for label, (points, colour) in STARS.items():
         axes.plot(list(points), [100 * v for v in points.values()], "*", color=colour, ms=11, label=f"{label}, published")
     beside.set(xscale="log", yscale="log", xlim=(7e-4, 1), ylim=(7e-3, 1), xlabel="FPR", ylabel="TPR")
@@ -51,7 +51,7 @@ def figure(pool: Pool, path: Path) -> None:
     axes.set(
         xscale="log", xticks=counts, xticklabels=counts, ylim=(0, None), xlabel="shadow models", ylabel="TPR at 0.1 % FPR (%)"
     )
-    axes.set_title(f"Node membership, GCN on Cora, {len(pool.bits) - pool.shadows} targets, bands 95 %")
+    axes.set_title(f"Node membership, GCN on Cora, {sum(len(pool.bits) - pool.shadows for pool in pools)} targets, bands 95 %")
     axes.minorticks_off()
     axes.legend(loc="upper left", fontsize=8)
     canvas.tight_layout()

@@ -64,6 +64,12 @@ class Pool:
         return np.concatenate(rows), self.bits[targets][:, self.asked]
 
 
+def attacked(pools: list[Pool], attack: Any, shadows: int) -> tuple[Array, NDArray[np.bool_]]:
+    """`Pool.attacked` of several pools, one after the other."""
+    scores, bits = zip(*(pool.attacked(attack, shadows) for pool in pools), strict=True)
+    return np.concatenate(scores), np.concatenate(bits)
+
+
 def coins(nodes: int, shadows: int, targets: int, random: np.random.Generator) -> NDArray[np.bool_]:
     """(runs, nodes): complementary halves for the shadows, a half of its own for every target."""
     first = [half(nodes, random) for _ in range(shadows // 2)]
@@ -130,27 +136,24 @@ LIRA: list[tuple[str, str, int, str, Any, dict[str, Band]]] = [
 ]
 
 
-def family(pool: Pool, data: str) -> Iterator[Proof]:
+def family(pools: list[Pool], data: str) -> Iterator[Proof]:
     """N4 to N7, and our strongest less published LiRA on the same targets."""
     for name, where, shadows, what, attack, bands in LIRA:
         if where != data:
             continue
-        found = figures(*pool.attacked(attack, shadows))
+        found = figures(*attacked(pools, attack, shadows))
         for kind, (source, low, high) in bands.items():
             yield Proof(name, data, f"{what}, {shadows} shadows, {kind}", found[kind], source, low, high)
         if name == "N7":
-            plain = figures(*pool.attacked(PUBLISHED, shadows))
+            plain = figures(*attacked(pools, PUBLISHED, shadows))
             for kind in found:
                 yield Proof(name, data, f"{what} less LiRA on the same targets, {kind}", found[kind] - plain[kind], "paired", 0.0)
 
 
-def null(pool: Pool, data: str) -> Iterator[Proof]:
-    """V2: the same pool with logits that are noise, and with bits dealt anew."""
+def null(pools: list[Pool], data: str) -> Iterator[Proof]:
+    """V2: the same pools with logits that are noise, and with bits dealt anew."""
     random = stream(1, "null")
-    noise = {
-        n: np.log(random.dirichlet(np.ones(a.shape[2]), a.shape[:2])).astype(np.float32) for n, a in pool.release.arrays.items()
-    }
-    dealt = coins(pool.graph.nodes, pool.shadows, len(pool.bits) - pool.shadows, random)
+    blind = {"noise": [noisy(pool, random) for pool in pools], "dealt bits": [redealt(pool, random) for pool in pools]}
     attacks = {
         "LiRA": PUBLISHED,
         "our default": BEST_OF_8,
@@ -159,12 +162,19 @@ def null(pool: Pool, data: str) -> Iterator[Proof]:
         "confidence": Confidence("posteriors@0-hop"),
     }
     for what, attack in attacks.items():
-        for kind, other in {
-            "noise": dataclasses.replace(pool, release=Release(noise, pool.release.watch)),
-            "dealt bits": dataclasses.replace(pool, bits=dealt),
-        }.items():
-            values = figures(*other.attacked(attack, 16))["AUC"]
+        for kind, others in blind.items():
+            values = figures(*attacked(others, attack, 16))["AUC"]
             yield Proof("V2", data, f"{what} on {kind}, 16 shadows, AUC", values, ".50", 0.49, 0.51)
+
+
+def noisy(pool: Pool, random: np.random.Generator) -> Pool:
+    arrays = pool.release.arrays.items()
+    noise = {n: np.log(random.dirichlet(np.ones(a.shape[2]), a.shape[:2])).astype(np.float32) for n, a in arrays}
+    return dataclasses.replace(pool, release=Release(noise, pool.release.watch))
+
+
+def redealt(pool: Pool, random: np.random.Generator) -> Pool:
+    return dataclasses.replace(pool, bits=coins(pool.graph.nodes, pool.shadows, len(pool.bits) - pool.shadows, random))
 
 
 def speed(graph: Graph) -> Proof:

@@ -11,7 +11,7 @@ from sklearn.metrics import balanced_accuracy_score
 from strength_nodes import ANY, Array, Band, halves
 
 from gnnaudit.attacks.base import Challenge, Pilot
-from gnnaudit.attacks.roc import auc, measure
+from gnnaudit.attacks.roc import Leak, auc, measure
 from gnnaudit.attacks.shadow import ShadowMlp
 from gnnaudit.attacks.threshold import Confidence
 from gnnaudit.models.base import Release
@@ -27,6 +27,7 @@ TSTF: list[tuple[str, str, dict[str, Band]]] = [
     ("N2", "everyone on the full graph, AUC", {"cora": ("port .743", -ANY, ANY), "citeseer": ("port .724", -ANY, ANY)}),
     ("N3", "0-hop confidence, AUC", {"cora": ("port .861", 0.85, ANY), "citeseer": ("port .917", 0.91, ANY)}),
     ("N3", "0-hop confidence, TPR@1%", {"cora": ("port .145", 0.12, ANY), "citeseer": ("port .308", 0.27, ANY)}),
+    ("N3", "0-hop confidence, others of the members' classes, TPR@1%", {"cora": ("", -ANY, ANY), "citeseer": ("", -ANY, ANY)}),
 ]
 
 
@@ -63,11 +64,17 @@ def tstf_once(graph: Graph, per_class: int, others: int, seed: int, classifiers:
         return model.posteriors(values, features(graph.x, rows, "cpu"), Blocks.of(graph, rows, edges)).astype(np.float64)
 
     own, alone = answers(members), answers([np.zeros(0, dtype=np.int64)] * 2)
-    both = np.concatenate([members[0], outside[0]])
-    bit = np.arange(len(both)) < len(members[0])
-    confidence = Confidence("alone").score(Release({"alone": alone[:1]}, np.arange(graph.nodes)), Challenge("node", graph, both))
-    threshold = measure(confidence, bit[None])
-    found = {"0-hop confidence, AUC": threshold.auc, "0-hop confidence, TPR@1%": threshold.tpr_at_fpr[0.01].value}
+
+    def threshold(others: NDArray[np.int64]) -> Leak:
+        both = np.concatenate([members[0], others])
+        view, challenge = Release({"alone": alone[:1]}, np.arange(graph.nodes)), Challenge("node", graph, both)
+        return measure(Confidence("alone").score(view, challenge), (np.arange(len(both)) < len(members[0]))[None])
+
+    found = {
+        "0-hop confidence, AUC": threshold(outside[0]).auc,
+        "0-hop confidence, TPR@1%": threshold(outside[0]).tpr_at_fpr[0.01].value,
+        "0-hop confidence, others of the members' classes, TPR@1%": threshold(members[1]).tpr_at_fpr[0.01].value,
+    }
     if not classifiers:
         return found
     full = answers(None)
