@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from .graph import Graph
 
+EDGES = 1 << 18  # that are looked at together, as there may be very many
 DENSE = 0.1  # features with more than this share of non-zeros are multiplied as a dense matrix
 
 
@@ -28,8 +29,10 @@ class Operator:
     transpose: Tensor
 
     @staticmethod
-    def of(matrix: sp.csr_array, device: str) -> Operator:
-        return Operator(csr(matrix).to(device), csr(sp.csr_array(matrix.T)).to(device))
+    def of(matrix: sp.csr_array, device: str, symmetric: bool = False) -> Operator:
+        """symmetric: the matrix is its own transpose, and is held once."""
+        there = csr(matrix).to(device)
+        return Operator(there, there if symmetric else csr(sp.csr_array(matrix.T)).to(device))
 
     @cached_property
     def order(self) -> Tensor:
@@ -89,13 +92,15 @@ def with_values(matrix: Tensor, values: Tensor) -> Tensor:
 class Blocks:
     """K graphs of `size` nodes each as one graph of K * size nodes; node i of run k is row k * size + i.
 
-    arcs: (2, a) whole numbers, (from, to) in that numbering, without self loops: no arc joins two runs.
+    arcs: (2, a) whole numbers, (from, to) in that numbering, without self loops: no arc joins two runs. both_ways: every
+    arc has its opposite.
     """
 
     runs: int
     size: int
     arcs: NDArray[np.int32] | NDArray[np.int64]
     device: str
+    both_ways: bool = False
 
     @staticmethod
     def of(graph: Graph, members: list[NDArray[np.int64]], edges: NDArray[np.bool_], device: str = "cpu") -> Blocks:
@@ -104,13 +109,22 @@ class Blocks:
         members: for each run the node ids it keeps, in the order of its rows. edges: (K, m) bool over graph.edges; both
         ends of an edge that is kept must be members.
         """
-        size, found = max(len(rows) for rows in members), []
+        size = max(len(rows) for rows in members)
+        kind, ways = np.int32 if len(members) * size < 2**31 else np.int64, 1 if graph.directed else 2
+        arcs, at = np.empty((2, ways * int(edges.sum())), dtype=kind), 0
         for k, rows in enumerate(members):
-            place = np.full(graph.nodes, -1, dtype=np.int32 if len(members) * size < 2**31 else np.int64)
+            place = np.full(graph.nodes, -1, dtype=kind)
             place[rows] = np.arange(len(rows)) + k * size
-            kept = place[graph.edges[:, edges[k]]]
-            found.append(kept if graph.directed else np.concatenate([kept, kept[::-1]], axis=1))
-        return Blocks(len(members), size, np.concatenate(found, axis=1), device)
+            count = int(edges[k].sum())
+            for first in range(0, edges.shape[1], EDGES):
+                some = slice(first, first + EDGES)
+                kept = place[graph.edges[:, some][:, edges[k, some]]]
+                arcs[:, at : at + kept.shape[1]] = kept
+                if not graph.directed:
+                    arcs[:, at + count : at + count + kept.shape[1]] = kept[::-1]
+                at += kept.shape[1]
+            at += count * (ways - 1)
+        return Blocks(len(members), size, arcs, device, both_ways=not graph.directed)
 
     @property
     def nodes(self) -> int:
@@ -119,20 +133,20 @@ class Blocks:
     @cached_property
     def total(self) -> Operator:
         """Row i: the sum over the arcs into i."""
-        return Operator.of(self._adjacency(np.ones(self.arcs.shape[1])), self.device)
+        return Operator.of(self._adjacency(np.ones(self.arcs.shape[1], dtype=np.float32)), self.device, self.both_ways)
 
     @cached_property
     def mean(self) -> Operator:
         """Row i: the mean over the arcs into i, zero without any."""
         degree = np.bincount(self.arcs[1], minlength=self.nodes)
-        return Operator.of(self._adjacency(1 / degree[self.arcs[1]]), self.device)
+        return Operator.of(self._adjacency((1 / np.maximum(degree, 1)).astype(np.float32)[self.arcs[1]]), self.device)
 
     @cached_property
     def symmetric(self) -> Operator:
         """D^-1/2 (A + I) D^-1/2 with D the degrees of A + I (Kipf and Welling 2017, equation 2)."""
         root = 1 / np.sqrt(np.bincount(self.arcs[1], minlength=self.nodes) + 1.0)
         loops = sp.dia_array((root[None] ** 2, [0]), shape=(self.nodes, self.nodes))
-        return Operator.of(sp.csr_array(self._adjacency(root[self.arcs[0]] * root[self.arcs[1]]) + loops), self.device)
+        return Operator.of(sp.csr_array(self._adjacency(products(root, self.arcs)) + loops), self.device, self.both_ways)
 
     @cached_property
     def looped(self) -> Tensor:
@@ -140,8 +154,17 @@ class Blocks:
         own = np.arange(self.nodes)
         return torch.from_numpy(np.concatenate([self.arcs, np.stack([own, own])], axis=1)).to(self.device)
 
-    def _adjacency(self, weights: NDArray[np.float64]) -> sp.csr_array:
-        return sp.csr_array((weights.astype(np.float32), (self.arcs[1], self.arcs[0])), shape=(self.nodes, self.nodes))
+    def _adjacency(self, weights: NDArray[np.float32]) -> sp.csr_array:
+        return sp.csr_array((weights, (self.arcs[1], self.arcs[0])), shape=(self.nodes, self.nodes))
+
+
+def products(factors: NDArray[np.float64], arcs: NDArray[Any]) -> NDArray[np.float32]:
+    """For each arc the factor of its sender times that of its receiver, rounded once."""
+    weights = np.empty(arcs.shape[1], dtype=np.float32)
+    for first in range(0, arcs.shape[1], EDGES):
+        send, receive = arcs[:, first : first + EDGES]
+        weights[first : first + EDGES] = factors[send] * factors[receive]
+    return weights
 
 
 def features(x: Any, members: list[NDArray[np.int64]], device: str) -> Operator | Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from . import kernel
-from .blocks import Blocks, Operator, multiply
+from .blocks import Blocks, Operator, multiply, products
 
 LANES = 16  # units that power.c takes at a time
 
@@ -47,9 +47,8 @@ def normalised(blocks: Blocks) -> Operator:
     """Â = D^-1/2 A D^-1/2 without self loops; the row of a node without edges is zero (KProp)."""
     send, receive = blocks.arcs
     root = 1 / np.sqrt(np.maximum(np.bincount(receive, minlength=blocks.nodes), 1))
-    values = (root[send] * root[receive]).astype(np.float32)
-    matrix = sp.csr_array((values, (receive, send)), shape=(blocks.nodes, blocks.nodes))
-    return Operator.of(matrix, blocks.device)
+    matrix = sp.csr_array((products(root, blocks.arcs), (receive, send)), shape=(blocks.nodes, blocks.nodes))
+    return Operator.of(matrix, blocks.device, blocks.both_ways)
 
 
 def smooth(hop: Operator, rows: Tensor, steps: int) -> Tensor:

@@ -31,6 +31,17 @@ def hop_of(graph: Graph) -> Operator:
     return normalised(Blocks.of(graph, [np.arange(graph.nodes)], np.ones((1, graph.edges.shape[1]), bool)))
 
 
+@pytest.mark.parametrize("directed", [False, True])
+def test_what_is_held_once_is_its_own_transpose(directed):
+    edges = np.array([[0, 1, 1, 0], [1, 2, 3, 3]])
+    graph = dataclasses.replace(star(), edges=edges, directed=directed)
+    present = np.array([[True, True, True, True], [True, False, True, False]])
+    blocks = Blocks.of(graph, [np.arange(4)] * 2, present)
+    for operator in (blocks.total, blocks.mean, blocks.symmetric, normalised(blocks)):
+        assert torch.equal(operator.matrix.to_dense().T, operator.transpose.to_dense())
+        assert (operator.transpose is operator.matrix) <= (not directed)
+
+
 def test_propagation_on_a_star_is_the_papers():
     x = torch.tensor([[[1.0, 0], [0, 1], [1, 1], [0, 0]]])
     side, once = 1 / math.sqrt(3), smooth(hop_of(star()), x, 1)[0]
