@@ -53,15 +53,13 @@ class Pool:
         return scores_split(attack, self.release, challenge, self.bits[:, self.asked], shadows, targets)
 
     def attacked(self, attack: Any, shadows: int) -> tuple[Array, NDArray[np.bool_]]:
-        """Scores and bits (targets, asked). Where the pool has more shadows than are used, every target gets other ones."""
-        targets, rows = np.arange(self.shadows, len(self.bits)), []
-        for i, target in enumerate(targets):
-            start = shadows * (i % (self.shadows // shadows))
-            if i and shadows == self.shadows:
-                break
-            chosen = np.array([target]) if shadows < self.shadows else targets
-            rows.append(self.scores(attack, np.arange(start, start + shadows), chosen))
-        return np.concatenate(rows), self.bits[targets][:, self.asked]
+        """Scores and bits (targets, asked). Where fewer shadows are used than there are, the targets take turns on groups."""
+        targets, groups = np.arange(self.shadows, len(self.bits)), self.shadows // shadows
+        scores = np.empty((len(targets), len(self.asked)))
+        for first in range(min(groups, len(targets))):
+            group = np.arange(first * shadows, (first + 1) * shadows)
+            scores[first::groups] = self.scores(attack, group, targets[first::groups])
+        return scores, self.bits[targets][:, self.asked]
 
 
 def attacked(pools: list[Pool], attack: Any, shadows: int) -> tuple[Array, NDArray[np.bool_]]:
