@@ -126,7 +126,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "ci": {
         "epsilon": (1.0,),
         "attacks": ("confidence", "lira", "edge-lira"),
-        "audits": ("replay", "differential", "exact", "residual", "game"),
+        # Not "transcript" and "gradients", half as much time again: their noise is replayed, counted and looked at in the sums.
+        "audits": ("replay", "differential", "exact", "residual", "game", "votes", "reports", "rows"),
         "alpha": 1e-4,
         "shadows": 4,
         "targets": 2,

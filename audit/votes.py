@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .key import Key
     from .store import Store
 
-TRIALS = 200  # sets of queries that are answered in one round
+TRIALS = 1000  # sets of queries that are answered in one round
 
 
 def refuses(case: Case) -> str | None:

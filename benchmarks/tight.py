@@ -1,8 +1,12 @@
-"""How much of each system's claim its audits prove, by what the adversary sees: one audit a cell, at 95 %.
+"""How much of each system's claim its audits prove at 95 %, by what the adversary sees: the median of some audits a cell.
 
-python benchmarks/tight.py [sums|messages|gradients|reports|nodes]
+python benchmarks/tight.py [sums|messages|gradients|reports|nodes] [AUDITS]
+
+Trials are coins; pairs and nodes that have no coin and are never there are not counted. An honest claim is refuted by one audit
+in twenty at 95 %: how many were is told on stderr.
 """
 
+import statistics
 import sys
 import tempfile
 import time
@@ -18,6 +22,7 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.store import Store
 from gnnaudit.models.datasets import load
 from gnnaudit.models.dpar import Dpar
+from gnnaudit.models.edgerand import EdgeRand
 from gnnaudit.models.gap import Gap
 from gnnaudit.models.lpgnn import Lpgnn
 from gnnaudit.models.mlp import Mlp
@@ -41,7 +46,6 @@ def rows(part: str) -> Iterator[tuple]:
         yield "VESPER s2, sums, 10,000 trials", lambda n: Vesper(variant="s2"), EDGE, "game", 10, LARGE
     if part in ("", "messages"):
         yield "VESPER s1, messages, 10,000 trials", lambda n: Vesper(), EDGE, "transcript", 10, SMALL
-        yield "VESPER s1, messages, 100,000 trials", lambda n: Vesper(), EDGE, "transcript", 100, SMALL
     if part in ("", "gradients"):
         yield "DPAR, gradients alone, 10,000 trials", lambda n: Dpar(train_nodes=n, sources=0), NODE, "gradients", 50, SMALL
         yield "DPAR, gradients beside lists, 10,000 trials", lambda n: Dpar(train_nodes=n), NODE, "gradients", 50, SMALL
@@ -50,8 +54,9 @@ def rows(part: str) -> Iterator[tuple]:
     if part in ("", "reports"):
         yield "LPGNN, reports, 10,000 trials", lambda n: Lpgnn(), LOCAL, "reports", 10, SMALL
         yield "LPGNN, channels", lambda n: Lpgnn(), LOCAL, "exact", 1, SMALL
-        yield "PrivGNN, votes, 2,000 trials", lambda n: PrivGnn(classes=6, queries=50), NODE, "votes", 10, SMALL
+        yield "PrivGNN, votes, 10,000 trials", lambda n: PrivGnn(classes=6, queries=50), NODE, "votes", 10, SMALL
         yield "PrivGNN, 50 votes, exact", lambda n: PrivGnn(classes=6, queries=50), NODE, "exact", 1, SMALL
+        yield "EdgeRand, one entry and the density", lambda n: EdgeRand(), EDGE, "exact", 1, SMALL
     if part in ("", "nodes"):
         yield "GAP, sums of nodes, 10,000 trials", lambda n: at_node(Gap, n, epochs=10), NODE, "game", 200, SMALL
         yield "GAP, sums of nodes, residuals of one run", lambda n: at_node(Gap, n, epochs=10), NODE, "residual", 1, SMALL
@@ -67,7 +72,7 @@ def at_node(kind: type, nodes: int, epochs: int) -> Gap | ProGap:
     return kind(unit=Unit.NODE, train_nodes=nodes, batch=50, epochs=epochs, max_degree=DEGREE)
 
 
-def main(part: str) -> None:
+def main(part: str, audits: int) -> None:
     one_thread()
     print(f"| what is seen | {' | '.join(f'ε = {e:g}' for e in EPSILONS)} | CPU seconds |\n|---|{'---|' * (len(EPSILONS) + 1)}")
     for what, recipe, (unit, delta), audit, rounds, data in rows(part):
@@ -75,13 +80,18 @@ def main(part: str) -> None:
         for epsilon in EPSILONS:
             claim = Claim(epsilon, delta, unit, Relation.REPLACE if unit is Unit.FEATURES else Relation.ADD_REMOVE)
             case = Case(calibrate(recipe(int(graph.train.sum())), claim), claim)
-            with tempfile.TemporaryDirectory() as folder:
-                outcome = AUDITS[audit].run(case, graph, Store(Path(folder)), Key("tight", what, repr(epsilon)), rounds, 0.05)
-            assert not outcome.bounds[0].refuted, (what, epsilon)
-            shares.append(outcome.bounds[0].epsilon / epsilon)
+            found = []
+            for draw in range(1 if audit in ("exact", "residual", "rows") else audits):  # those hardly scatter
+                key = Key("tight", what, repr(epsilon), draw)
+                with tempfile.TemporaryDirectory() as folder:
+                    outcome = AUDITS[audit].run(case, graph, Store(Path(folder)), key, rounds, 0.05)
+                found.append(outcome.bounds[0].epsilon / epsilon)
+            shares.append(statistics.median(found))
+            refuted = sum(f > 1 for f in found)
+            told = f"{min(found):.3f} to {max(found):.3f} of {epsilon:g}, {refuted} of {len(found)} refuted"
+            print(f"{what}: {told}, reach {outcome.bounds[0].reach:.3g}; {outcome.reach}", file=sys.stderr, flush=True)
         print(f"| {what} | {' | '.join(f'{s:.3f}' for s in shares)} | {time.process_time() - clock:.0f} |", flush=True)
-        print(f"{what}: {outcome.reach}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "")
+    main(sys.argv[1] if len(sys.argv) > 1 else "", int(sys.argv[2]) if len(sys.argv) > 2 else 1)
