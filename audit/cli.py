@@ -257,6 +257,7 @@ def main() -> None:
     """
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: small products on busy cores take minutes otherwise
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch's large tensors in huge pages: rows of large graphs lie anywhere
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal lacks is no reason to fail

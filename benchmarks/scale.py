@@ -1,6 +1,7 @@
 """Seconds and memory of ProGAP at edge level on graphs of growing size, and how near its aggregation comes to the memory's speed.
 
     python benchmarks/scale.py [--graphs 10000x24,100000x24,1000000x24,1000000x70] [--epochs 100] [--memory 8GiB]
+    python benchmarks/scale.py --aggregation [--graphs 10000x24,100000x24,1000000x24]
 
 NxD is a campus graph of N nodes and D arcs a node. It is made in a process of its own and put into files; another process maps
 them and fits one run through the store, so that its peak is its own. One thread. Memory is anonymous (what the program holds) and
@@ -14,6 +15,7 @@ machine: a plain copy, and rows of the same width gathered from random places by
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -30,6 +32,9 @@ COLUMNS = (
     "nodes", "arcs", "made, s", "files, MiB", "fit, CPU s", "wall s", "µs a node or arc", "anonymous before, peak, MiB",
     "resident peak, MiB", "aggregating", "GB/s: aggregation, copy, gather",
 )  # fmt: skip
+
+
+SUMS = ("nodes", "arcs", "compiled, GB/s", "embedding bag", "copy", "gather", "of a copy", "of a gather")
 
 
 def best(act: Callable[[], object], times: int = 5) -> float:
@@ -124,6 +129,31 @@ def fit(folder: Path, epochs: int, memory: int) -> None:
     )
 
 
+def aggregation(nodes: int, degree: int, units: int = 16) -> str:
+    """A line on the sums alone: each way takes its turn, so that the machine's moods meet all of them, and its best counts."""
+    import torch
+
+    from gnnaudit.models import kernel
+    from gnnaudit.models.datasets import load
+    from gnnaudit.models.spmm import Bags
+
+    torch.set_num_threads(1)
+    bags = Bags(load(f"campus:n={nodes}:degree={degree}").incoming)
+    arcs, x, out = len(bags.lists.senders), torch.ones(nodes, units), torch.empty(nodes, units)
+    moved = (4 * units + 4) * arcs + 4 * units * nodes
+
+    def plain() -> None:
+        with kernel.unused():
+            bags.add_up(x, out)
+
+    turns = [
+        (moved / best(lambda: bags.add_up(x, out)), moved / best(plain), copy_rate(), gather_rate(nodes, units)) for _ in range(5)
+    ]
+    compiled, bag, copy, gather = (max(rates) / 1e9 for rates in zip(*turns, strict=True))
+    rates = f"{compiled:.1f} | {bag:.1f} | {copy:.1f} | {gather:.1f}"
+    return f"| {nodes:,} | {arcs:,} | {rates} | {100 * compiled / copy:.0f} % | {100 * compiled / gather:.0f} % |"
+
+
 def row(nodes: int, degree: int, epochs: int, memory: str) -> str:
     """A line of the table, each half from a process of its own."""
     from gnnaudit.models.mapped import read
@@ -152,8 +182,14 @@ def main() -> None:
     parser.add_argument("--memory", default="8GiB")
     parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--fit", help=argparse.SUPPRESS)
+    parser.add_argument("--aggregation", action="store_true", help="nothing but neighbour sums, in GB/s")
     asked = parser.parse_args()
-    if asked.make:
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # before torch is loaded, as the command line does it
+    if asked.aggregation:
+        print(f"| {' | '.join(SUMS)} |\n|" + "---|" * len(SUMS), flush=True)
+        for graph in asked.graphs.split(","):
+            print(aggregation(*pair(graph)), flush=True)
+    elif asked.make:
         make(*pair(asked.make[0]), Path(asked.make[1]))
     elif asked.fit:
         fit(Path(asked.fit), asked.epochs, size(asked.memory))
