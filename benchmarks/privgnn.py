@@ -1,7 +1,7 @@
 """PrivGNN's teachers side by side against PyTorch Geometric one by one, and what its labels and students are worth.
 
     python benchmarks/privgnn.py speed --data-dir DIR
-    python benchmarks/privgnn.py accuracy --data-dir DIR [--plot FILE.png]
+    python benchmarks/privgnn.py accuracy --data-dir DIR [--queries 1000 --runs 3] [--plot FILE.png]
 
 One thread; CPU seconds, as others may use the machine.
 """
@@ -186,11 +186,11 @@ def draw(lines: dict[str, dict[str, Line]], path: str) -> None:
     figure, axes = plt.subplots(1, len(lines), figsize=(9, 4.2), sharey=True)
     for axis, (title, rows) in zip(axes, lines.items(), strict=True):
         for word, colour in colours.items():
-            for part, style in (("labels", "s-"), ("student", "o--")):
-                line = rows[f"{part}, {word}"]
+            for part, style, aside in (("labels", "s-", 0.0), ("student", "o--", 0.012)):  # so that both intervals are seen
+                line, at = rows[f"{part}, {word}"], [v + aside for v in INVERSE_SCALES]
                 values, widths = [v.mean() for v in line], [half(v) for v in line]
                 name = f"{part}, {word}"
-                axis.errorbar(INVERSE_SCALES, values, widths, fmt=style, color=colour, label=name, markersize=4, capsize=2)
+                axis.errorbar(at, values, widths, fmt=style, color=colour, label=name, markersize=4, capsize=2)
         axis.plot(INVERSE_SCALES, [v.mean() for v in rows["ceiling a(c, beta)"]], "k-", linewidth=2, label="ceiling a(c, β)")
         axis.plot(INVERSE_SCALES, [v.mean() for v in rows["baseline public"]], "k:", label="trained on true public labels")
         axis.set(title=title, xlabel="λ = 1 / noise scale", ylim=(0, 0.85))
