@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
+from string import hexdigits
 from typing import Any
 
 from .key import Key
@@ -54,8 +55,8 @@ def root_key(plan: Plan, folder: Path) -> Key:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
             f.write(Key.fresh())
         os.replace(aside, path)
-    secret = path.read_text().strip()
-    if len(secret) != len(Key.fresh()):
+    secret = path.read_text(errors="replace").strip()
+    if len(secret) != len(Key.fresh()) or not set(secret) <= set(hexdigits):  # a file system may leave zeros after a crash
         raise ValueError(f"{path}: not a whole key. Remove it: a new one is made, and the parts made with the old one again.")
     return Key("secret", secret)
 

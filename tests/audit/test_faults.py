@@ -259,12 +259,13 @@ def test_an_mlflow_store_that_is_out_of_reach_or_locked(tmp_path, undisturbed):
     assert "database is locked" in said
 
 
-def test_half_a_key_is_not_taken_for_a_key_and_half_a_part_is_swept_away(tmp_path):
+@pytest.mark.parametrize("left", ["", "\0" * 64, "\udcff" * 64], ids=["empty", "zeros after a crash", "no text"])
+def test_half_a_key_is_not_taken_for_a_key_and_half_a_part_is_swept_away(tmp_path, left):
     """Noise from an empty key could be subtracted by anybody."""
     half = tmp_path / "out" / "mlp" / "0123" / ".000000.npz.77"
     half.parent.mkdir(parents=True)
     half.touch()
-    (tmp_path / "out" / "key").write_text("")
+    (tmp_path / "out" / "key").write_text(left, errors="surrogateescape")
     code, said = audit("run", *PLAN, "--out", "out", "--mlflow", "none", cwd=tmp_path)
     assert code == 2
     assert "not a whole key" in told(said)
