@@ -144,10 +144,12 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
     table: dict[str, Any] = {}
     if path is not None:
         try:
-            document = tomllib.loads(path.read_text())
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ValueError(f"{path}: no such plan file.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        except OSError as fault:
+            raise ValueError(f"{path}: cannot be read as a plan file ({fault.strerror}).") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
             raise ValueError(f"{path}: not a TOML file: {fault}") from None
         table = document.get("run", {})
         if not isinstance(table, dict):

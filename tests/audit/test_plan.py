@@ -59,6 +59,17 @@ def test_no_text_makes_a_plan_file_crash(tmp_path_factory, text):
         read(path, {})
 
 
+def test_what_is_no_plan_file_is_named(tmp_path):
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 10**5)
+    for path, words in (
+        (tmp_path, "cannot be read"),
+        (tmp_path / "deep.toml", "not a TOML file"),
+        (tmp_path / "none", "no such"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read(path, {})
+
+
 def test_fields_of_the_models_are_set_in_a_run_too(tmp_path):
     graph = load("campus:n=600")
     asked = {"models": "gap,progap", "epsilon": "1", "unit": "node"}
