@@ -1,4 +1,4 @@
-"""How LiRA's variances are best drawn together: each its own, one for all, or as much as the shadow models call for.
+"""How LiRA's variances are best drawn together: each its own, one for all, or, means too, as much as the shadow models call for.
 
     python benchmarks/strength_variances.py --data-dir DIR
 
