@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..accounting.claim import Unit
+from ..accounting.coins import guessed
 from ..accounting.curves import curve
 from ..accounting.ledger import Unsupported
 from ..accounting.lower import lower
@@ -16,7 +17,6 @@ from ..attacks.link import LinkStealing
 from ..attacks.signals import logs
 from ..attacks.threshold import Confidence
 from .case import EDGES, Case, Outcome, keeping, offered
-from .coins import guessed
 from .crafted import STRONG, Crafted, crafted
 from .discriminant import log_likelihood_ratio
 from .game import Game, Seen, sample

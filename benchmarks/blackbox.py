@@ -13,12 +13,12 @@ import numpy as np
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.coins import guessed
 from gnnaudit.accounting.curves import curve
 from gnnaudit.accounting.gaussian import mu_of
 from gnnaudit.accounting.lower import lower
 from gnnaudit.audit.blackbox import canary_game, canary_scores
 from gnnaudit.audit.case import Case
-from gnnaudit.audit.coins import guessed
 from gnnaudit.audit.crafted import crafted
 from gnnaudit.audit.executor import one_thread
 from gnnaudit.audit.game import Seen

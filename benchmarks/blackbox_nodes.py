@@ -13,10 +13,10 @@ import numpy as np
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.coins import guessed
 from gnnaudit.accounting.curves import curve
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.blackbox import odds
-from gnnaudit.audit.coins import guessed
 from gnnaudit.audit.discriminant import log_likelihood_ratio
 from gnnaudit.audit.executor import one_thread
 from gnnaudit.audit.game import Game, Seen

@@ -10,12 +10,12 @@ from scipy.sparse.csgraph import connected_components
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.coins import guessed
 from gnnaudit.accounting.curves import curve
 from gnnaudit.accounting.gaussian import mu_of
 from gnnaudit.accounting.lower import lower
 from gnnaudit.audit.blackbox import aligned_canaries, canary_game, canary_scores
 from gnnaudit.audit.case import Case
-from gnnaudit.audit.coins import guessed
 from gnnaudit.audit.crafted import ENDS, POOL, REFERENCES, STRONG, crafted
 from gnnaudit.audit.discriminant import log_likelihood_ratio
 from gnnaudit.audit.game import Seen

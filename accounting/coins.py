@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from ..accounting import gaussian
-from ..accounting.curves import approximate
-from ..accounting.family import Family
-from ..accounting.lower import Bound, split
-from ..accounting.rates import epsilon_of_rates
+from . import gaussian
+from .curves import approximate
+from .family import Family
+from .lower import Bound, split
+from .rates import epsilon_of_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
 
-    from ..accounting.claim import Claim
-    from ..accounting.curves import Curve
+    from .claim import Claim
+    from .curves import Curve
 
 
 def guessed(

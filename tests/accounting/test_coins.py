@@ -9,9 +9,9 @@ from scipy import special, stats
 
 from gnnaudit.accounting import curves, gaussian
 from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.coins import guessed, luck
 from gnnaudit.accounting.lower import lower
 from gnnaudit.accounting.rates import Rule
-from gnnaudit.audit.coins import guessed, luck
 
 DELTA = 1e-6
 
