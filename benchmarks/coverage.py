@@ -20,14 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from gnnaudit.accounting import gaussian
+from gnnaudit.accounting import curves, gaussian
 from gnnaudit.accounting.channel import channel_epsilon
 from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.coins import guessed
 from gnnaudit.accounting.dependence import independence
 from gnnaudit.accounting.factorised import factorised
 from gnnaudit.accounting.guessing import accuracy, correct_guesses, gaussian_beta, rejects, steinke_p_value
 from gnnaudit.accounting.lower import PILOT_SHARE, pooled_sd
 from gnnaudit.accounting.one_run import best_guesses
+from gnnaudit.accounting.ranks import best_place, chance_of_so_few
 from gnnaudit.accounting.rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.sequential import STAKES, TUNED, mu_reached
 
@@ -207,6 +209,24 @@ def _upper_ends(counts0: Array, counts1: Array, best: NDArray[np.intp], left: li
     return rate_at_most(fp, left[0], ALPHA / 2)[:, 0], rate_at_most(fn, left[1], ALPHA / 2)[:, 0]
 
 
+def rank_gate(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
+    """False alarms of the gate on ranks under the best attack: ties broken by coins, its rates lie on the exact curve."""
+    place = best_place(pair, n)  # type: ignore[arg-type]
+    missed = draw.binomial(n, np.clip(pair.beta(draw.beta(place, n - place + 1, audits)), 0, 1))
+    levels = {k: chance_of_so_few(k, place, (n, n), pair) for k in np.unique(missed)}  # type: ignore[arg-type]
+    return {"rank gate": float(np.mean([levels[k] <= ALPHA for k in missed]))}
+
+
+def guessed_coins(
+    chance: float, claim: Claim, curve: curves.Curve, n: int, audits: int, draw: np.random.Generator
+) -> dict[str, float]:
+    """False alarms of the bound on 2n guessed coins. chance: of a right guess; curve: the trade-off curve it is held against."""
+    right, bits = draw.binomial(2 * n, chance, audits), np.arange(2 * n) % 2 == 1
+    scores = {k: np.where((np.arange(2 * n) < k) == bits, 1.0, -1.0) for k in np.unique(right)}
+    alarms = {k: guessed(scores[k], bits, claim, curve).refuted for k in scores}
+    return {"guessed coins": float(np.mean([alarms[k] for k in right]))}
+
+
 def likelihood_ratio(mu: float, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
     """False alarms of the exact Gaussian forms, from sufficient statistics."""
     difference = mu + draw.standard_normal(audits) * math.sqrt(2 / n)
@@ -324,11 +344,19 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
                     continue
                 pair = make(e)
                 draw = np.random.default_rng([seed, n, round(10 * e), len(name)])
-                for rule, alarms in (many_runs(pair, n, audits, draw) | betting_stream(pair, n, audits, draw)).items():
+                found = (
+                    many_runs(pair, n, audits, draw) | betting_stream(pair, n, audits, draw) | rank_gate(pair, n, audits, draw)
+                )
+                if not pair.delta:
+                    chance, claim = (1 + np.abs(pair.p1 - pair.p0).sum() / 2) / 2, Claim(pair.epsilon, 0.0)
+                    found |= guessed_coins(chance, claim, curves.pure(pair.epsilon), n, audits, draw)
+                for rule, alarms in found.items():
                     yield Cell(rule, name, e, n, alarms, audits)
             mu = float(gaussian.mu_of(e, 1e-5))
             draw = np.random.default_rng([seed, n, round(10 * e)])
-            for rule, alarms in (likelihood_ratio(mu, n, audits, draw) | gaussian_stream(mu, n, audits, draw)).items():
+            found = likelihood_ratio(mu, n, audits, draw) | gaussian_stream(mu, n, audits, draw)
+            found |= guessed_coins(float(special.ndtr(mu / 2)), Claim(e, 1e-5), curves.gaussian(mu), n, audits, draw)
+            for rule, alarms in found.items():
                 yield Cell(rule, "Gaussian", e, n, alarms, audits)
             for kind in ("independent", "common-l", "reveal-all"):
                 for rule, alarms in one_run(kind, e, n, audits, draw).items():
@@ -458,8 +486,10 @@ run); bold: more than 5 % by over three standard errors. Made by `python benchma
 {ours}
 
 "any shape" is `lower(shape="any")`, "profile gate" `lower(shape="ledger")` against the mechanism's exact curve, both with a
-random quarter of the rounds as pilot. The likelihood-ratio forms and the Gaussian e-process are made for the Gaussian mechanism
-alone. The e-processes count as wrong if they were wrong at any time up to the last round. "common-l" is the mechanism that
+random quarter of the rounds as pilot. "rank gate" is `ranked` against the exact curve, "guessed coins" `guessed` against the
+curve of the Gaussian or of the pure epsilon, each under the best attack that there is. The likelihood-ratio forms and the
+Gaussian e-process are made for the Gaussian mechanism alone. The e-processes count as wrong if they were wrong at any time up
+to the last round. "common-l" is the mechanism that
 publishes the size of one privacy loss and answers for every canary by randomised response at that size: each canary is exactly
 mu-GDP given the others, but their errors come together. The one-run bounds must survive it without knowing; the bound for
 independent canaries must see it and step back.
