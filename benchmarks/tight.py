@@ -50,6 +50,7 @@ def rows(part: str) -> Iterator[tuple]:
         yield "DPAR, gradients alone, 10,000 trials", lambda n: Dpar(train_nodes=n, sources=0), NODE, "gradients", 50, SMALL
         yield "DPAR, gradients beside lists, 10,000 trials", lambda n: Dpar(train_nodes=n), NODE, "gradients", 50, SMALL
         yield "DP-SGD, linear, gradients, 10,000 trials", lambda n: dp_mlp(n, 1), NODE, "gradients", 50, SMALL
+        yield "DP-SGD, linear, gradients, 50,000 trials", lambda n: dp_mlp(n, 1), NODE, "gradients", 250, SMALL
         yield "DP-MLP of three layers, gradients, 10,000 trials", lambda n: dp_mlp(n, 3), NODE, "gradients", 50, SMALL
     if part in ("", "reports"):
         yield "LPGNN, reports, 10,000 trials", lambda n: Lpgnn(), LOCAL, "reports", 10, SMALL
