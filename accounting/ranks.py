@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .curves import Curve
 
 Array = NDArray[np.float64]
+Beta = Callable[[Array], Array]  # a trade-off curve: false-positive rates to the least false-negative ones
 POWER = 0.9  # of the smallest violation that is said to be noticed
 CELLS = np.linspace(-9.0, 9.0, 901)  # of the normal scale on which a rate is integrated over
 
@@ -54,11 +55,11 @@ def ranked(
     if family is None and curve.mu is not None:
         family = gaussian_family(curve.mu)
     members = Family(curve, family)
-    place = best_place(curve, trials[0])
+    place = best_place(curve.beta, trials[0])
     missed = misses(scores0, scores1, place, np.random.default_rng(seed))
 
-    def level(member: Curve, missed: int = missed) -> float:
-        return chance_of_so_few(missed, place, trials, member)
+    def level(member: Curve) -> float:
+        return chance_of_so_few(missed, place, trials, member.beta)
 
     rejected = members.last(lambda member: level(member) <= alpha)
     epsilon = float(rejected.epsilon(claim.delta)) if rejected is not None else 0.0
@@ -80,14 +81,14 @@ def misses(scores0: Array, scores1: Array, place: int, random: np.random.Generat
     return int(np.count_nonzero(scores1 < threshold) + np.count_nonzero(ties < coin))
 
 
-def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], curve: Curve) -> float:
+def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Beta) -> float:
     """At most so likely are `missed` misses or fewer, in world 1, of a threshold at this place of world 0, if the curve holds.
 
     The integral of P(Binomial(trials[1], beta(a)) <= missed) over a ~ Beta(place, trials[0] - place + 1); in each cell it is
     rounded up, which it is at the right end: beta falls, and fewer misses become likelier.
     """
     rates, weights = cells(place, trials[0])
-    each = special.bdtr(missed, trials[1], np.clip(curve.beta(rates), 0.0, 1.0))
+    each = special.bdtr(missed, trials[1], np.clip(beta(rates), 0.0, 1.0))
     return float(min(1.0, (each * weights).sum() + 2 * special.ndtr(CELLS[0])))
 
 
@@ -101,10 +102,10 @@ def cells(place: int, trials: int) -> tuple[Array, Array]:
     return rates[1:], weights
 
 
-def best_place(curve: Curve, trials: int) -> int:
+def best_place(beta: Beta, trials: int) -> int:
     """The place in world 0 at which the ledger's curve leaves most room: where the two rates add up to the least."""
     rates = np.arange(1, 201) / 400  # a half at most: the curve is symmetric
-    return max(1, round(float(rates[np.argmin(rates + curve.beta(rates))]) * trials))
+    return max(1, round(float(rates[np.argmin(rates + beta(rates))]) * trials))
 
 
 def seen_from(
@@ -120,13 +121,13 @@ def seen_from(
 
     shown: what is told apart at each kappa. Infinity where no member of the family is noticed.
     """
-    if claimed is None or shown is None or members.member is None or chance_of_so_few(0, place, trials, claimed) > alpha:
+    if claimed is None or shown is None or members.member is None or chance_of_so_few(0, place, trials, claimed.beta) > alpha:
         return math.inf, math.inf
     few, many = 0, trials[1]
     while many - few > 1:
         middle = (few + many) // 2
-        few, many = (middle, many) if chance_of_so_few(middle, place, trials, claimed) <= alpha else (few, middle)
-    unseen = Family(members.ledger, shown).holding(lambda seen: chance_of_so_few(few, place, trials, seen) < POWER)
+        few, many = (middle, many) if chance_of_so_few(middle, place, trials, claimed.beta) <= alpha else (few, middle)
+    unseen = Family(members.ledger, shown).holding(lambda seen: chance_of_so_few(few, place, trials, seen.beta) < POWER)
     if unseen == len(KAPPAS):
         return math.inf, math.inf
     kept = members.holding(lambda member: member.epsilon(claim.delta) <= claim.epsilon)

@@ -211,9 +211,9 @@ def _upper_ends(counts0: Array, counts1: Array, best: NDArray[np.intp], left: li
 
 def rank_gate(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
     """False alarms of the gate on ranks under the best attack: ties broken by coins, its rates lie on the exact curve."""
-    place = best_place(pair, n)  # type: ignore[arg-type]
+    place = best_place(pair.beta, n)
     missed = draw.binomial(n, np.clip(pair.beta(draw.beta(place, n - place + 1, audits)), 0, 1))
-    levels = {k: chance_of_so_few(k, place, (n, n), pair) for k in np.unique(missed)}  # type: ignore[arg-type]
+    levels = {k: chance_of_so_few(k, place, (n, n), pair.beta) for k in np.unique(missed)}
     return {"rank gate": float(np.mean([levels[k] <= ALPHA for k in missed]))}
 
 

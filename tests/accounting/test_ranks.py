@@ -34,7 +34,7 @@ def test_the_chance_of_so_few_misses_is_the_integral_that_quadrature_gives(misse
     curve = curves.gaussian(1.3)
     rate = stats.beta(place, trials[0] - place + 1)
     truth = quad(lambda a: stats.binom.cdf(missed, trials[1], curve.beta(a)) * rate.pdf(a), 0, 1, limit=200)[0]
-    found = chance_of_so_few(missed, place, trials, curve)
+    found = chance_of_so_few(missed, place, trials, curve.beta)
     assert truth - 1e-12 <= found <= truth * 1.02  # rounded up
 
 
@@ -47,7 +47,7 @@ def test_without_any_leak_every_order_of_the_scores_is_equally_likely():
             orders += 1
             highest = max(i for i in range(7) if not bits[i])
             few += sum(bits[:highest]) <= 1
-    assert chance_of_so_few(1, 1, (4, 3), curves.gaussian(0.0)) == pytest.approx(few / orders, rel=0.02)
+    assert chance_of_so_few(1, 1, (4, 3), curves.gaussian(0.0).beta) == pytest.approx(few / orders, rel=0.02)
 
 
 def test_equal_scores_are_put_in_random_order():
@@ -104,7 +104,7 @@ def test_a_ledger_of_any_shape_is_bounded_by_its_copies_with_less_noise():
     def family(kappa):
         return curves.curve(curves.scaled(ledger, kappa))
 
-    place = best_place(curve, 5000)
+    place = best_place(curve.beta, 5000)
     share = place / 5001
     # the fewest misses that the ledger allows at that place, and a few more
     scores = np.concatenate([np.linspace(0, 1, 5000), np.full(5000, 2.0)])
@@ -130,9 +130,9 @@ def test_bad_scores_are_named():
 def alarms(epsilon, sample, seed, audits, trials):
     """How many audits at 95 % rule out the very curve that the scores have."""
     mu, _, curve = gaussian_case(epsilon)
-    draw, place = np.random.default_rng(seed), best_place(curve, trials[0])
+    draw, place = np.random.default_rng(seed), best_place(curve.beta, trials[0])
     missed = [misses(*sample(mu, draw, *trials), place, draw) for _ in range(audits)]
-    return sum(chance_of_so_few(m, place, trials, curve) <= 0.05 for m in missed)
+    return sum(chance_of_so_few(m, place, trials, curve.beta) <= 0.05 for m in missed)
 
 
 def alike(mu, draw, n0, n1):
