@@ -2,8 +2,9 @@
 
     python benchmarks/strength.py --data-dir DIR --figure docs/strength.png
 
-Cora and CiteSeer as Planetoid ships them. "port" marks figures of re-implementations of the sources, the others are the sources'
-own. A mean is over targets (N4 to N7, E4, V2) or over seeds (N1 to N3, E1 to E3), and so is its interval.
+Cora and CiteSeer as Planetoid ships them, and for N9 graphs of Facebook100. "port" marks figures of re-implementations of the
+sources, the others are the sources' own. A mean is over targets (N4 to N7, E4, V2) or over seeds (N1 to N3, N9, E1 to E3), and so
+is its interval.
 """
 
 from __future__ import annotations
@@ -17,13 +18,19 @@ import torch
 from proof import HEAD, Proof
 from strength_edges import linkteller, shadow_edges, stealing
 from strength_figure import figure
+from strength_nmi import nmi
 from strength_nodes import Pool, family, null, speed
 from strength_tstf import tstf
 
 from gnnaudit.models.datasets import load
 
+CAMPUSES = ("facebook100:JohnsHopkins55", "facebook100:Caltech36", "facebook100:Reed98")
+
 
 def proofs(folder: Path, names: list[str], parts: set[str], picture: Path | None) -> Iterator[Proof]:
+    if "nmi" in parts:
+        for data in CAMPUSES:
+            yield from nmi(load(f"{data}:min_class=150" if "Hopkins" in data else data, data_dir=folder), data, seeds=20)
     for data in names:
         graph = load(data, data_dir=folder)
         if "tstf" in parts:
@@ -48,7 +55,7 @@ def proofs(folder: Path, names: list[str], parts: set[str], picture: Path | None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, help="folder with the Planetoid files")
-    parser.add_argument("--parts", default="tstf,family,null,links,edges,speed", help="which experiments, by comma")
+    parser.add_argument("--parts", default="tstf,family,null,links,edges,speed,nmi", help="which experiments, by comma")
     parser.add_argument("--data", default="cora,citeseer", help="which graphs, by comma")
     parser.add_argument("--figure", type=Path, help="where to draw TPR against shadow models")
     chosen = parser.parse_args()
