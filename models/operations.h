@@ -263,7 +263,11 @@ static void join_moments(const struct operation *op, const row *x, int block, in
     for (int u = 0; u < op->outputs; u++) {
         struct moments *own = moments_of(op) + u;
         vec apart[VECTORS];
-        if (!block) own->pivot = added(x[u][0] + x[u][1] + x[u][2] + x[u][3]) / BLOCK;
+        if (!block) { /* the mean of the first nodes: lanes that stand for none may lie far off */
+            memcpy(apart, x[u], sizeof(row));
+            for (int n = here; n < BLOCK; n++) ((float *)apart)[n] = 0;
+            own->pivot = added(apart[0] + apart[1] + apart[2] + apart[3]) / here;
+        }
         for (int v = 0; v < VECTORS; v++) apart[v] = x[u][v] - own->pivot;
         for (int n = here; n < BLOCK; n++) ((float *)apart)[n] = 0;
         for (int v = 0; v < VECTORS; v++) own->sum += apart[v], own->product += apart[v] * apart[v];

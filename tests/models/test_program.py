@@ -216,3 +216,19 @@ def test_batch_norm_remembers_the_moments_of_many_nodes_far_from_zero() -> None:
     mean, variance = (a.flatten().double().numpy() for a in weights.numbers[1][2:])
     np.testing.assert_allclose(mean, 0.1 * y.mean(1), rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(variance, 0.9 + 0.1 * y.var(1, ddof=1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 63, 64, 65])
+def test_batch_norm_over_few_nodes_far_from_zero_is_that_of_the_layers_in_float64(count: int) -> None:
+    x = torch.from_numpy((30 + np.random.default_rng(count).random((1, 7, count))).astype(np.float32))
+    net = Network(((Linear(7, H), BatchNorm(H), Selu(), Linear(H, H)),), (BatchNorm(H), Linear(H, 6)), 6)
+    (weights, gradients), labels = numbers(net), torch.arange(count) % CLASSES
+    theirs = Weights([(tuple(a.double() for a in t), tuple(a.double() for a in r)) for t, r in weights.parts])
+    expected = theirs.copy()
+    program.Pass(net, weights, gradients, Rows([x], labels)).gradient()
+    logits, tape = net.forward(theirs.numbers, [x.double()], training=True)
+    slope = torch.softmax(logits, 1).sub_(one_hot(labels, net)).div_(count)
+    net.backward(theirs.numbers, tape, slope, expected.trained)
+    torch.testing.assert_close(gradients.flat, expected.flat.float(), rtol=1e-2, atol=1e-2)  # float32 loses that much at 30
+    for mine, own in zip(weights.numbers, theirs.numbers, strict=True):
+        torch.testing.assert_close(mine, tuple(a.float() for a in own), rtol=1e-3, atol=1e-4)
