@@ -119,7 +119,8 @@ def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArr
     skips: list[Skip] = []
     usual: dict[str, float] = {}
     if kind == "edge":
-        usual = {name: measure(s, bits[:, columns]).auc for name, columns, s in scored(FEATURES, target, asked)}
+        plain = {negatives: measured(s, bits[:, columns]) for negatives, columns, s in scored(FEATURES, target, asked)}
+        usual = {negatives: leak.auc for negatives, leak in plain.items() if isinstance(leak, Leak)}
     for attack in attacks:
         try:
             answers = list(answers_of(attack, played, bits))
@@ -128,13 +129,24 @@ def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArr
             continue
         for negatives, columns, scores in answers:
             true = bits[:, columns]
+            leak = measured(scores, true)
+            if not isinstance(leak, Leak):
+                skips.append(Skip(case, f"{attack.name} against {negatives}", leak))
+                continue
             whole = negatives == UNITS[kind] and len(columns) == len(target.challenge)
             sliced = sliced_leaks(scores, true, groups) if whole else {}
-            leak = measure(scores, true)
             rows.append(row(case, attack, kind, negatives, leak, len(played.pilot), usual.get(negatives), sliced))
             if attack not in BASELINES:
                 rocs[f"{attack.name} ({kind}, {negatives})"] = roc_points(scores, true)
     return Measured(tuple(rows), rocs, tuple(skips))
+
+
+def measured(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> Leak | str:
+    """What the scores (targets, columns) gained, or why they have no ROC: of few units the coins of all may agree."""
+    try:
+        return measure(scores, bits)
+    except ValueError as reason:
+        return str(reason)
 
 
 def answers_of(

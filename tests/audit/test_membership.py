@@ -181,3 +181,13 @@ def test_an_attack_that_cannot_learn_is_skipped_and_the_others_go_on(tmp_path, g
     measured = membership(case, sparse, Store(tmp_path), Key("two edges 2"), ("link-stealing", "link-stealing-3"), 4, 2)
     assert {r.attack for r in measured.rows if not r.baseline} == {"link-stealing-0"}
     assert [s.what for s in measured.skips] == ["link-stealing-3"]
+
+
+def test_units_whose_coins_all_agree_are_told_and_pairs_without_a_coin_are_measured(tmp_path, graph):
+    """Of three edges one has a coin, so that a single target holds a member or a non-member and never both."""
+    sparse = dataclasses.replace(graph, edges=graph.edges[:, :3])
+    case = Case(Gnn(epochs=2), Claim(np.inf, 1e-5, Unit.NODE, exposes=Gnn.releases))
+    measured = membership(case, sparse, Store(tmp_path), Key("one coin"), ("link-stealing",), 2, 1)
+    assert {(r.attack, r.negatives) for r in measured.rows} >= {("link-stealing-0", "random"), ("feature-distance", "random")}
+    assert {s.what for s in measured.skips} >= {"link-stealing-0 against dropped", "feature-distance against dropped"}
+    assert all("both members and non-members" in s.reason for s in measured.skips)
