@@ -1,7 +1,7 @@
 /* Trains one GraphSAGE network on a small graph, epoch after epoch, so that all it touches stays in the nearest caches.
 
-   Activations are (rows, units), units padded with zeros to whole vectors. The first layer reads sparse inputs that hold their
-   mean over the neighbours already; every further one reads its rows and, where a row has neighbours, their mean. */
+   Activations are (rows, units), units padded with zeros to whole vectors. The first layer reads inputs, sparse or dense, that hold
+   their mean over the neighbours already; every further one reads its rows and, where a row has neighbours, their mean. */
 #include "operations.h"
 
 enum { TALL = 6, WIDE = 4 };      /* of a product at a time: 24 sums, which leaves registers for what is read */
@@ -19,6 +19,7 @@ struct teacher {
     float rate, factor;                             /* factor: of what dropout keeps */
     const int32_t *widths;                          /* vectors of each layer's outputs */
     struct sparse inputs, back, arcs;               /* what the first layer reads, its transpose, the mean over the neighbours */
+    const float *dense;           /* (rows, columns): what the first layer reads instead, or NULL */
     const vec *wanted;            /* (rows, classes): each row's label distribution times its weight */
     const uint8_t *kept;          /* for each epoch and hidden layer a bit for every activation, or NULL */
     vec *numbers, *mean, *square; /* as `teach` orders them, and Adam's moments of them */
@@ -113,7 +114,9 @@ static void features_step(const struct step *s, int wide, const vec *dz, vec *we
     for (int c = 0, count; c < t->columns; c += count) {
         count = WIDEST / wide;
         count = t->columns - c < count ? t->columns - c : count;
-        for (int j = 0; j < count; j++) gather(&t->back, t->first_column + c + j, t->first_row, wide, dz, gradient + j * wide);
+        if (t->dense) times(count, t->rows, wide, t->dense + c, 1, t->columns, dz, gradient);
+        for (int j = 0; j < count && !t->dense; j++)
+            gather(&t->back, t->first_column + c + j, t->first_row, wide, dz, gradient + j * wide);
         adam_step(s, count * wide * LANES, (float *)gradient, weight + (int64_t)c * wide);
     }
 }
@@ -219,7 +222,8 @@ static void predict(const struct teacher *t, struct layer *layers, int receivers
     for (struct layer *l = layers; l <= layers + t->hidden; l++) {
         int wide = l->outputs;
         if (l == layers) {
-            for (int r = 0; r < t->rows; r++)
+            if (t->dense) times(t->rows, t->columns, wide, t->dense, t->columns, 1, l->own, l->unit);
+            for (int r = 0; r < t->rows && !t->dense; r++)
                 gather(&t->inputs, t->first_row + r, t->first_column, wide, l->own, l->unit + r * wide);
         } else {
             int deep = l[-1].outputs;
