@@ -128,10 +128,10 @@ def sampled(
 
 
 def _fixed(draw: np.random.Generator, places: NDArray[np.int32], batch: int) -> NDArray[np.int32]:
-    """The rows whose coins are the `batch` lowest."""
+    """The rows whose coins are the `batch` lowest, or all where there are no more."""
     there = places >= 0
     coins = draw.random(places.size)[there]
-    return places[there][coins <= np.partition(coins, batch - 1)[batch - 1]]
+    return places[there] if coins.size <= batch else places[there][coins <= np.partition(coins, batch - 1)[batch - 1]]
 
 
 def make_noisy(gradients: Weights, noises: Sequence[np.random.Generator], purpose: str, how: Private) -> None:

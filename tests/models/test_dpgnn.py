@@ -30,6 +30,13 @@ def test_what_is_masked_is_physically_absent_and_company_does_not_matter(mode: s
         np.testing.assert_allclose(release[run], removed, rtol=1e-4, atol=1e-4)
 
 
+def test_a_world_with_fewer_training_nodes_than_a_batch_trains_on_all_of_them(graph: Graph) -> None:
+    items = np.flatnonzero(graph.train)
+    few = dataclasses.replace(Worlds.of(graph, [4, 5]), nodes=Mask(items, np.arange(2)[:, None] * 3 > np.arange(items.size)))
+    release = dataclasses.replace(MODELS["paper"], batch=5).fit(few)["posteriors"]  # worlds with 0 and 3 of them
+    assert np.isfinite(release).all()
+
+
 @pytest.mark.parametrize("mode", MODELS)
 def test_no_node_reaches_more_receivers_than_the_bound(mode: str, graph: Graph) -> None:
     model = MODELS[mode]
