@@ -85,7 +85,8 @@ class EdgeRand:
             return composed(link, LaplaceDpEvent(1 / density))
         if not self.nodes:
             raise ValueError("nodes=0: the ledger of edgerand as published depends on the public number of nodes. Set nodes.")
-        return composed(link, LaplaceDpEvent(min(CHUNK, self.nodes) / (self.nodes * density)))
+        fewest = self.nodes % CHUNK or CHUNK  # rows of the smallest chunk, whose density an arc moves most
+        return composed(link, LaplaceDpEvent(fewest / (self.nodes * density)))
 
     def with_noise(self, sigma: float) -> Self:
         return dataclasses.replace(self, sigma=float(sigma))

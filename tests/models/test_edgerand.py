@@ -93,6 +93,9 @@ def test_the_contract_and_the_ledger(graph: Graph) -> None:
     # 500 rows share a density whose noise is meant for all 5000: it costs ten times as much.
     published = EdgeRand(sigma=0.5, mode="paper", nodes=5000).ledger
     assert published == ComposedDpEvent([PureDpEvent(1.8), LaplaceDpEvent(pytest.approx(0.5))])
+    # In a last chunk of 100 rows an arc moves the density five times as far.
+    ragged = EdgeRand(sigma=0.5, mode="paper", nodes=5100).ledger
+    assert ragged == ComposedDpEvent([PureDpEvent(1.8), LaplaceDpEvent(pytest.approx(5.0 * 100 / 5100))])
     with pytest.raises(ValueError, match="Set nodes"):
         _ = EdgeRand(sigma=0.5, mode="paper").ledger
     with pytest.raises(ValueError, match="not nodes"):
