@@ -134,7 +134,7 @@ def known_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Known edges between watched nodes and as many random pairs that are neither known nor asked for: (2m, 2), (2m,) bits.
 
-    At most `limit` pairs in all. Raises ValueError where there is no such edge.
+    At most `limit` pairs in all. Raises ValueError where there is no such edge, or no such pair.
     """
     edges, random = challenge.known.edges.T, stream(seed, "negatives")
     edges = edges[np.isin(edges, watch).all(1)]
@@ -142,6 +142,9 @@ def known_pairs(
         raise ValueError("the known graph has no edges between watched nodes: use attack 0, 1, 2 or 5.")
     chosen = edges if 2 * len(edges) <= limit else edges[np.sort(random.permutation(len(edges))[: max(1, limit // 2)])]
     taken = unordered(np.concatenate([challenge.known.edges.T, challenge.items]), challenge.known.nodes)
+    within = np.isin(taken // challenge.known.nodes, watch) & np.isin(taken % challenge.known.nodes, watch)
+    if len(np.unique(taken[within])) >= len(watch) * (len(watch) - 1) // 2:
+        raise ValueError("every two watched nodes have an edge, known or asked for: use attack 0, 1, 2 or 5.")
     found = np.zeros((0, 2), dtype=np.int64)
     while len(found) < len(chosen):
         pairs = random.choice(watch, size=(2 * len(chosen), 2))
