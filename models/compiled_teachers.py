@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .small_graphs import Prepared
     from .teachers import Recipe
 
-LANES, LAYERS, WIDEST = 16, 8, 256  # as in operations.h and teachers.c
+LANES, LAYERS, WIDEST = 16, 8, 256  # as in vectors.h and teachers.c
 DENSE = 1024  # columns of dense features, up to which it is three times as fast as torch; more were not tried
 BITS = 4 << 20  # bytes of dropout masks, a bit for every unit, that are drawn at a time
 

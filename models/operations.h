@@ -1,13 +1,7 @@
 /* What one operation of a network does to one block of nodes, forward and backward. */
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+#include "layers.h"
 
-enum { LANES = 16, BLOCK = 64, VECTORS = BLOCK / LANES };
 enum { LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP };
-typedef float vec __attribute__((vector_size(4 * LANES)));
-typedef int32_t whole __attribute__((vector_size(4 * LANES)));
-typedef vec row[VECTORS]; /* one unit of the nodes of a block */
 
 struct operation {
     int32_t kind, inputs, outputs; /* units; inputs of TAKE: all nodes; of NORM and KEEP: the rows that are kept */
@@ -39,115 +33,6 @@ struct moments { /* of one unit that a batch norm sees; the two vectors are sums
     float total, along; /* the gradients of shift and scale */
     float unused[LANES - 7];
 };
-static const float EPSILON = 1e-5f, MOMENTUM = 0.1f, SCALE = 1.0507009873554805f, ALPHA = 1.6732632423543772f;
-
-static inline float added(vec v) {
-    float sums[LANES / 4];
-    for (int i = 0; i < LANES / 4; i++) sums[i] = (v[i] + v[i + 4]) + (v[i + 8] + v[i + 12]);
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-static inline vec either(whole which, vec a, vec b) { return (vec)((which & (whole)a) | (~which & (whole)b)); }
-
-/* exp(x) for x <= 0, to one unit in the last place (Cephes). */
-static inline vec power(vec x) {
-    x = either(x > -87.0f, x, (vec){} - 87.0f);
-    whole k = __builtin_convertvector(x * 1.44269504f - 0.5f, whole);
-    vec part = __builtin_convertvector(k, vec), r = x - part * 0.693359375f + part * 2.12194440e-4f;
-    vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    return (p * r * r + r + 1) * (vec)((k + 127) << 23);
-}
-
-/* y = w x + b for `count` units at once; w[o * down + i * right]. */
-static inline __attribute__((always_inline)) void units_of(
-    int count, int inputs, const float *w, int down, int right, const float *b, const row *x, row *y) {
-    row sum[4];
-    for (int o = 0; o < count; o++)
-        for (int v = 0; v < VECTORS; v++) sum[o][v] = (vec){} + (b ? b[o] : 0);
-    for (int i = 0; i < inputs; i++)
-        for (int o = 0; o < count; o++)
-            for (int v = 0; v < VECTORS; v++) sum[o][v] += w[o * down + i * right] * x[i][v];
-    for (int o = 0; o < count; o++)
-        for (int v = 0; v < VECTORS; v++) y[o][v] = sum[o][v];
-}
-
-static void product(int outputs, int inputs, const float *w, int down, int right, const float *b, const row *x, row *y) {
-    for (int o = 0; o < outputs; o += 4, w += 4 * down, y += 4, b = b ? b + 4 : b) switch (outputs - o) {
-            case 1: units_of(1, inputs, w, down, right, b, x, y); break;
-            case 2: units_of(2, inputs, w, down, right, b, x, y); break;
-            case 3: units_of(3, inputs, w, down, right, b, x, y); break;
-            default: units_of(4, inputs, w, down, right, b, x, y);
-        }
-}
-
-/* sums[o][i] += dy[o] * x[i], lane by lane. */
-static inline __attribute__((always_inline)) void tile(int high, int wide, const row *dy, const row *x, vec *sums, int inputs) {
-    for (int o = 0; o < high; o++)
-        for (int i = 0; i < wide; i++) {
-            vec s = sums[o * inputs + i];
-            for (int v = 0; v < VECTORS; v++) s += dy[o][v] * x[i][v];
-            sums[o * inputs + i] = s;
-        }
-}
-
-static void outer(int outputs, int inputs, const row *dy, const row *x, vec *sums) {
-    for (int o = 0; o < outputs; o += 4)
-        for (int i = 0; i < inputs; i += 4) {
-            vec *at = sums + o * inputs + i;
-            if (outputs - o >= 4 && inputs - i >= 4)
-                tile(4, 4, dy + o, x + i, at, inputs);
-            else
-                tile(outputs - o < 4 ? outputs - o : 4, inputs - i < 4 ? inputs - i : 4, dy + o, x + i, at, inputs);
-        }
-}
-
-static void selu(int units, const vec *x, vec *y) {
-    for (int v = 0; v < units * VECTORS; v++) {
-        vec none = {};
-        y[v] = SCALE * (either(x[v] > 0, x[v], none) + ALPHA * (power(either(x[v] < 0, x[v], none)) - 1));
-    }
-}
-
-static void selu_slope(int units, const float *restrict y, const float *restrict dy, float *restrict dx) {
-    for (int n = 0; n < units * BLOCK; n++) dx[n] = dy[n] * (y[n] > 0 ? SCALE : y[n] + SCALE * ALPHA);
-}
-
-/* Every node divided by its length; the inverse length goes into one more row. */
-static void unit(int units, const float *restrict x, float *restrict y) {
-    float *restrict inverse = y + units * BLOCK;
-    for (int n = 0; n < BLOCK; n++) inverse[n] = 0;
-    for (int i = 0; i < units; i++)
-        for (int n = 0; n < BLOCK; n++) inverse[n] += x[i * BLOCK + n] * x[i * BLOCK + n];
-    for (int n = 0; n < BLOCK; n++) {
-        float length = sqrtf(inverse[n]);
-        inverse[n] = 1 / (length > 1e-12f ? length : 1e-12f);
-    }
-    for (int i = 0; i < units; i++)
-        for (int n = 0; n < BLOCK; n++) y[i * BLOCK + n] = x[i * BLOCK + n] * inverse[n];
-}
-
-static void unit_slope(int units, const float *restrict y, const float *restrict dy, float *restrict dx) {
-    const float *restrict inverse = y + units * BLOCK;
-    float along[BLOCK] = {0};
-    for (int i = 0; i < units; i++)
-        for (int n = 0; n < BLOCK; n++) along[n] += y[i * BLOCK + n] * dy[i * BLOCK + n];
-    for (int i = 0; i < units; i++)
-        for (int n = 0; n < BLOCK; n++)
-            dx[i * BLOCK + n] = (dy[i * BLOCK + n] - y[i * BLOCK + n] * along[n]) * inverse[n];
-}
-
-/* Every node standardised over its own units: its mean and one over its standard deviation. */
-static inline void own_moments(int units, int v, const row *x, vec *mean, vec *inverse) {
-    vec total = {}, squares = {};
-    for (int u = 0; u < units; u++) total += x[u][v];
-    *mean = total / (float)units;
-    for (int u = 0; u < units; u++) squares += (x[u][v] - *mean) * (x[u][v] - *mean);
-    for (int i = 0; i < LANES; i++) (*inverse)[i] = 1 / sqrtf(squares[i] / units + EPSILON);
-}
 
 static void group(const struct operation *op, const row *x, row *y) {
     for (int v = 0; v < VECTORS; v++) {
@@ -182,30 +67,6 @@ static void group_numbers(const struct operation *op, const row *x, const row *d
             sums[op->outputs + u] += dy[u][v];
         }
     }
-}
-
-/* Transposes 16 x 16 numbers: at step s, the blocks of s x s off the diagonal of every 2s x 2s change places. */
-static inline __attribute__((always_inline)) void turned(vec *a) {
-    const whole low[4] = {
-        {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23}, {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27},
-        {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}};
-    const whole high[4] = {
-        {8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31}, {4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31},
-        {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31}, {1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31}};
-    for (int step = 0; step < 4; step++)
-        for (int i = 0, s = 8 >> step; i < LANES; i++)
-            if (!(i & s)) {
-                vec up = a[i], down = a[i + s];
-#ifdef __clang__
-                for (int j = 0; j < LANES; j++) {
-                    a[i][j] = low[step][j] < LANES ? up[low[step][j]] : down[low[step][j] - LANES];
-                    a[i + s][j] = high[step][j] < LANES ? up[high[step][j]] : down[high[step][j] - LANES];
-                }
-#else
-                a[i] = __builtin_shuffle(up, down, low[step]);
-                a[i + s] = __builtin_shuffle(up, down, high[step]);
-#endif
-            }
 }
 
 static inline int node_at(const struct network *net, int at) { return net->drawn ? net->drawn[at] : at; }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .network import Network, Weights
     from .train import Rows
 
-LANES, BLOCK = 16, 64  # as in operations.h
+LANES, BLOCK = 16, 64  # as in vectors.h and layers.h
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in operations.h
 WIDEST = 256  # units; for wider layers a GEMM library is faster
 

@@ -2,7 +2,7 @@
 
    Activations are (rows, units), units padded with zeros to whole vectors. The first layer reads inputs, sparse or dense, that hold
    their mean over the neighbours already; every further one reads its rows and, where a row has neighbours, their mean. */
-#include "operations.h"
+#include "vectors.h"
 
 enum { TALL = 6, WIDE = 4 };      /* of a product at a time: 24 sums, which leaves registers for what is read */
 enum { LAYERS = 8, WIDEST = 256 }; /* at most; widest in vectors */
