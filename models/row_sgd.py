@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from . import witness
+from . import compiled_rows, witness
 from .blocks import Operator, features, multiply
+from .draws import normals
 from .dropout import Dropout
 from .noise import stream
 from .optim import Adam
@@ -62,7 +64,6 @@ class Trainer:
         self.x = features(graph.x, [own.nodes for own in lists], device)
         self.alive = self._tensor(np.stack([own.alive for own in lists])[..., None])
         self.weights = self._tensor(np.stack([own.weights for own in lists]))
-        self.average = Operator.of(sp.csr_array(sp.block_diag([_matrix(own) for own in lists], format="csr")), device)
         runs, rows, entries = self.weights.shape
         places = np.stack([own.index + k * rows for k, own in enumerate(lists)])
         self.places = torch.from_numpy(places.reshape(runs * rows, entries)).to(device)
@@ -75,6 +76,11 @@ class Trainer:
         self.adams = [Adam(w, how.learning_rate) for w in (self.first, self.second)]
         self.drops = [stream(s, "dropout") for s in seeds]
         self.inputs = Dropout.of(how.input_dropout, seeds, [rows] * runs, "input dropout", device)
+
+    @cached_property
+    def average(self) -> Operator:
+        """Row i of a run: the mean over the list of row i."""
+        return Operator.of(sp.csr_array(sp.block_diag([_matrix(own) for own in self.lists], format="csr")), self.device)
 
     def step(self, batch: NDArray[np.bool_], noises: list[np.random.Generator]) -> Tensor:
         """One step on the noisy sum of clipped gradients, which it returns: (K, parameters)."""
@@ -98,6 +104,17 @@ class Trainer:
         x = self.x if x is None else x
         gram = self.gram if x is self.x else self._gram(x)
         before = x @ self.first
+        into, second = self._clipped(before, batch, dropped, gram)
+        if isinstance(x, Operator):
+            return multiply(x.transpose, into), second
+        return x.transpose(1, 2) @ into, second
+
+    def _clipped(self, before: Tensor, batch: Tensor, dropped: Tensor | None, gram: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient of the first layer's sums `before`, (K, rows, hidden), and of the second layer's weights."""
+        lists = (self.index, self.y, self.weights, gram, self.second)
+        found = compiled_rows.clipped(self.how.clip, before, dropped, self.alive[..., 0], batch, *lists)
+        if found is not None:
+            return found
         passes = (before > 0) * self.alive
         if dropped is not None:
             passes = passes * dropped
@@ -111,10 +128,7 @@ class Trainer:
         squares += averaged.square().sum(2) * slope.square().sum(2)
         scale = (self.how.clip / squares.sqrt().clamp(min=1e-12)).clamp(max=1) * batch * self.alive[..., 0]
         second = averaged.transpose(1, 2) @ (slope * scale[..., None])
-        into = multiply(self.average.transpose, back * scale[..., None]) * passes
-        if isinstance(x, Operator):
-            return multiply(x.transpose, into), second
-        return x.transpose(1, 2) @ into, second
+        return multiply(self.average.transpose, back * scale[..., None]) * passes, second
 
     def _gram(self, x: Operator | Tensor) -> Tensor:
         """(K, rows, entries, entries): inner products of the features of all pairs in a row's list."""
@@ -160,5 +174,5 @@ def _matrix(own: Lists) -> sp.csr_array:
 def _noisy(sums: Tensor, std: float, random: list[np.random.Generator]) -> Tensor:
     if not std:
         return sums
-    drawn = np.stack([rng.standard_normal(sums.shape[1:], dtype=np.float32) for rng in random])
+    drawn = np.stack([normals(rng, sums[0].numel()) for rng in random]).reshape(sums.shape)
     return sums + std * torch.from_numpy(drawn).to(sums.device)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from contextlib import nullcontext
 
 import dp_accounting as dp
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import stats
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper import tightest, upper
+from gnnaudit.models import kernel
 from gnnaudit.models.dpar import Dpar
 from gnnaudit.models.graph import Graph, Mask, Worlds
 from gnnaudit.models.private_lists import seated
@@ -45,14 +47,17 @@ def random_lists(graph: Graph, runs: int = 2, entries: int = 3) -> list[Lists]:
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("clip", [0.05, 1e9])
-def test_sums_of_clipped_gradients_equal_those_of_autograd_row_by_row(graph, clip, sparse):
+@pytest.mark.parametrize(("hidden", "trained_by"), [(5, nullcontext), (20, nullcontext), (5, kernel.unused)])
+def test_sums_of_clipped_gradients_equal_those_of_autograd_row_by_row(graph, clip, sparse, hidden, trained_by):
+    """In the compiled kernel, where there is one, and in torch."""
     if sparse:
         keep = np.random.default_rng(1).random(graph.x.shape) < 0.08
         graph = dataclasses.replace(graph, x=sp.csr_array((graph.x * keep).astype(np.float32)))
     lists = random_lists(graph)
-    trainer = Trainer(graph, lists, np.array([1, 2], np.uint64), How(0.0, clip, 1.0, 5, 0.0, 0.01))
+    trainer = Trainer(graph, lists, np.array([1, 2], np.uint64), How(0.0, clip, 1.0, hidden, 0.0, 0.01))
     batch = np.random.default_rng(2).random((2, 15)) < 0.6
-    got = trainer.gradient(torch.from_numpy(batch.astype(np.float32)))
+    with trained_by():
+        got = trainer.gradient(torch.from_numpy(batch.astype(np.float32)))
     dense = torch.from_numpy(graph.x.toarray() if sparse else graph.x)
     for k, own in enumerate(lists):
         sums = [torch.zeros_like(trainer.first[k]), torch.zeros_like(trainer.second[k])]
@@ -88,6 +93,17 @@ def test_features_that_a_step_drops_count_neither_in_the_gradients_nor_in_their_
     expected = Trainer(missing, lists, seeds, how).gradient(batch)
     for mine, theirs in zip(trainer.gradient(batch, None, left), expected, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_kernel_and_torch_train_alike(graph, name):
+    """The same draws and lists, so the same numbers but for the order of sums."""
+    worlds = Worlds.of(graph, [3, 4])
+    compiled = RECIPES[name].fit(worlds)
+    with kernel.unused():
+        plain = RECIPES[name].fit(worlds)
+    for array in KEEP:
+        np.testing.assert_allclose(compiled[array], plain[array], atol=1e-4)
 
 
 def test_the_weights_of_the_first_layer_alone_decay(graph):
