@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -17,7 +18,8 @@ from functools import cache
 from pathlib import Path
 
 SOURCES = tuple(sorted(Path(__file__).parent.glob("*.[ch]")))
-FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+NATIVE = ("-march=native", *("-mprefer-vector-width=512",) * (platform.machine() in ("x86_64", "AMD64")))  # which some refuse
 SWITCH = "GNNAUDIT_KERNEL"  # an environment variable; "off": run without
 
 
@@ -62,13 +64,14 @@ def library() -> ctypes.CDLL | None:
 @cache
 def found() -> ctypes.CDLL | None:
     """The same, built or loaded at the first call."""
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    compiler = shlex.split(os.environ.get("CC", "")) or [c for c in ("cc", "gcc") if shutil.which(c)][:1]
     if os.environ.get(SWITCH) == "off" or not compiler:
         return None
     try:
         return _declared(ctypes.CDLL(str(_built(compiler))))
-    except (OSError, RuntimeError, subprocess.SubprocessError) as why:
-        logging.getLogger(__name__).info("no compiled kernel: %s", why)
+    except (OSError, subprocess.SubprocessError) as why:
+        said = getattr(why, "stderr", None) or b""
+        logging.getLogger(__name__).info("no compiled kernel: %s %s", why, said.decode(errors="replace"))
         return None
 
 
@@ -79,27 +82,55 @@ def loaded() -> ctypes.CDLL:
     return there
 
 
-def _built(compiler: str) -> Path:
+def _built(compiler: list[str]) -> Path:
     """The library for this source and this processor, from an earlier time if there was one."""
+    name, faults = f"kernel-{_digest(compiler)}.so", []
+    for folder in (_cache, _temporary):
+        try:
+            path = folder() / name
+            if not path.exists():
+                _build(compiler, path)
+            return path
+        except (OSError, RuntimeError) as fault:  # no home, or one that cannot be written
+            faults.append(fault)
+    raise OSError(*faults)
+
+
+def _build(compiler: list[str], path: Path) -> None:
+    """Written aside and renamed: others may be building too."""
+    sources = [source for source in SOURCES if source.suffix == ".c"]
+    with tempfile.TemporaryDirectory(dir=path.parent) as aside:
+        made = Path(aside) / path.name
+        for flags in ((*FLAGS, *NATIVE), FLAGS):
+            tried = subprocess.run([*compiler, *flags, "-o", made, *sources, "-lm"], capture_output=True, timeout=120)
+            if not tried.returncode:
+                break
+        tried.check_returncode()
+        made.replace(path)
+
+
+def _cache() -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gnnaudit"
-    path = folder / f"kernel-{_digest(compiler)}.so"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as aside:  # written aside and renamed: others may be building too
-            made = Path(aside) / path.name
-            wide = ("-mprefer-vector-width=512",) * (platform.machine() in ("x86_64", "AMD64"))
-            sources = [source for source in SOURCES if source.suffix == ".c"]
-            subprocess.run([compiler, *FLAGS, *wide, "-o", made, *sources, "-lm"], check=True, capture_output=True, timeout=120)
-            made.replace(path)
-    return path
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
-def _digest(compiler: str) -> str:
+def _temporary() -> Path:
+    """A folder of the user's own among temporary files. Raises OSError where somebody else could put a library there."""
+    own = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"gnnaudit-{own}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != own or folder.stat().st_mode & 0o022:
+        raise OSError(f"{folder} is not this user's alone")
+    return folder
+
+
+def _digest(compiler: list[str]) -> str:
     """A name for the source, the compiler and what the processor can do: a home folder may serve several machines."""
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text().splitlines() if cpu.exists() else [platform.processor(), platform.node()]
     able = sorted({line for line in lines if not cpu.exists() or line.startswith(("flags", "Features", "model name"))})
-    what = ([source.read_bytes() for source in SOURCES], compiler, FLAGS, able)
+    what = ([source.read_bytes() for source in SOURCES], compiler, FLAGS, NATIVE, able)
     return hashlib.blake2b(repr(what).encode(), digest_size=8).hexdigest()
 
 
