@@ -28,7 +28,8 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True, sd:
     """Tests the independence of canaries given their bits. scores, bits: (rounds, canaries), or (canaries,) for one run.
 
     Dispersion: the mean and the mean square of the residuals must vary between runs no more than within them; the residuals
-    must be normal (normal=True, the case of log-likelihood ratios; one shared privacy loss shows here even in a single run);
+    must be normal (normal=True, the case of log-likelihood ratios; one shared privacy loss shows here even in a single run, and
+    for scores of any other law a single run is not enough);
     their variance must be `sd` squared if given. Correlation: of residuals in the order given (put canaries next to those
     that they might disturb), of residuals with their neighbours' bits, and with the number of bits that are set.
     The smallest p-value of each group is multiplied by the size of the group.
@@ -40,6 +41,8 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True, sd:
         return Independence(False, 0.0, 1.0, "scores are not all finite")
     if min(b.sum(), (~b).sum()) < FEWEST:
         return Independence(False, 1.0, 1.0, f"fewer than {FEWEST} canaries in one of the worlds: too few to tell")
+    if len(s) == 1 and not normal:
+        return Independence(False, 1.0, 1.0, "one run does not show what all of its canaries share")
     residuals = np.where(b, s - s[b].mean(), s - s[~b].mean())
     spread = math.sqrt(float((residuals**2).sum()) / (s.size - 2))
     if spread == 0:

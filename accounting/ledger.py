@@ -90,12 +90,22 @@ def _scaled(event: DpEvent, kappa: float) -> DpEvent:
 
 
 def _tempered(event: FiniteDpEvent, kappa: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Both distributions with their log likelihood ratio multiplied by kappa about their geometric mean."""
-    middle = [math.sqrt(u * v) for u, v in zip(event.upper, event.lower, strict=True)]
-    ratio = [math.sqrt(u / v) if u and v else 1.0 for u, v in zip(event.upper, event.lower, strict=True)]
-    upper = [m * r**kappa for m, r in zip(middle, ratio, strict=True)]
-    lower = [m / r**kappa for m, r in zip(middle, ratio, strict=True)]
-    return tuple(u / sum(upper) for u in upper), tuple(v / sum(lower) for v in lower)
+    """Both distributions with their log likelihood ratio multiplied by kappa about their geometric mean.
+
+    An outcome that only one of them has gives the secret away whatever the noise: it keeps its probability, and the others theirs
+    in all. No outcome leaves, so that kappa = 1 changes nothing.
+    """
+    common = [bool(u and v) for u, v in zip(event.upper, event.lower, strict=True)]
+
+    def side(own: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
+        weight = [
+            math.sqrt(p * q) * (p / q) ** (kappa / 2) if both else 0.0 for p, q, both in zip(own, other, common, strict=True)
+        ]
+        shared = math.fsum(p for p, both in zip(own, common, strict=True) if both)
+        scale = shared / math.fsum(weight) if shared else 0.0
+        return tuple(w * scale if both else p for w, p, both in zip(weight, own, common, strict=True))
+
+    return side(event.upper, event.lower), side(event.lower, event.upper)
 
 
 def _walk(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:

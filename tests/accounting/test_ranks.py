@@ -10,6 +10,7 @@ from scipy import special, stats
 
 from gnnaudit.accounting import curves, gaussian
 from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.kinds import FiniteDpEvent
 from gnnaudit.accounting.lower import lower
 from gnnaudit.accounting.ranks import best_place, chance_of_so_few, misses, ranked
 
@@ -117,6 +118,33 @@ def test_a_ledger_of_any_shape_is_bounded_by_its_copies_with_less_noise():
     alone = ranked(scores, bits, Claim(epsilon, DELTA), curve)
     assert alone.epsilon == 0  # nothing is known but the ledger itself, which is not refuted
     assert alone.reach == math.inf
+
+
+@pytest.mark.parametrize(
+    "pair", [((0.1, 0.9, 0.0), (0.0, 0.9, 0.1)), ((1.0, 0.0), (0.4, 0.6)), ((0.3, 0.5, 0.2), (0.0, 0.2, 0.8))]
+)
+def test_outcomes_that_one_world_alone_has_are_no_violation_of_a_ledger_that_has_them(pair):
+    ledger = FiniteDpEvent(*pair)
+    ins, outs = np.array(pair)
+    copy = curves.scaled(ledger, 1.0)
+    assert np.array(copy.upper) == pytest.approx(ins, abs=1e-15)
+    assert np.array(copy.lower) == pytest.approx(outs, abs=1e-15)
+    rates = np.linspace(0, 1, 101)
+    strengths = [curves.curve(curves.scaled(ledger, kappa)).beta(rates) for kappa in (0.5, 1.0, 2.0, 8.0)]
+    assert (np.diff(strengths, axis=0) <= 1e-9).all()  # less noise is never more private
+    with np.errstate(divide="ignore"):
+        ratio = np.log(ins) - np.log(outs)
+
+    @lru_cache
+    def family(kappa):
+        return curves.curve(curves.scaled(ledger, kappa))
+
+    claim, draw, refuted, audits = Claim(family(1.0).epsilon(0.35), 0.35), np.random.default_rng(0), 0, 60
+    for seed in range(audits):
+        bits = draw.random(400) < 0.5
+        seen = np.where(bits, draw.choice(len(ins), 400, p=ins), draw.choice(len(ins), 400, p=outs))
+        refuted += ranked(ratio[seen], bits, claim, family(1.0), family=family, seed=seed).refuted
+    assert stats.binom.sf(refuted - 1, audits, 0.05) > 1e-6  # fails once in a million honest runs
 
 
 def test_bad_scores_are_named():
