@@ -19,11 +19,16 @@ BLOCK = 1 << 20  # numbers drawn at a time: 8 MiB
 
 def fold(*path: int | str) -> int:
     """A 128-bit seed from a typed path, so that ("run", 1) and ("run", "1") differ and no path is a prefix of another."""
-    h = hashlib.blake2b(digest_size=16)
+    return int.from_bytes(started(*path).digest(), "little")
+
+
+def started(*path: int | str, after: hashlib.blake2b | None = None) -> hashlib.blake2b:
+    """The hash of a path, which can go on; with `after` it goes on from there."""
+    h = hashlib.blake2b(digest_size=16) if after is None else after.copy()
     for part in path:
         word = f"{type(part).__name__}:{part}".encode()
         h.update(len(word).to_bytes(4, "little") + word)
-    return int.from_bytes(h.digest(), "little")
+    return h
 
 
 def stream(seed: int | np.uint64, *path: int | str) -> np.random.Generator:

@@ -1,4 +1,5 @@
-/* What numpy draws from its Philox generator, the same bits in less time: float32 normal numbers, and coins.
+/* What numpy draws from its Philox generator, the same bits in less time: float32 normal numbers, coins, and
+   Laplace numbers.
 
    Streams are numpy's own: this code reads and writes the record that numpy keeps of a generator, and either may go on where
    the other stopped. */
@@ -21,22 +22,25 @@ struct words { /* what comes next in a stream */
     int size, fresh; /* fresh: not from numpy's last block */
 };
 
-/* Philox4x64-10 (Salmon et al. 2011): four words from each value of a counter. No stream lives to see its low word overflow. */
+/* Philox4x64-10 (Salmon et al. 2011): four words from each value of a counter, here the one that lies `ahead`. No stream lives
+   to see its low word overflow. */
+static inline void block(const struct philox *of, uint64_t ahead, uint64_t *to) {
+    uint64_t a = of->counter[0] + ahead, b = of->counter[1], c = of->counter[2], d = of->counter[3];
+    uint64_t k = of->key[0], l = of->key[1];
+    for (int round = 0; round < 10; round++, k += 0x9E3779B97F4A7C15, l += 0xBB67AE8584CAA73B) {
+        unsigned __int128 left = (unsigned __int128)0xD2E7470EE14C6C93 * a;
+        unsigned __int128 right = (unsigned __int128)0xCA5A826395121157 * c;
+        a = (uint64_t)(right >> 64) ^ b ^ k, b = (uint64_t)right;
+        c = (uint64_t)(left >> 64) ^ d ^ l, d = (uint64_t)left;
+    }
+    memcpy(to, (uint64_t[]){a, b, c, d}, 4 * sizeof(uint64_t));
+}
+
 static void look_ahead(const struct philox *of, struct words *to) {
     to->fresh = of->spent == 4;
     to->size = to->fresh ? 4 * AHEAD : 4 - of->spent;
     if (!to->fresh) memcpy(to->next, of->block + of->spent, to->size * sizeof(uint64_t));
-    for (int block = 0; to->fresh && block < AHEAD; block++) {
-        uint64_t a = of->counter[0] + 1 + block, b = of->counter[1], c = of->counter[2], d = of->counter[3];
-        uint64_t k = of->key[0], l = of->key[1];
-        for (int round = 0; round < 10; round++, k += 0x9E3779B97F4A7C15, l += 0xBB67AE8584CAA73B) {
-            unsigned __int128 left = (unsigned __int128)0xD2E7470EE14C6C93 * a;
-            unsigned __int128 right = (unsigned __int128)0xCA5A826395121157 * c;
-            a = (uint64_t)(right >> 64) ^ b ^ k, b = (uint64_t)right;
-            c = (uint64_t)(left >> 64) ^ d ^ l, d = (uint64_t)left;
-        }
-        memcpy(to->next + 4 * block, (uint64_t[]){a, b, c, d}, 4 * sizeof(uint64_t));
-    }
+    for (int i = 0; to->fresh && i < AHEAD; i++) block(of, 1 + i, to->next + 4 * i);
 }
 
 /* Tells numpy that the first `count` words are spent. */
@@ -64,6 +68,20 @@ int coins(struct philox *of, int count, uint64_t chance, const int32_t *places, 
         spend(of, &words, here);
     }
     return heads;
+}
+
+/* The first `count` Laplace numbers of each of some streams, which are given by their keys. */
+void laplaces(int streams, int count, uint64_t *keys, double *to) {
+    uint64_t zero[4] = {};
+    for (int i = 0; i < streams; i++) {
+        struct philox of = {.counter = zero, .key = keys + 2 * i};
+        uint64_t words[4];
+        for (int drawn = 0, at = 0; drawn < count; at++) {
+            if (at % 4 == 0) block(&of, 1 + at / 4, words);
+            double u = (words[at % 4] >> 11) * (1.0 / 9007199254740992.0);
+            if (u > 0) *to++ = u >= 0.5 ? -log(2 - u - u) : log(u + u), drawn++;
+        }
+    }
 }
 
 struct halves { /* 32-bit draws: the half that was left, or both halves of some words */

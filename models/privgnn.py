@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from ..accounting.claim import Unit
 from . import witness
 from .base import Release
+from .draws import laplaces
 from .noise import stream
 from .student import ARRAYS, PUBLIC, Public, between, check_fields, learn
 from .teachers import Lesson, Recipe, taught, taught_in_turn
@@ -155,10 +156,8 @@ class PrivGnn:
     def votes(self, worlds: Worlds, taught: Taught) -> NDArray[np.int64]:
         """(K, q) the noisy labels."""
         answers = taught.answers if self.as_coded else np.exp(taught.answers)
-        noise = [
-            [stream(s, "label", int(q)).laplace(size=answers.shape[2]) for q in row]
-            for s, row in zip(worlds.seeds, taught.queries, strict=True)
-        ]
+        queries = zip(worlds.seeds, taught.queries.tolist(), strict=True)
+        noise = [laplaces(s, ("label",), row, answers.shape[2]) for s, row in queries]
         witness.clean("queries", answers)
         noisy = answers + self.sigma * np.array(noise)
         witness.released("queries", noisy, scale=self.sigma, events=answers.shape[1], order=1)

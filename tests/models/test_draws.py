@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.models import draws, kernel, witness
-from gnnaudit.models.draws import heads, normals
+from gnnaudit.models.draws import heads, laplaces, normals
 from gnnaudit.models.noise import stream
 
 compiled = pytest.mark.skipif(kernel.library() is None, reason="no C compiler on this machine: numpy draws")
@@ -40,6 +40,15 @@ def test_coins_are_those_of_numpy(chance: float) -> None:
         expected = [place for place, coin in zip(places, theirs.random(size), strict=False) if coin < chance and place >= 0]
         assert heads(ours, chance, places[:size]).tolist() == expected
     assert repr(ours.bit_generator.state) == repr(theirs.bit_generator.state)
+
+
+def test_laplace_numbers_are_those_of_the_streams_bit_for_bit() -> None:
+    lasts = [0, 7, 2**40, 3]
+    for count in (1, 4, 5, 6, 1000):
+        expected = [stream(5, "label", last).laplace(size=count) for last in lasts]
+        assert np.array_equal(laplaces(5, ("label",), lasts, count), expected)
+        with kernel.unused():
+            assert np.array_equal(laplaces(5, ("label",), lasts, count), expected)
 
 
 def test_numpy_may_go_on_where_compiled_draws_stop_and_the_other_way_round() -> None:
@@ -76,7 +85,7 @@ def test_other_generators_of_numpy_draw_for_themselves() -> None:
     assert np.array_equal(normals(ours, 9), theirs.standard_normal(9, dtype=np.float32))
 
 
-def test_a_witness_hears_every_normal_number() -> None:
+def test_a_witness_hears_every_number_of_noise() -> None:
     class Ear:
         def __init__(self) -> None:
             self.heard: list[np.ndarray] = []
@@ -89,3 +98,6 @@ def test_a_witness_hears_every_normal_number() -> None:
         told = normals(stream(3, "test"), 40)
     assert np.array_equal(ear.heard[0], told)
     assert np.array_equal(told, normals(stream(3, "test"), 40))
+    with witness.heard_by(ear):
+        told = laplaces(3, ("test",), [1], 40)[0]
+    assert np.array_equal(ear.heard[1], told)
