@@ -140,17 +140,18 @@ class EdgeRand:
         coin = arc_coins(graph.nodes, sender, receiver, seed, "response")
         pairs = graph.nodes * (graph.nodes - 1) / (2 if once else 1)
         density = len(sender) / pairs + random.laplace(0, 1 / (pairs * (1 - LINK_SHARE) * self.epsilon))
-        arcs = []
-        for first in range(0, graph.nodes, CHUNK):
-            inside = (receiver >= first) & (receiver < first + CHUNK)
+        chunk, arcs = receiver // CHUNK, []
+        order, starts = np.argsort(chunk, kind="stable"), range(0, graph.nodes, CHUNK)
+        cuts = np.cumsum(np.bincount(chunk, minlength=len(starts)))[:-1]
+        true = np.split(np.stack([sender, receiver])[:, order], cuts, axis=1)
+        for first, own, luck in zip(starts, true, np.split(coin[order], cuts), strict=True):
             cells = min(CHUNK, graph.nodes - first) * graph.nodes
             if self.mode == "paper":
-                density = inside.sum() / cells + random.laplace(0, 1 / (graph.nodes**2 * (1 - LINK_SHARE) * self.epsilon))
+                density = own.shape[1] / cells + random.laplace(0, 1 / (graph.nodes**2 * (1 - LINK_SHARE) * self.epsilon))
             stays, appears = probabilities(LINK_SHARE * self.epsilon, min(max(density, 0.0), 1.0))
             cell = random.choice(cells, random.binomial(cells, appears), replace=False, shuffle=False) + first * graph.nodes
-            false = cell[~np.isin(cell, receiver[inside] * graph.nodes + sender[inside])]
-            kept = np.stack([sender, receiver])[:, inside & (coin < stays)]
-            arcs.append(np.concatenate([kept, [false % graph.nodes, false // graph.nodes]], axis=1))
+            false = cell[~np.isin(cell, own[1] * graph.nodes + own[0])]
+            arcs.append(np.concatenate([own[:, luck < stays], [false % graph.nodes, false // graph.nodes]], axis=1))
         drawn = np.concatenate(arcs, axis=1)
         if self.mode == "sound":
             drawn = drawn[:, drawn[0] < drawn[1] if once else drawn[0] != drawn[1]]
