@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from scipy.special import logsumexp
 
 from .signals import logs
 
@@ -47,10 +48,10 @@ class Relative:
         """Raises ValueError without shadow models, or offline where all of them hold a challenge."""
         if pilot is None:
             raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
-        p = np.exp(own_label(pilot.release, pilot.challenge, self.query))
+        log_p = own_label(pilot.release, pilot.challenge, self.query)
         if self.online:
-            return dataclasses.replace(self, usual=np.log(p.mean(0)))
-        out = (~pilot.bits).sum(0)
+            return dataclasses.replace(self, usual=logsumexp(log_p, axis=0) - np.log(len(log_p)))
+        p, out = np.exp(log_p), (~pilot.bits).sum(0)
         if not out.all():
             raise ValueError(f"{int((out == 0).sum())} challenges are in all {len(p)} shadow models: use more shadows.")
         mean_out = np.where(pilot.bits, 0, p).sum(0) / out

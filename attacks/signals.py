@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logsumexp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,17 +40,14 @@ def logs(release: Release, nodes: NDArray[np.int64], query: str = "posteriors") 
 
 
 def log_rest(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log(1 - p) for every class, (…, classes) -> (…, classes), exact also where p rounds to one."""
-    top = log_p.max(axis=-1, keepdims=True)
-    p = np.exp(log_p)
-    others = p.sum(axis=-1, keepdims=True) - p
-    # Where p is the largest class the sum over the others cancels, so those few are summed without it.
-    best = log_p == top
-    small = np.where(best, 0.0, p).sum(axis=-1, keepdims=True)
-    alone = best.sum(axis=-1, keepdims=True) == 1
+    """log(1 - p) for every class, (…, classes) -> (…, classes), exact also where p rounds to one or the others to zero."""
+    p, best = np.exp(log_p), log_p == log_p.max(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
-        rest: NDArray[np.float64] = np.log(np.where(best & alone, small, others))
-    return rest
+        others = np.log(p.sum(axis=-1, keepdims=True) - p)
+        # Where p is the largest class this difference cancels, so those few are summed without it.
+        small = logsumexp(np.where(best, -np.inf, log_p), axis=-1, keepdims=True)
+    alone = best.sum(axis=-1, keepdims=True) == 1
+    return np.where(best & alone, small, others)
 
 
 def label_logit(release: Release, challenge: Challenge, query: str = "posteriors") -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import log_softmax
 
 from gnnaudit.attacks.base import Challenge, Pilot, missing
+from gnnaudit.attacks.relative import Relative
 from gnnaudit.attacks.signals import label_logit, log_rest, rows
 from gnnaudit.attacks.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy, best_threshold
 from gnnaudit.models.base import Release
@@ -28,6 +29,17 @@ def test_confidence_does_not_saturate_where_float32_rounds_to_one(graph):
     scores = label_logit(release, Challenge("node", known, np.arange(4)))
     assert (np.exp(release["posteriors"][0, :, 0]) == 1).all()
     np.testing.assert_allclose(scores[0], margins - np.log(3), rtol=1e-6)
+
+
+def test_margins_that_no_float64_can_express_as_a_probability_are_kept(graph):
+    """A network of a user's own may be so sure; its scores must be numbers, not infinities that Gaussians make NaN."""
+    logits = np.array([[2000.0, 0.0, 900.0], [0.0, 800.0, 800.0]])[None]
+    release = Release({"posteriors": log_softmax(logits, -1).astype(np.float32)}, np.arange(2))
+    known = dataclasses.replace(graph, y=np.zeros(graph.nodes, dtype=np.int64), classes=3)
+    challenge = Challenge("node", known, np.arange(2))
+    np.testing.assert_allclose(label_logit(release, challenge), [[1100.0, -800.0 - np.log(2)]], rtol=1e-6)
+    base = Relative(query="posteriors").fit(Pilot(release, challenge, np.ones((1, 2), dtype=bool)))
+    np.testing.assert_allclose(base.score(release, challenge), 0, atol=1e-9)
 
 
 def test_the_log_of_the_rest_is_exact_for_every_class():
