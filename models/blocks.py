@@ -12,6 +12,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from .attention import attention
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -147,6 +149,12 @@ class Blocks:
         root = 1 / np.sqrt(np.bincount(self.arcs[1], minlength=self.nodes) + 1.0)
         loops = sp.dia_array((root[None] ** 2, [0]), shape=(self.nodes, self.nodes))
         return Operator.of(sp.csr_array(self._adjacency(products(root, self.arcs)) + loops), self.device, self.both_ways)
+
+    def attend(self, rows: Tensor, to: Tensor, fro: Tensor) -> Tensor:
+        """For every head, a softmax over the arcs into each node and its self loop; rows: (K, size, heads, units)."""
+        send, receive = self.looped
+        flat, to, fro = (x.reshape(self.nodes, *x.shape[2:]) for x in (rows, to, fro))
+        return attention(flat[send], fro[send], to, receive).view(rows.shape)
 
     @cached_property
     def looped(self) -> Tensor:

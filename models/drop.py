@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import one_hot
 
-from .propagated import smooth
-
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from .blocks import Operator
+    from .weighted import Weighted
 
 
 def corrected(posterior: Tensor, keep: float) -> Tensor:
@@ -24,19 +22,19 @@ def corrected(posterior: Tensor, keep: float) -> Tensor:
     return other + (keep - other) * posterior
 
 
-def propagated(posterior: Tensor, hop: Operator, steps: int) -> Tensor:
+def propagated(posterior: Tensor, hop: Weighted, steps: int) -> Tensor:
     """softmax(Â^steps posterior), or the posterior itself for 0 steps. (K, classes, nodes) -> the same shape."""
     if not steps:
         return posterior
-    return nodes_last(smooth(hop, posterior.transpose(1, 2).contiguous(), steps)).softmax(1)
+    return nodes_last(hop.power(posterior.transpose(1, 2), steps)).softmax(1)
 
 
-def targets(y: Tensor, sent: Tensor, hop: Operator, steps: int, classes: int) -> tuple[Tensor, Tensor]:
+def targets(y: Tensor, sent: Tensor, hop: Weighted, steps: int, classes: int) -> tuple[Tensor, Tensor]:
     """The class that the noisy labels around a node favour, propagated `steps` times, and where any label reaches it at all.
 
     y: (K, nodes) int64, noisy labels; sent: (K, nodes) bool, whose label is known. Where none reaches, the class is 0.
     """
-    around = smooth(hop, one_hot(y, classes).float() * sent[..., None], steps)
+    around = hop.power(one_hot(y, classes).float() * sent[..., None], steps)
     return around.argmax(dim=2), around.sum(dim=2) > 0
 
 

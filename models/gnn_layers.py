@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from .blocks import Blocks, Operator, linear
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from .weighted import Whole
+
 HEADS = 8  # of a GAT layer that is not the last
 
 Values = dict[str, Tensor]  # each (runs, …)
 Start = Callable[[np.random.Generator, int, int, bool], dict[str, "NDArray[np.float64]"]]
-Forward = Callable[[Values, Operator | Tensor, Blocks], Tensor]
+Forward = Callable[[Values, Operator | Tensor, "Blocks | Whole"], Tensor]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def gcn_start(random: np.random.Generator, inputs: int, outputs: int, last: bool
     return {"weight": glorot(random, inputs, outputs), "bias": np.zeros((1, outputs))}
 
 
-def gcn(values: Values, x: Operator | Tensor, blocks: Blocks) -> Tensor:
+def gcn(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
     """Kipf and Welling 2017: D^-1/2 (A + I) D^-1/2 X W + b."""
     return (blocks.symmetric @ linear(x, values["weight"])).add_(values["bias"])
 
@@ -60,7 +61,7 @@ def sage_start(random: np.random.Generator, inputs: int, outputs: int, last: boo
     return {"neighbours": as_torch(random, inputs, outputs), "own": as_torch(random, inputs, outputs), "bias": bias}
 
 
-def sage(values: Values, x: Operator | Tensor, blocks: Blocks) -> Tensor:
+def sage(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
     """Hamilton et al. 2017 with the mean aggregator: mean(X) W_n + X W_o + b."""
     both = linear(x, torch.cat([values["neighbours"], values["own"]], dim=2))
     neighbours, own = both.chunk(2, dim=2)
@@ -72,7 +73,7 @@ def gin_start(random: np.random.Generator, inputs: int, outputs: int, last: bool
     return inner | {"outer": as_torch(random, outputs, outputs), "outer_bias": as_torch(random, outputs, outputs)[:1]}
 
 
-def gin(values: Values, x: Operator | Tensor, blocks: Blocks) -> Tensor:
+def gin(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
     """Xu et al. 2019 with epsilon = 0: a two-layer perceptron of X + A X, whose first product commutes with the sum."""
     inner = linear(x, values["weight"])
     inner = torch.relu((blocks.total @ inner).add_(inner).add_(values["bias"]))
@@ -88,20 +89,12 @@ def gat_start(random: np.random.Generator, inputs: int, outputs: int, last: bool
     return {"weight": glorot(random, inputs, outputs), "to": to, "from": fro, "bias": np.zeros((1, outputs))}
 
 
-def gat(values: Values, x: Operator | Tensor, blocks: Blocks) -> Tensor:
+def gat(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
     """Veličković et al. 2018: for every head, a softmax over the arcs into each node and its self loop."""
     runs, heads, units = values["to"].shape
     rows = linear(x, values["weight"]).view(runs, blocks.size, heads, units)
-    to, fro = ((rows * values[side][:, None]).sum(3).view(-1, heads) for side in ("to", "from"))
-    send, receive = blocks.looped
-    logit = functional.leaky_relu(to[receive] + fro[send], 0.2)
-    top = to.detach().scatter_reduce(0, receive[:, None].expand_as(logit), logit.detach(), "amax", include_self=False)
-    weight = (logit - top[receive]).exp()
-    total = torch.zeros_like(to).index_add(0, receive, weight)
-    share = weight / total[receive]
-    out = rows.new_zeros(blocks.nodes, heads, units)
-    out = out.index_add(0, receive, share[:, :, None] * rows.reshape(blocks.nodes, heads, units)[send])
-    return out.view(runs, blocks.size, heads * units) + values["bias"]
+    to, fro = ((rows * values[side][:, None]).sum(3) for side in ("to", "from"))
+    return blocks.attend(rows, to, fro).view(runs, blocks.size, heads * units) + values["bias"]
 
 
 KINDS = {

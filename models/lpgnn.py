@@ -14,14 +14,16 @@ from torch import Tensor
 from ..accounting.claim import Unit
 from ..accounting.published_lpgnn import bits_best, bits_printed, lpgnn_epsilon
 from . import drop, ldp
+from .attention import NUMBERS
 from .base import Release
-from .blocks import Blocks, Operator, features
+from .blocks import Operator, features
 from .dropout import Dropout
 from .gnn_layers import KINDS, Values, glorot
 from .noise import stream
 from .optim import Adam
-from .propagated import Propagated, normalised
+from .propagated import Propagated
 from .subnormal import subnormals_are_zero
+from .weighted import Weighted, Whole
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -146,14 +148,15 @@ class Lpgnn:
         return (np.stack([1 - one, one], axis=1), bits), (labels, 1)
 
     def footprint(self, graph: Graph) -> int:
-        """About: the graph twice, twelve arrays of the first layer's width, and dense reports where the encoder sends them."""
-        arcs = graph.arc_count
+        """About: twelve arrays of the first layer's width, dense reports where the encoder sends them, and where arcs have a
+        direction their lists the other way round. The arcs themselves are read where they lie."""
         width = 2 * self.hidden if self.backbone != "gat" else 8 * self.hidden
         dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
         if math.isinf(self.feature_budget) and sp.issparse(graph.x):
             dense = 16 * graph.x.nnz
-        attention = arcs * 6 * width * 4 if self.backbone == "gat" else 0
-        return 60 * arcs + 4 * graph.nodes * (12 * width + 8 * graph.classes) + 2 * dense + attention + 16 * graph.dim * width
+        attention = 48 * NUMBERS if self.backbone == "gat" else 0  # a dozen arrays of one block of arcs
+        lists = 4 * graph.arc_count if graph.directed else 0
+        return lists + 4 * graph.nodes * (12 * width + 8 * graph.classes) + 2 * dense + attention + 16 * graph.dim * width
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         width = 2 * self.hidden if self.backbone != "gat" else HEADS * self.hidden
@@ -210,8 +213,8 @@ class Lpgnn:
     ) -> NDArray[np.float32]:
         """Drop: training on propagated labels, an epoch chosen by noisy validation. Log-posteriors (K, w, classes)."""
         graph, classes = worlds.graph, worlds.graph.classes
-        blocks = Blocks.of(graph, [np.arange(graph.nodes)] * len(worlds), worlds.edge_present(), device)
-        hop = normalised(blocks)
+        blocks = Whole.of(worlds, device)
+        hop = blocks.normalised
         x: Any = Propagated(len(worlds), stored, hop, self.feature_steps, offset)  # multiplies weights as an Operator does
         trained = torch.from_numpy(worlds.trained()).to(device)
         val = torch.from_numpy(np.repeat(graph.val[None], len(worlds), axis=0)).to(device)
@@ -260,7 +263,7 @@ class Lpgnn:
     def _noisy(self, posterior: Tensor, keep: float) -> Tensor:
         return drop.corrected(posterior, keep) if self.forward_correction else posterior
 
-    def _targets(self, y: Tensor, sent: Tensor, hop: Operator, classes: int) -> Tensor:
+    def _targets(self, y: Tensor, sent: Tensor, hop: Weighted, classes: int) -> Tensor:
         """(K, nodes) int64. Where no label reaches, mode "paper" aims at class 0, "sound" at what the node sent."""
         if not self.label_steps:
             return y

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.models import blocks, propagated, row_sgd
+from gnnaudit.models import blocks, row_sgd
 from gnnaudit.models.datasets import load
 from gnnaudit.models.dpar import Dpar
 from gnnaudit.models.edgerand import EdgeRand
@@ -76,7 +76,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     monkeypatch.setattr(torch.Tensor, "cpu", cpu)
     monkeypatch.setattr(torch.Tensor, "__bool__", lambda a: True if a.is_meta else asked(a))
-    for module in (blocks, propagated, row_sgd):
+    for module in (blocks, row_sgd):
         monkeypatch.setattr(module, "multiply", multiply)
     with OneDevice(), torch.fx.experimental._config.patch(meta_nonzero_assume_all_nonzero=True):  # type: ignore[attr-defined]
         yield "meta"

@@ -6,16 +6,16 @@ import math
 import dp_accounting as dp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from scipy import stats
 
-from gnnaudit.models import drop, kernel, ldp
-from gnnaudit.models.blocks import Blocks, Operator
+from gnnaudit.models import drop, ldp
+from gnnaudit.models.blocks import Blocks
 from gnnaudit.models.graph import Graph, Mask, Worlds
 from gnnaudit.models.lpgnn import Lpgnn
 from gnnaudit.models.noise import stream
-from gnnaudit.models.propagated import Propagated, normalised, smooth
+from gnnaudit.models.propagated import Propagated
+from gnnaudit.models.weighted import Weighted, Whole
 
 FAST = {"epochs": 6, "hidden": 4, "high": 3.0, "low": -3.0, "feature_steps": 2, "label_steps": 2, "dropout": 0.25}
 
@@ -27,8 +27,8 @@ def star() -> Graph:
     return Graph(np.zeros((4, 2), np.float32), np.array([0, 1, 0, 1]), edges, train, ~train & False, ~train)
 
 
-def hop_of(graph: Graph) -> Operator:
-    return normalised(Blocks.of(graph, [np.arange(graph.nodes)], np.ones((1, graph.edges.shape[1]), bool)))
+def hop_of(graph: Graph) -> Weighted:
+    return Whole.of(Worlds.of(graph, [0])).normalised
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -37,16 +37,16 @@ def test_what_is_held_once_is_its_own_transpose(directed):
     graph = dataclasses.replace(star(), edges=edges, directed=directed)
     present = np.array([[True, True, True, True], [True, False, True, False]])
     blocks = Blocks.of(graph, [np.arange(4)] * 2, present)
-    for operator in (blocks.total, blocks.mean, blocks.symmetric, normalised(blocks)):
+    for operator in (blocks.total, blocks.mean, blocks.symmetric):
         assert torch.equal(operator.matrix.to_dense().T, operator.transpose.to_dense())
         assert (operator.transpose is operator.matrix) <= (not directed)
 
 
 def test_propagation_on_a_star_is_the_papers():
     x = torch.tensor([[[1.0, 0], [0, 1], [1, 1], [0, 0]]])
-    side, once = 1 / math.sqrt(3), smooth(hop_of(star()), x, 1)[0]
+    side, once = 1 / math.sqrt(3), hop_of(star()).power(x, 1)[0]
     np.testing.assert_allclose(once, [[0, side], [2 * side, side], [0, side], [0, side]], atol=1e-6)
-    twice = smooth(hop_of(star()), x, 2)[0]
+    twice = hop_of(star()).power(x, 2)[0]
     np.testing.assert_allclose(twice, [[2 / 3, 1 / 3], [0, 1], [2 / 3, 1 / 3], [2 / 3, 1 / 3]], atol=1e-6)
 
 
@@ -66,7 +66,7 @@ def test_drop_on_a_star_has_the_golden_loss():
 def test_features_that_are_never_built_multiply_like_those_that_are(graph):
     hop = hop_of(graph)
     stored = torch.randn(1, graph.nodes, 6, generator=torch.Generator().manual_seed(0))
-    built = smooth(hop, stored + 0.5, 3)
+    built = hop.power(stored + 0.5, 3)
     weight = torch.randn(1, 6, 4, generator=torch.Generator().manual_seed(1), requires_grad=True)
     product = Propagated(1, stored, hop, 3, 0.5) @ weight
     torch.testing.assert_close(product, built @ weight)
@@ -290,20 +290,3 @@ def test_reports_with_a_budget_teach_more_than_fair_coins():
         accuracy[budget] = (seen["posteriors"].argmax(2) == graph.y[worlds.watch]).mean()
     assert accuracy[math.inf] > accuracy[3.0] + 0.1
     assert accuracy[3.0] > accuracy[0.0] + 0.08
-
-
-@pytest.mark.parametrize("steps", [1, 2, 5])
-@pytest.mark.parametrize("units", [16, 32, 80, 7])
-def test_propagation_is_a_power_of_the_matrix_in_every_run(steps, units):
-    rng = np.random.default_rng(steps)
-    size, ends = 30, rng.integers(30, size=(2, 2, 90))
-    parts = [sp.csr_array((rng.normal(size=90), tuple(e)), shape=(size, size)) for e in ends]
-    hop = Operator.of(sp.csr_array(sp.block_diag(parts, format="csr")), "cpu")
-    rows = rng.normal(size=(2, size, units)).astype(np.float32)
-    with_kernel = smooth(hop, torch.from_numpy(rows), steps)
-    with kernel.unused():
-        without = smooth(hop, torch.from_numpy(rows), steps)
-    for k, part in enumerate(parts):
-        expected = np.linalg.matrix_power(part.toarray(), steps) @ rows[k]
-        for ours in (with_kernel, without):
-            np.testing.assert_allclose(ours[k], expected, atol=1e-4 * abs(expected).max())
