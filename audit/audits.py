@@ -14,7 +14,7 @@ from scipy.special import gammaincinv
 
 from ..accounting.claim import Unit
 from ..accounting.curves import Curve, approximate, curve, gaussian
-from ..accounting.factorised import factorised
+from ..accounting.factorised import ROUNDING, factorised
 from ..accounting.gaussian import mu_of_claim
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
@@ -22,7 +22,7 @@ from ..attacks.likelihood import LikelihoodRatio, noise_std
 from . import again, blackbox, differential, exact, gradients, local, nodes, transcript, votes
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
-from .reach import assumed
+from .reach import assumed, weaker
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +79,9 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     sd = sd_at_most(*attack.across(seen.release, seen.challenge), NOISE_SHARE * alpha)
     left = common | {"alpha": (1 - NOISE_SHARE) * alpha}
     shaped, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), sd=sd, decoys=decoys, **left)
-    found = (dataclasses.replace(shaped, alpha=alpha), lower(scores, bits, case.claim, shape="any", **common))
+    strength = float(attack.shift(seen.release, seen.challenge).mean())
+    shaped = weaker(dataclasses.replace(shaped, alpha=alpha), case.claim, strength)
+    found = (shaped, lower(scores, bits, case.claim, shape="any", **common))
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
         f"{len(seen)} rounds of {len(seen.challenge)} canary edges and {len(unjoined)} pairs without one; "
@@ -98,8 +100,11 @@ def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
 
 
 def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
-    """With probability 1 - alpha the sd of normal noise is at most this, given its sum of squares in `freedom` dimensions."""
-    return math.sqrt(squares / (2 * float(gammaincinv(freedom / 2, alpha))))
+    """With probability 1 - alpha the sd of normal noise is at most this, given its sum of squares in `freedom` dimensions.
+
+    What is left where there is no noise is rounding, of either sign.
+    """
+    return max(ROUNDING, math.sqrt(max(squares, 0.0) / (2 * float(gammaincinv(freedom / 2, alpha)))))
 
 
 def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:

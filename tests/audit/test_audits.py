@@ -1,14 +1,18 @@
 """Audits catch planted faults and pass honest recipes: replay, residual, game, exact."""
 
+import dataclasses
+import math
 from functools import cache
 from pathlib import Path
 
 import dp_accounting
 import pytest
+from scipy import stats
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.audit.audits import AUDITS
+from gnnaudit.accounting.gaussian import mu_of, mu_of_claim
+from gnnaudit.audit.audits import AUDITS, sd_at_most
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.store import Store
@@ -43,6 +47,21 @@ def honest():
 @pytest.mark.parametrize("audit", ["replay", "residual", "game"])
 def test_an_honest_recipe_passes(audit, honest, tmp_path):
     assert not refuted(look(audit, honest, EDGE, tmp_path))  # the statistical ones fail once in 10,000 honest seeds
+
+
+def test_the_game_says_no_more_reach_than_its_canaries_are_worth(honest, tmp_path):
+    """Noise for a claim of 4, held against 8: to break that, it would have to be smaller by the quotient of their mus."""
+    lax = dataclasses.replace(EDGE, epsilon=8.0)
+    bound = look("game", honest, lax, tmp_path).bounds[0]
+    least = float(mu_of(8.0, EDGE.delta) / mu_of(4.0, EDGE.delta))
+    assert least < bound.notices < 1.5 * least
+    assert bound.reach == pytest.approx(dp_accounting.get_epsilon_gaussian(1 / (bound.notices * mu_of_claim(lax)), EDGE.delta))
+
+
+def test_the_size_of_the_noise_is_chi_squared_and_what_rounding_leaves_is_none():
+    assert sd_at_most(80.0, 100, 0.01) == pytest.approx(math.sqrt(80 / stats.chi2.ppf(0.01, 100)))
+    for rest in (0.0, -1e-12):
+        assert 0 < sd_at_most(rest, 100, 0.01) < 1e-6
 
 
 def test_replay_refutes_the_published_count_of_one_undirected_edge(tmp_path):
