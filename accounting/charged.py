@@ -16,6 +16,9 @@ from .kinds import VisibleMixtureDpEvent
 
 STEPS = (dp.PoissonSampledDpEvent, VisibleMixtureDpEvent, dp.SampledWithoutReplacementDpEvent)
 
+PEOPLE = 1 << 12  # that are looked at together
+MOST_PAIRED = 2000  # batches of which every two are compared
+
 
 @dataclass(frozen=True)
 class Charged:
@@ -93,16 +96,28 @@ def coin_p_values(joined: NDArray[np.bool_], rate: float) -> dict[str, float]:
 
     rate: of all coins together. sizes: batches of exactly the expected size are no more frequent than coins make them. visits:
     the same of people who are in exactly the expected number of batches, as in a shuffled partition. repeats: pairs of batches
-    share as many people as coins do.
+    share as many people as coins do. twins: no two batches, however far apart, share more than that many pairs would; each pair
+    shares a binomial number.
     """
     batches, people = joined.shape
-    pairs = joined[0 : batches // 2 * 2 : 2] & joined[1::2]
+    pairs, some = joined[0 : batches // 2 * 2 : 2] & joined[1::2], joined[:MOST_PAIRED]
     return {
         "rate": _two_sided(int(joined.sum()), joined.size, rate),
         "sizes": _too_often(joined.sum(1), people, rate),
         "visits": _too_often(joined.sum(0), batches, rate),
         "repeats": _two_sided(int(pairs.sum()), pairs.size, rate**2),
+        "twins": min(1.0, math.comb(len(some), 2) * float(stats.binom.sf(_most_shared(some) - 1, people, rate**2))),
     }
+
+
+def _most_shared(joined: NDArray[np.bool_]) -> int:
+    """How many people the two batches share that share most."""
+    shared = np.zeros((len(joined), len(joined)), dtype=np.float32)
+    for first in range(0, joined.shape[1], PEOPLE):
+        part = joined[:, first : first + PEOPLE].astype(np.float32)
+        shared += part @ part.T
+    np.fill_diagonal(shared, 0)
+    return int(shared.max(initial=0))
 
 
 def _too_often(counts: NDArray[np.int64], trials: int, rate: float) -> float:

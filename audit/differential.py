@@ -64,8 +64,7 @@ def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
         return outcome(case, [exactly([], told)], told, started)
     _, second = recorded(keeping(case.model, case.model.releases), other)
     faults, told = counted(case, first, ledger)
-    if repeats(first, second):
-        faults.append("another seed draws the same noise")
+    faults += repeated_draws(first, second)
     strongest, found = repeated(model, union, release, first, ledger, key)
     p_values = [*noise_p_values(first, second), *sample_p_values(first, second, ledger)]
     notices = smallest_noticed([first, second], strongest, alpha / len(p_values))
@@ -108,10 +107,13 @@ def executed(record: Record, ledger: Charged) -> tuple[int, int]:
     return plain, steps
 
 
-def repeats(first: Record, second: Record) -> bool:
-    """Whether any draw of one run begins like a draw of another: eight normal numbers agree by no chance."""
-    seen = {start.tobytes() for _, start in first.draws if start.size == 8}
-    return any(start.tobytes() in seen for _, start in second.draws)
+def repeated_draws(first: Record, second: Record) -> Iterator[str]:
+    """What is wrong where two draws begin alike: eight normal numbers agree by no chance."""
+    one, other = ([start.tobytes() for _, start in r.draws if start.size == 8] for r in (first, second))
+    if set(one) & set(other):
+        yield "another seed draws the same noise"
+    if len(set(one)) < len(one):
+        yield f"of {len(one)} draws of noise {len(one) - len(set(one))} are drawn before"
 
 
 def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int]]:
@@ -154,8 +156,8 @@ def exactly(faults: list[str], method: str) -> Bound:
 
 
 def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
-    """The bound of what was tested, Bonferroni over all tests."""
-    p_value = min(1.0, len(p_values) * min(p_values))
+    """The bound of what was tested, Bonferroni over all tests. What is no number fits no law."""
+    p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
     refuted, reach = p_value < alpha, case.claim.epsilon * notices
     method = "samples or noise are not what the ledger says" if refuted else "exact tests of samples and noise"
     return Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME)

@@ -104,6 +104,10 @@ def for_nodes(facts: Facts) -> Any:
     return Gap(**{**private_training(facts), "max_degree": facts.nodes, "clip": 1.0})
 
 
+def few_neighbours(facts: Facts) -> Any:
+    return dataclasses.replace(for_nodes(facts), max_degree=4)
+
+
 def one_hop(facts: Facts) -> Any:
     return dataclasses.replace(for_nodes(facts), hops=1)
 
@@ -205,6 +209,22 @@ def in_pairs(model: Any) -> DpEvent:
     return events.dp_sgd(model.sigma / 2, model.batch / model.train_nodes, steps)
 
 
+def one_draw(model: Any) -> DpEvent:
+    """One draw of batches for all epochs: a batch is drawn once, and what is done with it is composed before it is amplified."""
+    batches, rate = model.train_nodes // model.batch, model.batch / model.train_nodes
+    return events.repeated(events.on_sampled_nodes(rate, events.gaussian_hops(model.sigma, model.epochs)), batches)
+
+
+def of_degree(model: Any, graph: Graph) -> float:
+    """The root of how many more neighbours a training node has than the noise is for."""
+    return math.sqrt(float(graph.degree[graph.train].max()) / model.max_degree)
+
+
+def undivided(model: Any, graph: Graph) -> float:
+    """Two features at the whole budget each, and the label, over what is claimed."""
+    return (2 * model.feature_budget + model.label_budget) / LOCAL.epsilon
+
+
 ENDLESS = constant(math.inf)
 ROOT_TWO = constant(math.sqrt(2))
 ONE_HOP_MORE = of_model(lambda m: (m.hops / (m.hops - 1)) ** 0.5)
@@ -229,6 +249,13 @@ FAULTS = (
     Fault("degrees bounded greedily: one edge less lets others in", summing(sums.GreedyBound), EDGE, "replay", rows_let_in),
     Fault("messages of any length", broken(lambda f: Vesper(), EDGE, sums.LongRows), EDGE, "differential", ENDLESS),
     Fault("the protected node's own sums released", broken(for_nodes, NODE, sums.OwnRow), NODE, "differential", in_own_row),
+    Fault(
+        "a number of neighbours that nobody holds to",
+        broken(few_neighbours, NODE, training.UncheckedDegrees),
+        NODE,
+        "differential",
+        of_degree,
+    ),
     Fault("one hop fewer in the ledger, by the game", itself(lambda f: sums.Uncounted(), EDGE), EDGE, "game", ONE_HOP_MORE),
     Fault(
         "one hop fewer in the ledger, by counting", itself(lambda f: sums.Uncounted(), EDGE), EDGE, "differential", ONE_HOP_MORE
@@ -244,6 +271,10 @@ FAULTS = (
         "differential",
         by_ledger(lambda m: events.dp_sgd_fixed(m.sigma, m.epochs)),
     ),
+    Fault(
+        "the same batches in every epoch", broken(uneven, NODE, training.SameBatches), NODE, "differential", by_ledger(one_draw)
+    ),
+    Fault("the same noise in every epoch", learning(training.SameNoise), NODE, "differential", ENDLESS),
     Fault("divided by the private size of the batch", learning(training.PrivateSize), NODE, "differential", constant(2.0)),
     Fault("a clipping norm that is ignored", learning(training.Unclipped), NODE, "differential", ENDLESS),
     Fault("a clipping norm that is ignored, by a canary", learning(training.Unclipped), NODE, "gradients", ENDLESS),
@@ -279,6 +310,9 @@ FAULTS = (
     Fault("the whole budget on each of two features", reporting(local.EveryBit), LOCAL, "exact", by_enumeration),
     Fault("the whole budget on features and on the label", reporting(local.BothWhole), LOCAL, "exact", by_enumeration),
     Fault("label coins for two classes used for more", reporting(local.BinaryLabels), LOCAL, "exact", by_enumeration),
+    Fault(
+        "the whole budget on each of two features, not declared", reporting(local.ForgetsToDivide), LOCAL, "reports", undivided
+    ),
     Fault("the range of features taken from the users", reporting(local.PrivateRange), LOCAL, "differential", ENDLESS),
     Fault(
         "one vote for what moves a margin by two",

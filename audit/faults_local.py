@@ -11,12 +11,14 @@ import numpy as np
 
 from ..accounting import events, rdp
 from ..accounting.exact import noisy_argmax_epsilon
+from ..models import ldp
 from ..models.gap import Gap
 from ..models.lpgnn import Lpgnn
 from ..models.mlp import Mlp
 from ..models.pate import Pate
 from ..models.privgnn import PrivGnn, Taught
 from ..models.student import Public, learn
+from .faults_sums import patched
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -56,6 +58,19 @@ class BothWhole(Lpgnn):
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         total = self.feature_budget + self.label_budget
         return Lpgnn(feature_budget=total, label_budget=total).channels(dim, classes)
+
+
+@dataclass(frozen=True)
+class ForgetsToDivide(Lpgnn):
+    """Declares that sampled features share the budget, and spends all of it on each of two."""
+
+    def _bits(self, dim: int) -> int:
+        return 2
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        honest = ldp.multi_bit
+        with patched(ldp, multi_bit=lambda x, budget, bits, *rest: honest(x, bits * budget, bits, *rest)):
+            return super().fit(worlds, device)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from ..models import dpsgd, kernel, private_lists, stage
+from ..models import dpsgd, kernel, noisy, private_lists, stage
 from ..models.base import Release
 from ..models.dpar import Dpar
 from ..models.gap import Gap
@@ -107,6 +107,52 @@ class Shuffles(Broken):
             return Shuffle(drawn, rate) if path[0] == "batch" else drawn
 
         return {"stream": stream}
+
+
+class Again:
+    """Stands in for the coins of batches: those of the first epoch, in every epoch."""
+
+    def __init__(self, random: np.random.Generator, batches: int) -> None:
+        self.drawn, self.batches, self.step = random, batches, 0
+        self.epoch: list[NDArray[np.float64]] = []
+
+    def random(self, population: int) -> NDArray[np.float64]:
+        if len(self.epoch) < self.batches:
+            self.epoch.append(self.drawn.random(population))
+        self.step += 1
+        return self.epoch[(self.step - 1) % self.batches]
+
+
+@dataclass(frozen=True)
+class SameBatches(Broken):
+    """Seeds its batches anew in every epoch, with the same seed: who is in one epoch's batch is in every epoch's."""
+
+    def change(self) -> dict[str, Any]:
+        honest, batches = dpsgd.stream, self.train_nodes // self.batch
+
+        def stream(seed: Any, *path: Any) -> Any:
+            drawn = honest(seed, *path)
+            return Again(drawn, batches) if path[0] == "batch" else drawn
+
+        return {"stream": stream}
+
+
+@dataclass(frozen=True)
+class SameNoise(Broken):
+    """Seeds its noise anew in every epoch, with the same seed: differences of epochs are free of noise."""
+
+    def change(self) -> dict[str, Any]:
+        honest, batches, done, states = dpsgd.add_noise, self.train_nodes // self.batch, [0], [None]
+
+        def noise(gradients: Weights, random: Any, std: float) -> None:
+            if done[0] % batches == 0:
+                for one in random:
+                    states[0] = states[0] or one.bit_generator.state
+                    one.bit_generator.state = states[0]
+            done[0] += 1
+            honest(gradients, random, std)
+
+        return {"add_noise": noise}
 
 
 @dataclass(frozen=True)
@@ -216,6 +262,15 @@ class OneModuleCounted(Gap):
     @property
     def ledger(self) -> DpEvent:
         return stage.ledger(self, self.hops, stages=1)
+
+
+@dataclass(frozen=True)
+class UncheckedDegrees(Gap):
+    """Takes a node to send to at most `max_degree` others, and neither refuses nor cuts one that sends to more."""
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        with patched(noisy, check_graph=lambda model, graph: None):
+            return super().fit(worlds, device)
 
 
 @dataclass(frozen=True)

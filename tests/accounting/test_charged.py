@@ -65,7 +65,13 @@ def test_honest_coins_are_doubted_no_more_often_than_chance_allows():
 
 @pytest.mark.parametrize(
     ("sampler", "test"),
-    [(fixed, "sizes"), (shuffled, "visits"), (lambda s: np.repeat(coins(s)[:20], 2, axis=0), "repeats"), (coins, "rate")],
+    [
+        (fixed, "sizes"),
+        (shuffled, "visits"),
+        (lambda s: np.repeat(coins(s)[:20], 2, axis=0), "repeats"),
+        (lambda s: np.tile(coins(s)[:3], (13, 1)), "twins"),
+        (coins, "rate"),
+    ],
 )
 def test_each_way_of_not_tossing_coins_has_its_test(sampler, test):
     rate = 0.07 if sampler is coins else 0.1

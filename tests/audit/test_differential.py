@@ -1,6 +1,7 @@
 """Counts of what was run are those of the ledger, listening changes nothing, and a repetition moves what it must."""
 
 import dataclasses
+import math
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.catalogue import NODE_LEVEL, SYSTEMS, Facts
 from gnnaudit.audit.contract import tiny
-from gnnaudit.audit.differential import differential, executed, refuses
+from gnnaudit.audit.differential import differential, executed, refuses, tested
 from gnnaudit.audit.faults_training import Broken
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.record import Diverged, Noisy, recorded
@@ -173,3 +174,9 @@ def test_rounding_of_large_sums_is_no_move_and_a_move_of_small_ones_is():
         rounded = np.where(np.arange(100) % 2, size * 3e-8, -size * 3e-8)
         told = [Noisy("sum", ((1, 100),), c, c, 1.0, 1, 2) for c in (clean, clean + 1.001 * one_more + rounded)]
         assert (moved(*told, ledger, None, 100) > 1 + MARGIN) is over
+
+
+def test_noise_that_is_no_number_is_no_noise():
+    case = Case(recipe("gap"), Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE))
+    assert tested(case, [0.5, math.nan, 0.2], 1e-4, 2.0).refuted
+    assert not tested(case, [0.5, 0.2], 1e-4, 2.0).refuted
