@@ -1,6 +1,9 @@
 """How much of each system's claim its audits prove at 95 %, by what the adversary sees: the median of some audits a cell.
 
-    python benchmarks/tight.py [sums|messages|gradients|reports|nodes] [AUDITS] [--only GAP,VESPER] [--epsilon 1,2] [--first 0]
+    python benchmarks/tight.py [PART] [AUDITS] [--only GAP,VESPER] [--epsilon 1,2] [--first 0]
+
+PART is sums, messages, gradients, reports or nodes, all of them if it is left out; or ideal: nothing is run, and the best attack
+on the ledger of DP-SGD makes as many errors as it does in the middle of all its draws.
 
 Trials are coins; pairs and nodes that have no coin and are never there are not counted. From six audits on the interval of
 the median stands in brackets, at 95 % or more. An honest claim is refuted by one audit in twenty at 95 %: how many were is told
@@ -13,15 +16,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from scipy.stats import binom
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.curves import curve
+from gnnaudit.accounting.family import Family
+from gnnaudit.accounting.ranks import best_place, chance_of_so_few
 from gnnaudit.audit.audits import AUDITS
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.executor import one_thread
+from gnnaudit.audit.gradients import family
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.store import Store
 from gnnaudit.models.datasets import load
@@ -77,6 +85,23 @@ def at_node(kind: type, nodes: int, epochs: int) -> Gap | ProGap:
     return kind(unit=Unit.NODE, train_nodes=nodes, batch=50, epochs=epochs, max_degree=DEGREE)
 
 
+def ideal(epsilons: list[float]) -> None:
+    """What the rank gate proves with 5,000 coins on either side if scores attain the ledger's curve, by decoys a coin."""
+    nodes = int(load(SMALL).train.sum())
+    for each in (0, 2, 10, 10**5):
+        shares = []
+        for epsilon in epsilons:
+            claim = Claim(epsilon, NODE[1], NODE[0])
+            ledger, trials = calibrate(dp_mlp(nodes, 1), claim).ledger, (5000 + 10_000 * each, 5000)
+            attained = curve(ledger)
+            place = best_place(attained.beta, trials[0])
+            missed = int(trials[1] * attained.beta(place / trials[0]))
+            proved = partial(chance_of_so_few, missed, place, trials)
+            ruled_out = Family(attained, family(ledger)).last(lambda member, proved=proved: proved(member.beta) <= 0.05)
+            shares.append(ruled_out.epsilon(claim.delta) / epsilon if ruled_out else 0.0)
+        print(f"| DP-SGD, linear, ideal, 10,000 trials, {each} decoys a coin | {' | '.join(f'{s:.3f}' for s in shares)} | |")
+
+
 def with_interval(found: list[float]) -> str:
     """The median, and between which order statistics the law's own lies, at 95 % or more (David and Nagaraja 2003, 7.1)."""
     below, size = int(binom.ppf(0.025, len(found), 0.5)), len(found)  # P(binomial < below) is at most 0.025
@@ -95,6 +120,9 @@ def main() -> None:
     one_thread()
     epsilons = [float(e) for e in options.epsilon.split(",")]
     print(f"| what is seen | {' | '.join(f'ε = {e:g}' for e in epsilons)} | CPU seconds |\n|---|{'---|' * (len(epsilons) + 1)}")
+    if options.part == "ideal":
+        ideal(epsilons)
+        return
     for what, recipe, (unit, delta), audit, rounds, data in rows(options.part):
         if not what.startswith(tuple(options.only.split(","))):
             continue
