@@ -71,7 +71,8 @@ def bound(
         found = _one_run(columns, claim, shape, alpha, seed)
     else:
         found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
-    weak = notices is not None and not found.notices <= notices
+    blind = math.isfinite(epsilon) and math.isinf(found.notices)  # so few rounds that no violation at all could show
+    weak = blind or (notices is not None and not found.notices <= notices)
     verdict = "refuted" if found.refuted else "inconclusive" if weak else "not-refuted"
     row = {
         "kind": "bound",
@@ -111,6 +112,8 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with pyarrow.input_stream(str(path), compression="detect") as stream:
             first = stream.read(1 << 16).split(b"\n")[0].decode("utf-8-sig").strip()
+        if not first:
+            raise ValueError(f"{path}: begins with an empty line; needs score and bit as its header line.")
         header = [name.strip().strip('"') for name in first.split(",")]
         wanted = [name for name in ("score", "bit", "run") if name in header]
         if wanted[:2] != ["score", "bit"]:
@@ -125,7 +128,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
             str(path), csv.ReadOptions(column_names=header, skip_rows=1, block_size=1 << 24), convert_options=options
         )
     except (pyarrow.ArrowException, UnicodeDecodeError) as fault:
-        raise ValueError(f"{path}: {' '.join(str(fault).split())}") from None
+        raise ValueError(f"{path}: {' '.join(str(fault).split())}. A row is a number and a bit, such as 1.37,1.") from None
     if not table.num_rows:
         raise ValueError(f"{path}: has no rows. Each round of the game is a row: its score and its bit.")
     missing = {name: table.column(name).null_count for name in wanted}
@@ -139,7 +142,8 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
     bit = columns["bit"]
     if bit.dtype != np.bool_:
         if not np.issubdtype(bit.dtype, np.number) or not bool(((bit == 0) | (bit == 1)).all()):
-            raise ValueError(f"{path}: column bit must hold 0 and 1 only (or true and false).")
+            other = next(str(b) for b in bit if b not in (0, 1))
+            raise ValueError(f"{path}: column bit holds {other}; it must hold 0 and 1 only (or true and false).")
         columns["bit"] = bit == 1
     return columns
 
@@ -191,6 +195,8 @@ def _rounds(
     if pilot is not None:
         other = read(pilot)
         check(pilot, other)
+        if columns["score"].shape == other["score"].shape and bool((columns["score"] == other["score"]).all()):
+            raise ValueError(f"pilot={pilot}: holds the scores themselves. A threshold chosen on them is not fixed beforehand.")
         options["pilot"] = other["score"], other["bit"]
     if threshold is not None:
         options["rule"] = Rule(threshold, 1)
@@ -269,4 +275,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         if math.isfinite(found.reach)
         else "no violation would have been noticed with 90 % power: more rounds are needed"
     )
-    return [*lines, f"The claim of epsilon={claim.epsilon:g}, delta={claim.delta:g} is {verdict} ({p}); {seen}."]
+    return [
+        *lines,
+        f"The claim of epsilon={claim.epsilon:g}, delta={claim.delta:g} is {verdict.replace('-', ' ')} ({p}); {seen}.",
+    ]

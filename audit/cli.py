@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from .account import account
 from .bound import bound
 from .data import app as data
 from .findings import findings
+from .lists import Json, accountants, attacks, models
 from .power import power
 from .selftest import selftest
 
@@ -35,7 +37,6 @@ app.command()(selftest)
 
 Option = typer.Option
 Text = str | None
-Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 
 @app.callback()
@@ -106,21 +107,16 @@ def run(
     """
     options = {name: value for name, value in locals().items() if name not in ("plan", "json", "quiet", "verbose")}
     from .plan import read
+
+    asked = read(plan, options)
+    if asked.device == "cuda" and asked.ray is None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ValueError("device=cuda: this machine has no CUDA device that torch can use. Leave --device out.")
     from .run import run as run_plan
 
-    raise typer.Exit(run_plan(read(plan, options), json=json, quiet=quiet, verbose=verbose))
-
-
-@app.command()
-def models(json: Json = False) -> None:
-    """The systems under audit: whom each protects, what its adversary sees, its source.
-
-    Example: audit models --json
-    """
-    from .catalogue import SYSTEMS
-
-    rows = [{"name": n, "protects": s.protects, "adversary sees": s.sees, "source": s.source} for n, s in SYSTEMS.items()]
-    _print("Systems", rows, json)
+    raise typer.Exit(run_plan(asked, json=json, quiet=quiet, verbose=verbose))
 
 
 @app.command()
@@ -179,10 +175,12 @@ def ui(
 
     Example: audit ui runs --port 5001
     """
-    import os
-
     from ..reports.mirror import ui_command
 
+    if mlflow is None and not runs.is_dir():
+        raise ValueError(f"{runs}: no such folder. Name the one that holds the runs; `audit run` makes it.")
+    if mlflow is None and (runs / "results.json").exists():
+        raise ValueError(f"{runs}: is one run. Name the folder that holds the runs: `audit ui {runs.resolve().parent}`.")
     print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
     command = ui_command(runs, mlflow, port)
     os.execvp(command[0], command)  # in this process, so that whoever ends it ends the server
@@ -206,47 +204,9 @@ def compare(
     module.show(one, other, json, every)
 
 
-@app.command()
-def attacks(json: Json = False) -> None:
-    """The membership attacks: what each needs to see, and which secrets it asks about.
-
-    Example: audit attacks
-    """
-    from .suite import ABOUT, ATTACKS
-
-    rows = []
-    for name, make in ATTACKS.items():
-        attack = make()
-        about = ABOUT.get(name) or (type(attack).__doc__ or "").strip().splitlines()[0]
-        rows.append({"name": name, "needs": ", ".join(attack.needs), "secrets": ", ".join(attack.kinds), "about": about})
-    _print("Attacks", rows, json)
-
-
-@app.command()
-def accountants(json: Json = False) -> None:
-    """The accountants that cross-check every ledger, and which of them give true upper bounds.
-
-    Example: audit accountants
-    """
-    from ..accounting.upper import ACCOUNTANTS, APPROXIMATIONS
-
-    rows = [{"name": n, "upper bound": "no, an approximation" if n in APPROXIMATIONS else "yes"} for n in ACCOUNTANTS]
-    _print("Accountants", rows, json)
-
-
-def _print(title: str, rows: list[dict[str, Any]], json: bool) -> None:
-    if json:
-        import json as encoder
-
-        print(encoder.dumps(rows, indent=1))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*(rows[0] if rows else ()), title=title)
-    for row in rows:
-        table.add_row(*(str(v) for v in row.values()))
-    Console().print(table)
+app.command()(models)
+app.command()(attacks)
+app.command()(accountants)
 
 
 def main() -> None:
@@ -277,7 +237,7 @@ def main() -> None:
         code = said(f"audit: {fault}", 2)
     except (Exception, SystemExit) as fault:
         if type(fault).__module__.startswith(("click", "typer")):
-            code = said(f"audit: {getattr(fault, 'message', fault)}", 2)
+            code = said(f"audit: {misused(fault)}", 2)
         elif isinstance(fault.__context__, BrokenPipeError):  # how rich leaves when nobody reads on
             code = 3
         else:
@@ -286,6 +246,19 @@ def main() -> None:
                 f"audit: {type(fault).__name__} in the code above. Finished parts are kept; nothing is proved or refuted.", 3
             )
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def misused(fault: Any) -> str:
+    """What typer finds wrong with the command line: the option, what was given for it, and where an example is."""
+    names = getattr(getattr(fault, "param", None), "opts", [])
+    given = [word for name, word in pairwise(sys.argv) if name in names]
+    given += [word.partition("=")[2] for word in sys.argv if word.partition("=")[0] in names and "=" in word]
+    if given and fault.message:
+        what = f"{names[0]} {given[-1]}: {fault.message[0].lower()}{fault.message[1:]}"
+    else:
+        what = fault.format_message() if hasattr(fault, "format_message") else str(fault)
+    context = getattr(fault, "ctx", None)
+    return f"{what.rstrip('.')}. `{context.command_path} --help` has an example." if context else what
 
 
 def said(line: str, code: int) -> int:

@@ -19,8 +19,9 @@ def adjusted(model: Any, name: str, params: Iterable[str]) -> tuple[Any, set[str
     chosen = {field: value for _, field, value in taken}
     try:
         return dataclasses.replace(model, **chosen) if chosen else model, {text for text, *_ in taken}
-    except TypeError as fault:
-        raise ValueError(f"param: {name} does not take {chosen}: {fault}.") from None
+    except TypeError:
+        told = ", ".join(f"{field}={value!r} (by default {getattr(model, field)!r})" for field, value in chosen.items())
+        raise ValueError(f"param: {name} does not take {told}. Give a value of the same kind.") from None
 
 
 def pair(text: str) -> tuple[str, str, Any]:

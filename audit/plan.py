@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -46,7 +48,10 @@ def size(value: Any) -> Any:
         return value
     units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "B": 1}
     unit = next((unit for unit in units if value.endswith(unit)), "")
-    number = float(value.removesuffix(unit)) * units.get(unit, 1)
+    try:
+        number = float(value.removesuffix(unit)) * units.get(unit, 1)
+    except ValueError:
+        number = math.nan
     if not 0 <= number < 1 << 60:
         raise ValueError("must be a size such as 8GiB")
     return int(number)
@@ -151,6 +156,10 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
             raise ValueError(f"{path}: cannot be read as a plan file ({fault.strerror}).") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
             raise ValueError(f"{path}: not a TOML file: {fault}") from None
+        if strange := [name for name in document if name != "run"]:
+            raise ValueError(
+                f"{path}: {', '.join(strange)}: stands outside of [run]. A plan is the line [run], its options below."
+            )
         table = document.get("run", {})
         if not isinstance(table, dict):
             raise ValueError(f"{path}: [run] must be a table.")
@@ -169,5 +178,8 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
 def _sentence(error: Any) -> str:
     name = str(error["loc"][0]) if error["loc"] else "plan"
     if error["type"] == "extra_forbidden":
-        return f"{name}: no such option. Options are {', '.join(Plan.model_fields)}."
-    return f"{name}={error['input']!r}: {error['msg'][0].lower()}{error['msg'][1:]}."
+        near = get_close_matches(name, Plan.model_fields, 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        return f"{name}: no such option.{meant} Options are {', '.join(Plan.model_fields)}."
+    said = error["msg"].removeprefix("Value error, ")
+    return f"{name}={error['input']!r}: {said[0].lower()}{said[1:]}."

@@ -88,7 +88,7 @@ ABOUT = {  # of those that share their class with others
     "edge-lira": "LiRA on the distance between the two ends of an edge.",
     "edge-multi-lira": "LiRA on all logits of the two ends of an edge and their distance.",
     "strongest": "The sum of two likelihood ratios, on logits and on their scalars.",
-    "edge-strongest": "The same for edges.",
+    "edge-strongest": "The same sum, for the two ends of an edge.",
     "linkteller": "How far one end's answer moves when the other's features are moved (Wu et al. 2022).",
     "linkteller-normalised": "The same, relative to how far the moved end's own answer moves.",
 }

@@ -40,8 +40,8 @@ def test_a_printed_plan_reads_back_the_same(tmp_path):
         ({"epsilon": ""}, "epsilon"),
         ({"delta": 1.5}, "delta=1.5"),
         ({"mode": "loud"}, "mode='loud'"),
-        ({"modle": "gap"}, "no such option"),
-        ({"memory": "8 bananas"}, "memory"),
+        ({"epsilonn": "1"}, "no such option. Did you mean epsilon?"),
+        ({"memory": "8 bananas"}, "memory='8 bananas': must be a size such as 8GiB."),
     ],
 )
 def test_bad_options_are_named_in_one_line(options, words):
@@ -68,6 +68,13 @@ def test_what_is_no_plan_file_is_named(tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             read(path, {})
+
+
+@pytest.mark.parametrize("text", ['[runs]\nmodels = "gap"\n', 'models = "gap"\n', "[run]\n[gap]\nhops = 2\n"])
+def test_what_stands_outside_of_the_table_run_is_refused_and_never_overlooked(tmp_path, text):
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(ValueError, match="outside"):
+        read(tmp_path / "plan.toml", {})
 
 
 def test_fields_of_the_models_are_set_in_a_run_too(tmp_path):
