@@ -51,6 +51,13 @@ def test_a_computation_needs_no_second_look(tmp_path):
     assert judge(CLAIM, (), found[0].bounds).exit_code == 1
 
 
+def test_what_was_computed_stands_whatever_fresh_coins_say(tmp_path):
+    found, asked = second_look((bound(True, alpha=0.0), bound(True)), bound(False), tmp_path)
+    assert len(asked) == 1
+    assert [b.confirmed for b in found[0].bounds] == [None, False]
+    assert judge(CLAIM, (), [b for outcome in found for b in outcome.bounds]).kind == "refuted"
+
+
 def test_fresh_coins_come_from_another_branch_of_the_key_at_the_level_of_a_confirmation(tmp_path):
     _, asked = second_look((bound(True), bound(False)), bound(True), tmp_path)
     assert asked == [(Key("root", "game", "again"), LEVEL / 2)]
