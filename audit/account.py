@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..accounting.upper import Upper
     from ..models.base import Model
     from ..models.graph import Graph
-    from .case import Case, Skip
+    from .case import Case
     from .catalogue import Facts
     from .plan import Plan
 
@@ -79,13 +79,14 @@ def account(
 
 def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
     """rows: of kind "account" and "skipped", as in results.json. warnings: what no accountant can see, one sentence each."""
+    from ..reports.files import plain
     from .case import cases, recipes
     from .catalogue import Facts
 
     found, skips = cases(plan, graph, recipes(plan))
     rows = [row for case in found for row in account_rows(case, looks(case))]
     warned = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
-    return {"rows": rows + [_skipped(skip) for skip in skips], "warnings": warned}
+    return {"rows": rows + [plain(skip.model_dump()) for skip in skips], "warnings": warned}
 
 
 def looks(case: Case) -> tuple[Upper, ...]:
@@ -235,10 +236,3 @@ def latex(lines: list[tuple[str, ...]]) -> str:
     form = "ll" + "r" * (len(HEAD) - 2)
     body = "\n".join([rows[0], r"\midrule", *rows[1:]])
     return rf"\begin{{tabular}}{{{form}}}" + "\n\\toprule\n" + body + "\n\\bottomrule\n\\end{tabular}"
-
-
-def _skipped(skip: Skip) -> dict[str, Any]:
-    from ..reports.files import plain
-
-    where = {"model": skip.model, "mode": skip.mode, "unit": None, "epsilon": skip.epsilon, "delta": None}
-    return dict(plain({"kind": "skipped", **where, "what": skip.what, "reason": skip.reason}))

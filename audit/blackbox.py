@@ -107,6 +107,8 @@ def one_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha
     node = case.claim.unit is Unit.NODE
     union = case.counted(graph)
     ids = np.flatnonzero(graph.train) if node else np.arange(union.edges.shape[1])
+    if len(ids) < 2:
+        raise ValueError(f"{union.name} has {len(ids)} units that could have a coin; half of them get one.")
     items = sample(ids, min(COINS, len(ids) // 2), key.fold("items"))
     watch = items if node else np.unique(union.edges[:, items])
     game = Game(union, "node" if node else "edge", items, key.fold("game"), watch=watch)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..accounting.calibrate import calibrate
 from ..accounting.claim import Claim, Relation, Unit
+from ..reports.results import SkippedRow
 from .catalogue import SYSTEMS, Facts, at_unit, default_delta
 from .doors import External, own_models
 from .params import adjusted, pair
@@ -43,24 +44,16 @@ class Case:
             "delta": self.claim.delta,
         }
 
+    def skipped(self, what: str, reason: str) -> SkippedRow:
+        """The row that says what the plan asked for and was not done, and why."""
+        return SkippedRow(**self.where, what=what, reason=reason)
+
     def counted(self, graph: Graph) -> Graph:
         """The graph with one edge for each unit of the claim: every arc on its own where directed edges are counted."""
         return graph.as_directed() if self.claim.unit is Unit.DIRECTED_EDGE else graph
 
     def __str__(self) -> str:
         return f"{self.model.name} {self.model.mode} epsilon={self.claim.epsilon:g}"
-
-
-@dataclass(frozen=True)
-class Skip:
-    """Something that the plan asked for and that was not done, and why."""
-
-    case: Case | None
-    what: str
-    reason: str
-    model: str = ""
-    mode: str = ""
-    epsilon: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -99,29 +92,35 @@ def recipes(plan: Plan) -> dict[str, Factory]:
     """The systems that the plan names, and the user's own, as factories by name. Raises ValueError for unknown names."""
     own = own_models(plan.target, plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
-    names = tuple(own) if own and "models" not in plan.model_fields_set else plan.chosen(plan.models, tuple(known), "models")
+    names = plan.chosen(plan.models, tuple(known), "models") if not own or "models" in plan.model_fields_set else ()
+    for name in own.keys() & SYSTEMS.keys() & set(names):
+        raise ValueError(f"model={plan.model}: is called '{name}', as a system that is to be run too. Give it another name.")
     return {name: known[name] for name in dict.fromkeys((*own, *names))}
 
 
-def cases(plan: Plan, graph: Graph, makes: dict[str, Factory]) -> tuple[list[Case], list[Skip]]:
+def cases(plan: Plan, graph: Graph, makes: dict[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
     """Every recipe in every mode at every budget, calibrated; and those that cannot be, with the reason.
 
     Raises ValueError for a field in `plan.param` that no recipe has.
     """
     facts = Facts.of(graph)
     made: list[Case] = []
-    skips: list[Skip] = []
+    skips: list[SkippedRow] = []
     unused = {text for text in plan.param if pair(text)}
     for name, make in makes.items():
         for mode in plan.modes:
-            for epsilon in plan.epsilon:
+            for epsilon in dict.fromkeys(plan.epsilon):
                 try:
                     recipe = at_unit(make(mode, facts, math.isfinite(epsilon)), Unit(plan.unit) if plan.unit else None, facts)
                     recipe, taken = adjusted(recipe, name, plan.param)
                     unused -= taken
-                    made.append(_case(recipe, plan, facts, epsilon))
+                    case = _case(recipe, plan, facts, epsilon)
                 except ValueError as reason:
-                    skips.append(Skip(None, f"{name} {mode} epsilon={epsilon:g}", str(reason), name, mode, epsilon))
+                    what = f"{name} {mode} epsilon={epsilon:g}"
+                    skips.append(SkippedRow(model=name, mode=mode, epsilon=epsilon, what=what, reason=str(reason)))
+                    continue
+                if all(case.where != other.where for other in made):  # a model of one's own has one mode
+                    made.append(case)
     for text in plan.param:
         if text in unused and not skips:
             raise ValueError(f"param={text!r}: none of the chosen models has such a field.")

@@ -196,5 +196,7 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
         if not isinstance(made, Model):
             absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
             raise ValueError(f"model={model}: lacks {absent}. See docs/own-model.md, or run `audit contract {model}`.")
+        if made.name in found:
+            raise ValueError(f"model={model}: is called '{made.name}', as the program of --target is. Give it another name.")
         found[made.name] = lambda mode, facts, private: made
     return found

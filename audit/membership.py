@@ -15,8 +15,8 @@ from ..attacks.baselines import FEATURES
 from ..attacks.pool import scores_within
 from ..attacks.roc import Leak, measure, measure_slices, roc_points
 from ..attacks.slices import slices
-from ..reports.results import AttackRow, Slice
-from .case import Case, Skip, keeping
+from ..reports.results import AttackRow, SkippedRow, Slice
+from .case import Case, keeping
 from .question import Question, public_part, question
 from .suite import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, OF_EACH_UNIT, UNITS, how_asked, view
 
@@ -39,7 +39,7 @@ class Measured:
 
     rows: tuple[AttackRow, ...] = ()
     rocs: dict[str, Any] = dataclasses.field(default_factory=dict)
-    skips: tuple[Skip, ...] = ()
+    skips: tuple[SkippedRow, ...] = ()
 
     def and_also(self, other: Measured) -> Measured:
         return Measured(self.rows + other.rows, self.rocs | other.rocs, self.skips + other.skips)
@@ -64,7 +64,7 @@ def membership(case: Case, graph: Graph, store: Store, key: Key, names: tuple[st
         given = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
         reasons = [given if kind == "edge" and given else missing(a, seen) for a in attacks]
         able = [a for a, reason in zip(attacks, reasons, strict=True) if reason is None]
-        refused = [Skip(case, a.name, reason) for a, reason in zip(attacks, reasons, strict=True) if reason]
+        refused = [case.skipped(a.name, reason) for a, reason in zip(attacks, reasons, strict=True) if reason]
         found = found.and_also(Measured(skips=tuple(refused)))
         if able:
             found = found.and_also(attacked(case, graph, kind, store, key.fold("membership"), able, shadows, targets))
@@ -92,7 +92,7 @@ def attacked(
             taught = dataclasses.replace(played, pilot=store.fit(keeping(case.model, (DEPLOYED,)), lesson.game, shadows))
             found = found.and_also(told(case, taught, public, groups))
         except ValueError as reason:  # a recipe for one number of nodes, which the public part does not have
-            found = found.and_also(Measured(skips=tuple(Skip(case, a.name, str(reason)) for a in public)))
+            found = found.and_also(Measured(skips=tuple(case.skipped(a.name, str(reason)) for a in public)))
     return found
 
 
@@ -116,7 +116,7 @@ def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArr
     bits = asked.bits(target.bits)
     rows: list[AttackRow] = []
     rocs: dict[str, Any] = {}
-    skips: list[Skip] = []
+    skips: list[SkippedRow] = []
     usual: dict[str, float] = {}
     if kind == "edge":
         plain = {negatives: measured(s, bits[:, columns]) for negatives, columns, s in scored(FEATURES, target, asked)}
@@ -125,13 +125,13 @@ def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArr
         try:
             answers = list(answers_of(attack, played, bits))
         except ValueError as reason:  # too few shadow models, or no edge that is known
-            skips.append(Skip(case, attack.name, str(reason)))
+            skips.append(case.skipped(attack.name, str(reason)))
             continue
         for negatives, columns, scores in answers:
             true = bits[:, columns]
             leak = measured(scores, true)
             if not isinstance(leak, Leak):
-                skips.append(Skip(case, f"{attack.name} against {negatives}", leak))
+                skips.append(case.skipped(f"{attack.name} against {negatives}", leak))
                 continue
             whole = negatives == UNITS[kind] and len(columns) == len(target.challenge)
             sliced = sliced_leaks(scores, true, groups) if whole else {}

@@ -100,13 +100,13 @@ class Plan(BaseModel):
         return ("paper", "sound") if self.mode == "both" else (self.mode,)
 
     def chosen(self, names: tuple[str, ...], every: tuple[str, ...], what: str) -> tuple[str, ...]:
-        """ "all", "none", or names that exist."""
+        """ "all", "none", or names that exist, each once."""
         if names in (("all",), ("none",)):
             return every if names == ("all",) else ()
         for name in names:
             if name not in every:
                 raise ValueError(f"{what}={name}: must be all, none, or some of {', '.join(every)}.")
-        return names
+        return tuple(dict.fromkeys(names))
 
     def toml(self) -> str:
         """The plan as a file that `audit run` reads again."""

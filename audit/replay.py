@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from ..accounting.gaussian import epsilon_of
 from ..accounting.lower import Bound
+from ..attacks.likelihood import noise_std
 from ..models.graph import Mask, Worlds
 from .case import EDGES, Case, Outcome, keeping, offered
 
@@ -99,7 +100,7 @@ def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> t
     Both in standard deviations of the noise. parts: consecutive runs, of which only one lot is in memory; run 0 has all edges,
     run i + 1 lacks edges[i].
     """
-    runs = ((part["inputs"][k], part["aggregates"][k], part.public["noise_std"]) for part in parts for k in range(len(part)))
+    runs = ((part["inputs"][k], part["aggregates"][k], noise_std(part)) for part in parts for k in range(len(part)))
     whole = graph.adjacency()
     first, sums, std = next(runs)
     noise = [row - whole @ hop for row, hop in zip(sums.astype(np.float64), first.astype(np.float64), strict=True)]

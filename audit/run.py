@@ -16,8 +16,8 @@ from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
 from .account import account_rows, looks, warnings
-from .audits import AUDITS
-from .case import Case, Outcome, Skip, cases, recipes
+from .audits import AUDITS, Audit
+from .case import Case, Outcome, cases, recipes
 from .catalogue import Facts
 from .confirm import confirmed
 from .executor import executor
@@ -47,9 +47,7 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
 
     console = Console(stderr=True, quiet=quiet)
     started, clock = datetime.now(UTC), time.perf_counter()
-    audits = [AUDITS[n] for n in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
-    attacks = plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
-    makes = recipes(plan)
+    (audits, _), makes = asked(plan), recipes(plan)
     graph, facts = load_described(plan.data, plan.data_dir, plan.split)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
         write_spec(folder)
@@ -60,18 +58,26 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
         alpha = divide(plan.alpha, max(1, taken))  # before anything is looked at: a union bound over all looks
         rows: list[Any] = []
         verdicts: list[Verdict] = []
+        written: set[Path] = set()
         for case in announced(todo, console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
+            ceiling = looks(case)
             try:
-                studied, verdict = study(case, graph, store, secret, plan, audits, attacks, alpha, folder)
-                if verbose:
-                    console.print("\n".join(f"  {text}" for text in told(studied)), highlight=False, markup=False)
+                studied, outcomes = study(case, graph, store, secret, plan, alpha)
             except ValueError as reason:  # a model that refuses this graph; the others go on
-                skips.append(Skip(case, f"{case}", str(reason)))
-                continue
+                studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
+                verdicts.append(Verdict("inconclusive", str(reason), 3))
+            seen = [testimony(case, outcome, ceiling, plan) for outcome in outcomes]
+            written |= {evidence_files.write(one, folder) for one in seen}
+            studied += [row for one in seen for row in result_files.bound_rows(one, plan.notices)]
+            studied += accounted(case, ceiling, Facts.of(graph))
+            verdicts.append(judge(case.claim, ceiling, [b for o in outcomes for b in o.bounds], plan.notices))
+            if verbose:
+                console.print("\n".join(f"  {text}" for text in told(studied)), highlight=False, markup=False)
             rows += studied
-            verdicts.append(verdict)
-        rows += [skipped(s) for s in skips]
+        rows += skips
+        for path in set((folder / "evidence").glob("*.json")) - written:
+            path.unlink()  # of another plan in the same folder: the report would show it as this one's
         code = exit_code(verdicts)
         summary = Run(
             name=folder.name,
@@ -109,49 +115,46 @@ def announced(todo: list[Case], console: Console) -> Iterator[Case]:
             progress.advance(bar)
 
 
-def study(
-    case: Case,
-    graph: Graph,
-    store: Store,
-    key: Key,
-    plan: Plan,
-    audits: list[Any],
-    attacks: tuple[str, ...],
-    alpha: float,
-    folder: Path,
-) -> tuple[list[Any], Verdict]:
-    """All rows about one case, its evidence on disk, and the verdict on its claim."""
-    ceiling = looks(case)
+def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
+    """The audits and the names of the attacks that the plan asks for. Raises ValueError for unknown names."""
+    audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
+    return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
+
+
+def study(case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float) -> tuple[list[Any], list[Outcome]]:
+    """Rows on what a case is good for, what leaks, and what was not done; and what the audits saw, the ROC curves first.
+
+    Raises ValueError where the model refuses the graph.
+    """
+    audits, attacks = asked(plan)
     used = utility(case, graph, store, key, plan.repeats)
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
-    rows: list[Any] = [*used, *leaks.rows]
-    skips = list(leaks.skips)
-    outcomes: list[Outcome] = []
+    outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
         reason = audit.refuses(case)
         if reason is None:
-            first = audit.run(case, graph, store, key.fold(audit.name), plan.rounds, alpha)
+            try:
+                first = audit.run(case, graph, store, key.fold(audit.name), plan.rounds, alpha)
+            except ValueError as fault:  # such as a model that takes no other graph, or a graph too small for two worlds
+                reason = str(fault)
+        if reason is None:
             outcomes += confirmed(audit, first, case, graph, store, key, plan.rounds)
         else:
-            skips.append(Skip(case, f"audit {audit.name}", reason))
-    accounts = Outcome("account", (), {"roc": leaks.rocs})
-    for outcome in [accounts, *outcomes]:
-        seen = testimony(case, outcome, ceiling, plan)
-        evidence_files.write(seen, folder)
-        rows += result_files.bound_rows(seen, plan.notices)
-    rows += [AccountRow.model_validate(r) for r in account_rows(case, ceiling)]
-    rows += [
-        AccountRow(**case.where, accountant="warning", unsupported=sentence, is_upper_bound=False)
-        for sentence in warnings(case, Facts.of(graph))
-    ]
-    rows += [skipped(s) for s in skips]
-    return rows, judge(case.claim, ceiling, [b for o in outcomes for b in o.bounds], plan.notices)
+            skips.append(case.skipped(f"audit {audit.name}", reason))
+    return [*used, *leaks.rows, *skips], outcomes
+
+
+def accounted(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[AccountRow]:
+    """What every accountant says, and what none of them can see."""
+    rows = [AccountRow.model_validate(row) for row in account_rows(case, ceiling)]
+    common: dict[str, Any] = {**case.where, "accountant": "warning", "is_upper_bound": False}
+    return [*rows, *(AccountRow(**common, unsupported=sentence) for sentence in warnings(case, facts))]
 
 
 def verdict_line(code: int, rows: list[Any]) -> str:
     """What came of a run, and which of the named systems it says nothing about, as they were skipped at every budget."""
     verdict = {0: "not refuted", 1: "refuted", 3: "too weak"}[code]
-    seen = {row.model for row in rows if not isinstance(row, SkippedRow)}
+    seen = {row.model for row in rows if not isinstance(row, SkippedRow | AccountRow)}
     missing = dict.fromkeys(row.model for row in rows if row.model not in seen)
     return f"{verdict}; not looked at: {', '.join(missing)}" if missing else verdict
 
@@ -173,11 +176,6 @@ def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pl
         versions=versions(),
         seconds=outcome.seconds,
     )
-
-
-def skipped(skip: Skip) -> SkippedRow:
-    where = skip.case.where if skip.case else {"model": skip.model, "mode": skip.mode, "epsilon": skip.epsilon}
-    return SkippedRow(**where, what=skip.what, reason=skip.reason)
 
 
 def told(rows: list[Any]) -> Iterator[str]:

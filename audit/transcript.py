@@ -33,6 +33,8 @@ def refuses(case: Case) -> str | None:
     model: Any = case.model
     if "transcript" not in offered(model):
         return f"in {model.name} no party sends messages to another"
+    if not hasattr(model, "aggregator"):
+        return f"{model.name} does not say what its messages are made of"
     if case.claim.unit not in EDGES:
         return f"the game on messages is about edges; this claim is about {case.claim.unit}"
     if np.isinf(case.claim.epsilon):

@@ -34,8 +34,10 @@ def render(run_dir: Path) -> Path:
     run_dir = Path(run_dir)
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
     every = by_claim(seen)
+    names: set[str] = set()
 
     def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
+        names.update(p.name for p in plots)
         drawn = [(p, save(p, run_dir / "figures")) for p in plots]  # a figure shown again needs ids of its own
         return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in drawn]
 
@@ -57,6 +59,9 @@ def render(run_dir: Path) -> Path:
         plan=_text(run_dir / "plan.toml"),
         **tables(found),
     )
+    for path in (run_dir / "figures").glob("*"):
+        if path.stem not in names:  # of what an earlier run in this folder found
+            path.unlink()
     return write_text(run_dir / "report.html", page)
 
 

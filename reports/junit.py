@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from . import results
 from .files import write_text
 from .results import BoundRow, Results, SkippedRow
 from .summary import Line, budget, lines, name
+
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what a program says may hold any character
 
 
 def write(run_dir: Path) -> Path:
@@ -42,7 +45,7 @@ def to_xml(found: Results) -> str:
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
-    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", ET.tostring(root, encoding="unicode", xml_declaration=True)) + "\n"
 
 
 def _claim(suite: ET.Element, line: Line, warns: bool) -> None:

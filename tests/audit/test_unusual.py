@@ -1,0 +1,136 @@
+"""Runs off the usual path: another plan in the same folder, models of one name, programs that fail, a graph with one edge."""
+
+import json
+import sys
+import textwrap
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from gnnaudit.audit.case import cases, recipes
+from gnnaudit.audit.plan import read
+from gnnaudit.audit.run import run
+from gnnaudit.models.datasets import load
+
+OWN = """
+import numpy as np
+from dataclasses import dataclass
+from gnnaudit.models.gap import Gap
+from gnnaudit.models.looped import Looped
+
+@dataclass(frozen=True)
+class Mine(Gap):
+    epochs: int = 5
+
+@dataclass(frozen=True)
+class Target(Gap):
+    name: str = "target"
+
+def train(graph, seed):
+    logs = np.full((graph.nodes, graph.classes), -np.log(graph.classes))
+    sums = graph.adjacency() @ graph.x
+    return {"posteriors": logs, "transcript": sums, "aggregates": sums[None], "inputs": graph.x[None]}
+
+talks = Looped(train, releases=("posteriors", "transcript"))
+sums = Looped(train, releases=("posteriors", "aggregates", "inputs"))
+
+class Refuses(Looped):
+    def fit(self, worlds, device="cpu"):
+        raise ValueError("no luck\\x1b[31m today")
+
+refuses = Refuses(train)
+"""
+FEW = {"data": "campus:n=300", "epsilon": "2", "attacks": "none", "audits": "replay", "jobs": 1, "mlflow": "none", "seed": "x"}
+FEW |= {"repeats": 2, "shadows": 2, "targets": 1, "rounds": 1}
+
+
+@pytest.fixture
+def own(tmp_path):
+    """The address of a model in a file of the user's own, by name."""
+    path = tmp_path / "models_of_ones_own.py"
+    path.write_text(textwrap.dedent(OWN))
+    return lambda name: f"{path}:{name}"
+
+
+@pytest.fixture
+def sparse(tmp_path):
+    """Sixty nodes and one edge, as a file."""
+    draw, part = np.random.default_rng(0), np.arange(60) % 4
+    edges = np.array([[0], [1]])
+    masks = {"train_mask": part < 2, "val_mask": part == 2, "test_mask": part == 3}
+    x, both = draw.random((60, 5)).astype(np.float32), np.concatenate([edges, edges[::-1]], axis=1)
+    np.savez(tmp_path / "sparse.npz", x=x, y=np.arange(60) % 3, edge_index=both, **masks)
+    return str(tmp_path / "sparse.npz")
+
+
+def ran(out, **options):
+    """The exit code, the run and the rows of a run into `out`."""
+    code = run(read(None, FEW | {"out": str(out)} | options), quiet=True)
+    document = json.loads((out / "results.json").read_text())
+    assert document["run"]["exit_code"] == code
+    return code, document["run"], document["rows"]
+
+
+def test_another_plan_in_the_same_folder_leaves_nothing_of_the_first_in_the_report(tmp_path):
+    out = tmp_path / "out"
+    ran(out, models="gap,mlp", epsilon="1,2")
+    ran(out, models="gap", epsilon="4")
+    assert {p.name.split("-undirected")[0] for p in (out / "evidence").iterdir()} == {"gap-sound-4"}
+    assert {p.stem for p in (out / "figures").glob("epsilon-*")} == {"epsilon-undirected-edge-4"}
+    page = (out / "report.html").read_text()
+    assert "gap (sound)" in page
+    assert "mlp (sound)" not in page
+
+
+def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_told(tmp_path, own):
+    strong = {"models": "gap", "audits": "residual"}
+    assert ran(tmp_path / "alone", **strong)[0] == 0
+    code, told, rows = ran(tmp_path / "both", model=own("refuses"), **strong | {"models": "gap,looped"})
+    assert (code, told["verdict"]) == (3, "too weak; not looked at: looped")
+    assert {r["kind"] for r in rows if r["model"] == "looped"} == {"account", "skipped"}
+    (fault,) = ET.parse(tmp_path / "both" / "junit.xml").getroot().iter("error")
+    assert "no audit looked" in fault.get("message")
+
+
+def test_what_a_model_says_makes_no_broken_xml(tmp_path, own):
+    ran(tmp_path / "out", model=own("refuses"))
+    (reason,) = (s.get("message") for s in ET.parse(tmp_path / "out" / "junit.xml").getroot().iter("skipped"))
+    assert reason == "no luck\N{REPLACEMENT CHARACTER}[31m today"
+
+
+def test_audits_that_a_single_edge_is_too_few_for_take_no_others_with_them(tmp_path, sparse):
+    _, _, rows = ran(tmp_path / "out", data=sparse, models="gap", audits="game,one-run,residual", attacks="edge-lira")
+    assert "residual" in {r["audit"] for r in rows if r["kind"] == "bound"}
+    reasons = {r["what"]: r["reason"] for r in rows if r["kind"] == "skipped"}
+    assert "rounds of both worlds" in reasons["audit game"]
+    assert "1 units that could have a coin" in reasons["audit one-run"]
+    assert "both members and non-members" in reasons["edge-lira against dropped"]
+
+
+@pytest.mark.parametrize("name", ["talks", "sums"])
+def test_arrays_of_ones_own_under_names_of_the_harness_are_looked_at_or_refused_with_a_reason(tmp_path, own, name):
+    code, _, rows = ran(tmp_path / "out", model=own(name), audits="replay,transcript,game,residual")
+    assert code == 3
+    reasons = {r["what"]: r["reason"] for r in rows if r["kind"] == "skipped"}
+    if name == "talks":
+        assert reasons["audit transcript"] == "looped does not say what its messages are made of"
+    else:
+        assert "noise_std" in reasons["audit replay"]
+
+
+def test_two_models_of_one_name_are_refused(own):
+    with pytest.raises(ValueError, match="is called 'target', as the program"):
+        recipes(read(None, {"model": own("Target"), "target": f"{sys.executable} x {{worlds}} {{out}}"}))
+    with pytest.raises(ValueError, match="is called 'gap', as a system"):
+        recipes(read(None, {"model": own("Mine"), "models": "mlp,gap"}))
+    assert list(recipes(read(None, {"model": own("Mine")}))) == ["gap"]
+    assert list(recipes(read(None, {"model": own("Mine"), "models": "mlp"}))) == ["gap", "mlp"]
+
+
+def test_what_is_asked_for_twice_is_done_once(own):
+    graph = load("campus:n=300")
+    for options in ({"models": "gap,gap", "epsilon": "2,2"}, {"model": own("Mine"), "mode": "both", "epsilon": "2"}):
+        plan = read(None, options)
+        assert len(cases(plan, graph, recipes(plan))[0]) == 1
+    assert plan.chosen(("game", "replay", "game"), ("replay", "game"), "audits") == ("game", "replay")
