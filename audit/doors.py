@@ -188,14 +188,17 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
             try:
                 made = made()
             except TypeError as fault:
-                raise ValueError(
-                    f"model={model}: cannot be made without arguments ({fault}). Give its fields defaults."
-                ) from None
+                way = "Give its fields defaults; a function train(graph, seed) becomes a model by Looped(train)."
+                raise ValueError(f"model={model}: cannot be made without arguments ({fault}). {way}") from None
             except (Exception, SystemExit) as fault:
                 raise ValueError(f"model={model}: {blamed(fault, Path(model.rpartition(':')[0]))}") from None
         if not isinstance(made, Model):
             absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
-            raise ValueError(f"model={model}: lacks {absent}. See docs/own-model.md, or run `audit contract {model}`.")
+            raise ValueError(f"model={model}: lacks {absent}. docs/own-model.md says what each of them is.")
+        if made.unit not in tuple(Unit):
+            raise ValueError(f"model={model}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
+        if "/" in made.name or not made.name.strip("."):
+            raise ValueError(f"model={model}: is called '{made.name}', which names no folder to keep its runs in. Use letters.")
         if made.name in found:
             raise ValueError(f"model={model}: is called '{made.name}', as the program of --target is. Give it another name.")
         found[made.name] = lambda mode, facts, private: made

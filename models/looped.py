@@ -61,6 +61,8 @@ class Looped:
     def _one(self, alone: Worlds) -> dict[str, NDArray[np.float32]]:
         graph = alone.graph
         arrays = self.train(graph, int(alone.seeds[0]))
+        if not isinstance(arrays, Mapping):
+            raise ValueError(f'{self.name}: train returned {type(arrays).__name__}; expected {{"posteriors": array}}.')
         watched = {}
         for name in self.releases:
             if name not in arrays:

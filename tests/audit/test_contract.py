@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.audit.contract import CLAUSES, contract
+from gnnaudit.audit.contract import CLAUSES, contract, show
 from gnnaudit.models.base import Release
+from gnnaudit.models.looped import Looped
 from gnnaudit.models.noise import normal
 
 
@@ -128,3 +129,17 @@ def test_a_broken_clause_is_named_with_its_smallest_example(fault):
     failure = {c.name: c.failure for c in contract(fault())}[FAULTS[fault]]
     assert failure is not None
     assert failure.startswith(("6 nodes", "12 nodes"))
+
+
+def test_a_clause_that_says_nothing_of_a_model_is_not_said_to_hold(capsys):
+    unasked = {c.name for c in contract(Looped(votes, events=dp.GaussianDpEvent(1.0))) if c.unasked}
+    assert unasked == {"no noise means no privacy", "calibrated within the claim"}
+    assert show(Looped(lambda graph, seed: votes(graph, seed)["posteriors"]), json=False) == 1
+    told = capsys.readouterr().out
+    assert told.count("returned ndarray") == 1
+    assert "not asked" in told
+
+
+def votes(graph, seed):
+    noisy = graph.adjacency() @ np.eye(graph.classes)[graph.y] + np.random.default_rng(seed).standard_normal((graph.nodes, 1))
+    return {"posteriors": noisy - np.logaddexp.reduce(noisy, axis=1, keepdims=True)}

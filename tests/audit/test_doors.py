@@ -105,6 +105,17 @@ def test_a_class_that_is_no_model_is_told_what_it_lacks(tmp_path):
         own_models(None, f"{path}:Mine")
 
 
+def test_a_plain_function_and_an_unknown_unit_are_told_the_way_out(tmp_path):
+    path = tmp_path / "nearly.py"
+    path.write_text(
+        "from gnnaudit.models.looped import Looped\ndef train(graph, seed): ...\nmodel = Looped(train, unit='friendship')"
+    )
+    with pytest.raises(ValueError, match=r"Looped\(train\)"):
+        own_models(None, f"{path}:train")
+    with pytest.raises(ValueError, match=r"unit='friendship': must be one of directed-edge"):
+        own_models(None, f"{path}:model")
+
+
 def test_the_example_model_keeps_the_contract():
     from gnnaudit.audit.contract import contract
 
