@@ -1,6 +1,6 @@
 """How much of each system's claim its audits prove at 95 %, by what the adversary sees: the median of some audits a cell.
 
-    python benchmarks/tight.py [PART] [AUDITS] [--only GAP,VESPER] [--epsilon 1,2] [--first 0]
+    python benchmarks/tight.py [PART] [AUDITS] [--only "GAP, sums"] [--epsilon 1,2] [--first 0]
 
 PART is sums, messages, gradients, reports or nodes, all of them if it is left out; or ideal: nothing is run, and the best attack
 on the ledger of DP-SGD makes as many errors as it does in the middle of all its draws.
@@ -113,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", nargs="?", default="")
     parser.add_argument("audits", nargs="?", type=int, default=1)
-    parser.add_argument("--only", default="", help="beginnings of rows, with commas between them")
+    parser.add_argument("--only", action="append", help="how rows begin that are wanted; may be given again")
     parser.add_argument("--epsilon", default=",".join(f"{e:g}" for e in EPSILONS))
     parser.add_argument("--first", type=int, default=0, help="the draw of the first audit; others are coins that nobody has seen")
     options = parser.parse_args()
@@ -124,7 +124,7 @@ def main() -> None:
         ideal(epsilons)
         return
     for what, recipe, (unit, delta), audit, rounds, data in rows(options.part):
-        if not what.startswith(tuple(options.only.split(","))):
+        if not what.startswith(tuple(options.only or [""])):
             continue
         graph, cells, clock = load(data), [], time.process_time()
         for epsilon in epsilons:
