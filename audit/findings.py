@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -65,10 +65,3 @@ def run(finding: Finding, key: Key) -> Result:
     certificate = finding.experiment(own.fold("claim"))
     fixed = finding.fixed(own.fold("fixed")) if finding.fixed else None
     return Result(finding, certificate, fixed, time.process_time() - begin)
-
-
-def rows(results: list[Result]) -> list[dict[str, Any]]:
-    """The results as rows of kind "finding" for results.json."""
-    from .findings_page import row
-
-    return [row(result) for result in results]

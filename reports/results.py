@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..accounting.claim import Unit
 from .files import number, plain, write_text
@@ -152,7 +152,6 @@ AnyRow = Annotated[
     Field(discriminator="kind"),
 ]
 R = TypeVar("R", bound=Row)
-ANY_ROW: TypeAdapter[Any] = TypeAdapter(AnyRow)
 
 
 class Results(Value):
@@ -200,45 +199,30 @@ def parse(document: Any) -> Results:
         raise ValueError(f"{place}={first.get('input')!r}: {first['msg']}.") from None
 
 
-def account_rows(evidence: Evidence) -> list[AccountRow]:
-    """One row for each accountant that looked at the ledger."""
-    where = _where(evidence)
-    return [
-        AccountRow(
-            **where,
-            accountant=u.accountant,
-            value=u.epsilon,
-            unsupported=u.unsupported,
-            is_upper_bound=u.is_upper_bound,
-            note=u.note or "",
-        )
-        for u in evidence.uppers
-    ]
-
-
 def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
     """One row for each look. notices: the factor that the plan asks to be noticed."""
-    where = _where(evidence)
+    claim = evidence.claim
+    common: dict[str, Any] = {"model": evidence.model, "mode": evidence.mode, "unit": claim.unit}
+    common |= {"epsilon": claim.epsilon, "delta": claim.delta, "seconds": evidence.seconds}
+    common["exposes"] = list(evidence.read or claim.exposes)
 
     def verdict(refuted: bool, factor: float) -> str:
         return "refuted" if refuted else ("not-refuted" if factor <= notices else "inconclusive")
 
     return [
         BoundRow(
-            **where,
+            **common,
             audit=b.audit,
             attack=b.attack,
             shape=b.shape,
             value=b.epsilon,
             confidence=1 - b.alpha,
             rounds=sum(b.trials),
-            exposes=list(evidence.read or evidence.claim.exposes),
             verdict=verdict(b.refuted, b.notices),
             notices=b.notices,
             reach=b.reach,
             method=b.method,
             confirmed=b.confirmed,
-            seconds=evidence.seconds,
         )
         for b in evidence.bounds
     ]
@@ -247,9 +231,3 @@ def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
 def budgets(rows: Iterable[Row]) -> list[float]:
     """The budgets that occur, ascending; infinity last."""
     return sorted({r.epsilon for r in rows})
-
-
-def _where(evidence: Evidence) -> dict[str, Any]:
-    claim = evidence.claim
-    place = {"unit": claim.unit, "epsilon": claim.epsilon, "delta": claim.delta}
-    return {"model": evidence.model, "mode": evidence.mode, **place}

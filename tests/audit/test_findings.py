@@ -14,7 +14,7 @@ from gnnaudit.audit import finding, finding_exact
 from gnnaudit.audit.findings import findings, run
 from gnnaudit.audit.findings_all import FINDINGS
 from gnnaudit.audit.key import Key
-from gnnaudit.reports.results import ANY_ROW
+from gnnaudit.reports.results import parse
 
 PROVED = [name for name, f in FINDINGS.items() if f.proof != "argued"]
 SLOW = ("gap-best-epoch", "vesper-backward-state", "lpgnn-fair-coins")  # trainings; the nightly suite plays all of them
@@ -68,7 +68,8 @@ def test_the_command_writes_rows_that_results_can_hold(tmp_path, capsys):
     findings(["lpgnn-scaling", "progap-node-delta"], tmp_path, "test", True)
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((tmp_path / "findings.json").read_text())
-    verdicts = {row["id"]: ANY_ROW.validate_python(row).verdict for row in printed["rows"]}
+    held = parse({"schema": 1, "run": {"name": "findings"}, "rows": printed["rows"]}).rows
+    verdicts = {row.id: row.verdict for row in held}
     assert verdicts == {"lpgnn-scaling": "refuted", "progap-node-delta": "argued"}
     page = (tmp_path / "findings.html").read_text()
     assert page.count("<svg") == 2

@@ -34,6 +34,7 @@ def train(graph, seed):
 
 talks = Looped(train, releases=("posteriors", "transcript"))
 sums = Looped(train, releases=("posteriors", "aggregates", "inputs"))
+elsewhere = Looped(train, name="../elsewhere")
 
 class Refuses(Looped):
     def fit(self, worlds, device="cpu"):
@@ -117,6 +118,11 @@ def test_arrays_of_ones_own_under_names_of_the_harness_are_looked_at_or_refused_
         assert reasons["audit transcript"] == "looped does not say what its messages are made of"
     else:
         assert "noise_std" in reasons["audit replay"]
+
+
+def test_a_model_cannot_keep_its_runs_outside_of_the_folder(own):
+    with pytest.raises(ValueError, match=r"'\.\./elsewhere', which names no folder"):
+        recipes(read(None, {"model": own("elsewhere")}))
 
 
 def test_two_models_of_one_name_are_refused(own):

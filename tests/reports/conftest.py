@@ -125,6 +125,16 @@ def part(auc: float) -> results.Slice:
     return results.Slice(auc=auc, auc_ci95=(auc - 0.02, auc + 0.02), members=400, non_members=400)
 
 
+def account_rows(found: Evidence) -> list[results.AccountRow]:
+    claim = found.claim
+    where: dict[str, Any] = {"model": found.model, "mode": found.mode, "unit": claim.unit}
+    where |= {"epsilon": claim.epsilon, "delta": claim.delta}
+    return [
+        results.AccountRow(**where, accountant=u.accountant, value=u.epsilon, is_upper_bound=u.is_upper_bound, note=u.note or "")
+        for u in found.uppers
+    ]
+
+
 def attack_rows(found: Evidence, rng: np.random.Generator, leak: float) -> list[results.AttackRow]:
     claim = found.claim
     power = 1.0 if math.isinf(claim.epsilon) else min(1.0, claim.epsilon / 12)
@@ -180,7 +190,7 @@ def write_example(folder: Path, leak: float = 0.0) -> Path:
     rows: list[results.Row] = list(utility_rows())
     for piece in found:
         evidence.write(piece, folder)
-        rows += [*results.account_rows(piece), *results.bound_rows(piece, 1.5)]
+        rows += [*account_rows(piece), *results.bound_rows(piece, 1.5)]
         rows += attack_rows(piece, rng, leak)
     rows += extra_rows()
     verdicts = [judge(p.claim, p.uppers, p.bounds, 1.5) for p in found]
