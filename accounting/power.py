@@ -53,17 +53,48 @@ def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "
     _check(claim, power, alpha, method)
     if math.isinf(claim.epsilon) or min(n0, n1) < 1 or _mu(claim) <= 0:
         return math.inf, math.inf
+    kappa = _smallest(lambda kappa: _power(claim, kappa, n0, n1, alpha, method) >= power)
+    if math.isinf(kappa):
+        return math.inf, math.inf
+    reach = kappa * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(kappa * _mu(claim), claim.delta))
+    return kappa, reach
+
+
+def notices_along(
+    claim: Claim, rates: Callable[[float], tuple[Array, Array]], n0: int, n1: int, alpha: float = 0.05, power: float = 0.9
+) -> float:
+    """The smallest kappa from 1 on that `lower` of any shape notices with probability `power`; infinity if none up to 1000.
+
+    rates: kappa -> (thresholds,) true false-positive and false-negative rates of each threshold, where the attack and the
+    mechanism are known, and what kappa does to it.
+    """
+    _check(claim, power, alpha, "any")
+    if math.isinf(claim.epsilon) or min(n0, n1) < 1:
+        return math.inf
+
+    def noticed(kappa: float) -> bool:
+        a, b = rates(kappa)
+        return float(_power_of_gate(a, b, lambda x: _region(claim, x), n0, n1, alpha).max()) >= power
+
+    return _smallest(noticed)
+
+
+def _smallest(noticed: Callable[[float], bool]) -> float:
     low, high = 1.0, 2.0
-    while _power(claim, high, n0, n1, alpha, method) < power:
+    while not noticed(high):
         low, high = high, high * 2
         if high > MOST_KAPPA:
-            return math.inf, math.inf
+            return math.inf
     while high / low > 1.005:
         middle = math.sqrt(low * high)
-        seen = _power(claim, middle, n0, n1, alpha, method) >= power
-        low, high = (low, middle) if seen else (middle, high)
-    reach = high * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(high * _mu(claim), claim.delta))
-    return high, reach
+        low, high = (low, middle) if noticed(middle) else (middle, high)
+    return high
+
+
+def _region(claim: Claim, a: Array) -> Array:
+    """The least false-negative rate that the claim allows at each false-positive rate."""
+    e, d = claim.epsilon, claim.delta
+    return np.maximum(np.maximum(1 - d - np.exp(e) * a, np.exp(-e) * (1 - d - a)), 0.0)
 
 
 def _check(claim: Claim, power: float, alpha: float, method: str) -> None:
@@ -81,20 +112,17 @@ def _mu(claim: Claim) -> float:
 
 
 def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: str) -> float:
-    mu, (e, d) = _mu(claim), (claim.epsilon, claim.delta)
+    mu = _mu(claim)
     if method == "likelihood-ratio":
         return _power_of_t(mu, kappa * mu, n0, n1, alpha)
     if method == "likelihood-ratio, noise known":
         return float(special.ndtr((kappa - 1) * mu / math.sqrt(1 / n0 + 1 / n1) + special.ndtri(alpha)))
 
-    def region(a: Array, epsilon: float) -> Array:
-        return np.maximum(np.maximum(1 - d - np.exp(epsilon) * a, np.exp(-epsilon) * (1 - d - a)), 0.0)
-
-    if d == 0:  # randomised response sits at the corner of its region
-        corner = float(special.expit(-kappa * e))
-        return float(np.max(_power_of_gate(np.array([corner]), np.array([corner]), lambda a: region(a, e), n0, n1, alpha)))
+    if claim.delta == 0:  # randomised response sits at the corner of its region
+        corner = np.array([special.expit(-kappa * claim.epsilon)])
+        return float(np.max(_power_of_gate(corner, corner, lambda a: _region(claim, a), n0, n1, alpha)))
     a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
-    claimed = (lambda x: region(x, e)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
+    claimed = (lambda x: _region(claim, x)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
     return float(np.max(_power_of_gate(a, gaussian.tradeoff(kappa * mu, a), claimed, n0, n1, alpha)))
 
 

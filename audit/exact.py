@@ -42,13 +42,15 @@ def entries_are_flipped(model: Any) -> bool:
 def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
     """The worst pair of inputs of every channel, times its copies: independent draws of one person's values add up.
 
+    This is what channels and noise are worth as they are stated. Whether they are drawn so is for the games to say, and so is
+    what would have been noticed.
+
     Noisy labels: teachers that are sure of one class, and of another once the node is sampled. All votes together are
     composed exactly, secret samples included. Edges under randomised response: one entry that is flipped, and the noisy density.
     """
-    started, notices = time.perf_counter(), 1.0
+    started = time.perf_counter()
     if votes_are_charged(case.model):
         epsilon = votes_epsilon(case.model, graph.classes, case.claim.delta) * (1 - GRID)
-        notices = math.inf  # this is what the stated noise is worth; whether it is added is for the game to say
         told = f"{case.model.queries} votes on secret samples: {epsilon:.4g} nats"  # type: ignore[attr-defined]
     elif entries_are_flipped(case.model):
         epsilon, density = response_epsilon(case.model, case.claim.delta)
@@ -66,8 +68,8 @@ def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds:
         trials=(0, 0),
         refuted=epsilon > case.claim.epsilon,
         p_value=None,
-        notices=notices,
-        reach=case.claim.epsilon * notices,
+        notices=math.inf,
+        reach=math.inf,
         attack="enumeration",
         audit="exact",
     )
