@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from .optim import Adam
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(eq=False)
@@ -25,6 +30,16 @@ class Learner:
         parts = flat.split([w.numel() for w in start])
         weights = [p.view(w.shape).detach().requires_grad_(True) for p, w in zip(parts, start, strict=True)]
         return Learner(weights, Adam(flat, learning_rate))
+
+    def follow(self, gradient: NDArray[np.float32], sent: Tensor) -> None:
+        """One step from the other party's gradient with respect to what it was sent.
+
+        Raises ValueError for a gradient of which Adam could make NaN, which neighbours would inherit and others not.
+        """
+        grads = torch.autograd.grad(sent, self.weights, torch.from_numpy(gradient).to(sent.device), allow_unused=True)
+        if not all(bool(torch.isfinite(g.square()).all()) for g in grads if g is not None):
+            raise ValueError("party B sent a gradient too large to square; weights made of it would show who has neighbours.")
+        self.step(grads)
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
         """One step of all weights; a gradient of None is zero."""

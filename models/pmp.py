@@ -143,8 +143,5 @@ class Perturbed:
         """One step from B's gradient, through the private adjacency, as published."""
         if self._sent is None:
             raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
-        grads = torch.autograd.grad(
-            self._sent, self.learner.weights, torch.from_numpy(gradient).to(self._sent.device), allow_unused=True
-        )
-        self._sent = None
-        self.learner.step(grads)
+        sent, self._sent = self._sent, None
+        self.learner.follow(gradient, sent)

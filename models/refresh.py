@@ -92,7 +92,7 @@ class Refresh:
 
         def back(gradient: Tensor) -> Tensor:
             assert self.clip is not None
-            scaled = gradient / self.clip
+            scaled = torch.nan_to_num(gradient / self.clip)  # a row too long for a norm becomes zero, not NaN
             clipped = scaled / scaled.norm(dim=1, keepdim=True).clamp_min(1)
             return self.clip * self.perturb(path, aggregate(self.aggregator, self.floor, adjacency, clipped))
 
@@ -122,8 +122,5 @@ class Refresh:
         """One step of the optimiser from B's gradient with respect to the rows sent last."""
         if self._sent is None:
             raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
-        grads = torch.autograd.grad(
-            self._sent, self.learner.weights, torch.from_numpy(gradient).to(self._sent.device), allow_unused=True
-        )
-        self._sent, self._graph = None, []
-        self.learner.step(grads)
+        sent, self._sent, self._graph = self._sent, None, []
+        self.learner.follow(gradient, sent)

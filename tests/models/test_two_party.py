@@ -1,5 +1,6 @@
 """What crosses between the parties, what A refuses, and what A's parameters may depend on."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -84,7 +85,8 @@ def test_in_paper_mode_a_learns_from_private_edges_and_shows_it_in_rows_that_nev
     assert abs(means[0] - means[1]).max() > 1e-3  # so that rows without the edge have other means; the proof needs 0
 
 
-def test_gradients_are_clipped_before_they_cross_the_adjacency():
+@pytest.mark.parametrize("size", [1e6, 3e38])
+def test_gradients_are_clipped_before_they_cross_the_adjacency(size):
     graph = small_graph()
     graph = replace(graph, edges=graph.edges[:, :1])
     model, crossing = replace(SOUND[4], layers=1), []
@@ -96,11 +98,12 @@ def test_gradients_are_clipped_before_they_cross_the_adjacency():
     _, _, channel = parties(model, graph, perturb)
     ask(channel, "REFRESH", NOTHING, "DONE")
     rows = ask(channel, "BATCH", np.arange(30), "FWD")
-    ask(channel, "BWD", np.full_like(rows, 1e6), "DONE")
+    with nullcontext() if size < 1e30 else pytest.raises(ValueError, match="too large"):
+        ask(channel, "BWD", np.full_like(rows, size), "DONE")
     norms = crossing[0][0].norm(dim=0)
     ends = graph.edges[:, 0]
     assert (norms[ends] <= 1 + 1e-6).all()
-    assert (norms[ends] > 0.99).any()  # the gradient was far above the clip
+    assert (norms[ends] > 0.99).any() == (size < 1e30)  # far above the clip; one too long for a norm crosses as zero
     assert norms.sum() == norms[ends].sum()  # and nothing else has a neighbour
 
 
@@ -166,6 +169,25 @@ def test_a_answers_requests_only():
     b.hello = b"something else.."
     with pytest.raises(ValueError, match="different recipes"):
         b.greet(channel)
+
+
+@pytest.mark.parametrize("model", [SOUND[0], SOUND[2], SOUND[4]], ids=str)
+@pytest.mark.parametrize(("size", "answer"), [(1e10, nullcontext()), (3e38, pytest.raises(ValueError, match="too large"))])
+def test_no_gradient_of_party_b_brings_anything_but_numbers_into_the_sums(model, size, answer):
+    """Weights of NaN would make NaN of every sum but those of nodes without neighbours."""
+    graph = small_graph()
+    graph = replace(graph, edges=graph.edges[:, :20])
+    a, _, channel = parties(model, graph)
+    kind = "LAYER0" if model.variant == "s1" else "BATCH"
+    for sign in (1, -1):
+        if kind == "BATCH":
+            ask(channel, "REFRESH", NOTHING, "DONE")
+        rows = ask(channel, kind, np.arange(30), "FWD")
+        with answer:
+            ask(channel, "BWD", np.full_like(rows, sign * size), "DONE")
+    ask(channel, "REFRESH", NOTHING, "DONE")
+    assert np.isfinite(ask(channel, "EVAL_REQ", np.arange(30), "EVAL")).all()
+    assert np.isfinite(parameters(a)).all()
 
 
 def test_a_starts_only_on_a_recipe_that_keeps_its_budget():
