@@ -202,4 +202,5 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool, quiet: bool)
     if plan.mlflow != "none":
         mirror.mirror(folder, plan.mlflow)
     if not (json or quiet):
-        Console(stderr=True).print(f"Report: {folder / 'report.html'}", highlight=False)
+        end = f"{results.run.verdict.capitalize()} (exit code {results.run.exit_code}). Report: {folder / 'report.html'}"
+        Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)

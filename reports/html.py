@@ -23,7 +23,7 @@ from .words import down, percent, up
 HERE = Path(__file__).parent
 SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted": "○"}
 WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
-EXITS = {0: "nothing fell, and every look was strong enough", 1: "a claim fell", 3: "unfinished, or a look was too weak"}
+EXITS = {0: "nothing fell, and each claim was looked at sharply enough", 1: "a claim fell", 3: "unfinished, or a claim was looked at too weakly"}
 
 
 def render(run_dir: Path) -> Path:

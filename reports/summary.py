@@ -133,12 +133,17 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
 
 def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
     """(what, model, budgets, reason): one entry for all that was skipped of a model at the same budgets for the same reason."""
-    at: dict[tuple[str, str, str], list[str]] = {}
+    at: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
     for row in rows:
-        at.setdefault((row.what, name(row.model, row.mode), row.reason), []).append(budget(row.epsilon))
+        modes = at.setdefault((row.what, row.model, row.reason), {})
+        modes.setdefault(row.mode, {})[budget(row.epsilon)] = None
     together: dict[tuple[str, str, str], list[str]] = {}
-    for (what, who, reason), budgets in at.items():
-        together.setdefault((who, ", ".join(dict.fromkeys(budgets)), reason), []).append(what)
+    for (what, model, reason), modes in at.items():
+        alike: dict[str, list[str]] = {}
+        for mode, budgets in modes.items():
+            alike.setdefault(", ".join(budgets), []).append(mode)
+        for budgets_alike, of in alike.items():
+            together.setdefault((name(model, ", ".join(of)), budgets_alike, reason), []).append(what)
     return [(_listed(whats), who, budgets, reason) for (who, budgets, reason), whats in together.items()]
 
 

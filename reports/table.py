@@ -1,4 +1,4 @@
-"""The results of a run as terminal tables: verdicts first."""
+"""The results of a run as terminal tables: verdicts last, as the end is what a terminal shows."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ STYLES = {"refuted": "bold red", "exceeds": "bold red", "inconclusive": "yellow"
 
 
 def show(results: Results, console: Console) -> None:
-    """Prints verdicts, utility, the strongest attacks and what was skipped. Each unit has tables of its own."""
-    claims = [line for line in lines(results) if math.isfinite(line.key.epsilon)]
-    for unit in units(line.key for line in claims):
-        _print(console, f"Claims on {UNITS[unit]}", _verdicts([line for line in claims if line.key.unit == unit]))
+    """Prints what was skipped, the strongest attacks, utility and verdicts. Each unit has tables of its own."""
+    if results.of(SkippedRow):
+        _print(console, "Skipped", _skipped(results.of(SkippedRow)))
+    for unit in units(results.of(AttackRow)):
+        attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
+        _print(console, f"Strongest attacks, where epsilon protects {UNITS[unit]}", _attacks(attacks))
     for unit in units(results.of(UtilityRow)):
         rows = {place: cells for place, cells in utility(results).items() if place[0] == unit}
         metric = next(iter(next(iter(rows.values())).values())).metric
         whom = f"where epsilon protects {UNITS[unit]}" if unit else "of models without a claim"
         _print(console, f"Test {metric} in percent with 95 % interval, {whom}", _utility(rows))
-    for unit in units(results.of(AttackRow)):
-        attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
-        _print(console, f"Strongest attacks, where epsilon protects {UNITS[unit]}", _attacks(attacks))
-    if results.of(SkippedRow):
-        _print(console, "Skipped", _skipped(results.of(SkippedRow)))
+    claims = [line for line in lines(results) if math.isfinite(line.key.epsilon)]
+    for unit in units(line.key for line in claims):
+        halves = unit is Unit.DIRECTED_EDGE and results.run.data.get("directed") is False
+        title = f"Claims on {UNITS[unit]}{', of which an edge of this graph is two' * halves}"
+        _print(console, title, _verdicts([line for line in claims if line.key.unit == unit]))
 
 
 def _print(console: Console, title: str, table: Table) -> None:

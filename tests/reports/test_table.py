@@ -3,11 +3,12 @@
 import io
 import re
 
+import pytest
 from rich.console import Console
 
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.reports import results, table
-from gnnaudit.reports.results import AttackRow, Results, Run, SkippedRow
+from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run, SkippedRow
 from gnnaudit.reports.summary import lines, skips, strongest
 
 
@@ -71,3 +72,25 @@ def test_what_was_skipped_for_one_reason_stands_in_one_line():
         ("audits votes, reports; lira", "gap (sound)", "1, 8", "no teachers"),
         ("x", "gap (sound)", "1, 8", "else"),
     ]
+
+
+def test_modes_that_were_skipped_alike_share_a_line():
+    rows = [SkippedRow(model="gap", mode=mode, epsilon=1.0, what="x", reason="r") for mode in ("paper", "sound")]
+    assert skips(rows) == [("x", "gap (paper, sound)", "1", "r")]
+
+
+@pytest.mark.parametrize(("directed", "told"), [(False, True), (True, False)])
+def test_one_direction_is_said_to_be_half_an_edge_of_an_undirected_graph(directed, told):
+    where = {"model": "gap", "mode": "paper", "unit": Unit.DIRECTED_EDGE, "epsilon": 1.0, "delta": 1e-5}
+    look = {
+        "audit": "game",
+        "attack": "x",
+        "shape": "any",
+        "value": 0.5,
+        "confidence": 0.95,
+        "rounds": 9,
+        "exposes": ("posteriors",),
+    }
+    row = BoundRow(**where, **look, verdict="not-refuted", notices=1.1, reach=1.1, seconds=1.0)
+    text = shown(Results(run=Run(name="r", data={"directed": directed}), rows=(row,)))
+    assert ("of which an edge of this graph is two" in text) is told
