@@ -84,12 +84,12 @@ def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
     from .catalogue import Facts
 
     found, skips = cases(plan, graph, recipes(plan))
-    rows = [row for case in found for row in account_rows(case, looks(case))]
+    rows = [row for case in found for row in account_rows(case, uppers(case))]
     warned = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
     return {"rows": rows + [plain(skip.model_dump()) for skip in skips], "warnings": warned}
 
 
-def looks(case: Case) -> tuple[Upper, ...]:
+def uppers(case: Case) -> tuple[Upper, ...]:
     """What every accountant makes of a case's ledger, and last, in mode "paper", what the paper's own accounting prints."""
     from ..accounting.upper import Upper, upper
 
@@ -104,12 +104,12 @@ def looks(case: Case) -> tuple[Upper, ...]:
     return (*found, Upper("published", float(printed), False, None, 0.0, note))
 
 
-def account_rows(case: Case, uppers: Iterable[Upper]) -> list[dict[str, Any]]:
+def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
     """Rows of kind "account" as in results.json, with the noise multiplier and the seconds that each figure cost."""
     from ..reports.files import plain
 
     rows = []
-    for u in uppers:
+    for u in ceiling:
         row = {"kind": "account", **case.where, "accountant": u.accountant, "value": u.epsilon}
         row |= {"unsupported": u.unsupported, "is_upper_bound": u.is_upper_bound, "note": u.note}
         row |= {"seconds": round(u.seconds, 4), "sigma": getattr(case.model, "sigma", None)}

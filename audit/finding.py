@@ -90,7 +90,7 @@ def computed(claim: Claim, epsilon: float, told: str, figure: Figure, method: st
     return Certificate(claim, bound, told, figure)
 
 
-def confirmed(claim: Claim, libraries: Mapping[str, float], told: str, figure: Figure) -> Certificate:
+def agreed(claim: Claim, libraries: Mapping[str, float], told: str, figure: Figure) -> Certificate:
     """A certificate from two computations that know nothing of each other; the smaller number counts.
 
     Raises ValueError where they disagree by more than one per cent.

@@ -12,7 +12,7 @@ from ..accounting import gaussian as closed
 from ..accounting import published_dpar as code
 from ..accounting.claim import Claim, Unit
 from . import finding_exact as exact
-from .finding import Certificate, Figure, Finding, confirmed, played
+from .finding import Certificate, Figure, Finding, agreed, played
 from .findings_gap import smallest
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def amplification(linear: bool) -> Certificate:
     at = np.linspace(0.1, 40, 80)
     series = {"q times epsilon": (at, NODE_RATE * at), "exact": (at, np.log1p(NODE_RATE * np.expm1(at)))}
     told = f"One answer with epsilon = {inner:.2f}, asked of a node that is sampled with chance {NODE_RATE}: enumerated."
-    return confirmed(claim, libraries, told, Figure("epsilon without sampling", "epsilon on a secret sample", series))
+    return agreed(claim, libraries, told, Figure("epsilon without sampling", "epsilon on a secret sample", series))
 
 
 def cached_batches(sigma: float) -> Certificate:
@@ -48,7 +48,7 @@ def cached_batches(sigma: float) -> Certificate:
         "printed": (epochs, np.array([printed(int(e)) for e in epochs])),
         "as run": (epochs, np.array([as_run(sigma, int(e)) for e in epochs])),
     }
-    return confirmed(claim, libraries, told, Figure("epochs", "epsilon", series, log="xy"))
+    return agreed(claim, libraries, told, Figure("epochs", "epsilon", series, log="xy"))
 
 
 def as_run(sigma: float, epochs: int) -> float:
@@ -73,7 +73,7 @@ def many_lists(cap: int | None) -> Certificate:
     libraries = exact.gaussian(closed.mu_of_claim(claim) * moves[-1] / charged, claim.delta)
     told = f"The node is in 60 lists; the clipped sum moves by {moves[-1]:.2f} clipping norms, the noise is made for {charged}."
     series = {"moved": (rows, moves), "charged": (rows, np.full(rows.size, float(charged)))}
-    return confirmed(claim, libraries, told, Figure("lists that hold the node", "clipping norms", series, log="xy"))
+    return agreed(claim, libraries, told, Figure("lists that hold the node", "clipping norms", series, log="xy"))
 
 
 def moved(rows: int, cap: int | None) -> float:
@@ -108,7 +108,7 @@ def row_sensitivity(widening: float) -> Certificate:
     libraries = exact.gaussian(found[0] * clip / std, delta)
     told = f"At teleport 0.01 the clipped row moves by {found[0]:.3f} clips; at the default 0.25 by {found[4]:.3f}."
     series = {"moved": (teleports, found), "charged": (teleports, np.full(6, widening))}
-    return confirmed(claim, libraries, told, Figure("teleport probability", "clips that the row moves", series, log="x"))
+    return agreed(claim, libraries, told, Figure("teleport probability", "clips that the row moves", series, log="x"))
 
 
 def leaf_row(teleport: float, leaves: int = 30) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..accounting.claim import Claim, Unit
 from . import finding_exact as exact
-from .finding import Certificate, Figure, Finding, computed, confirmed
+from .finding import Certificate, Figure, Finding, agreed, computed
 
 if TYPE_CHECKING:
     from .key import Key
@@ -42,7 +42,7 @@ def hub_leaves(own: bool) -> Certificate:
         f"The hub's leaving moves {int(terms.any(axis=1).sum())} of {LEAVES} gradients, {shift:.0f} clipping norms in all; "
         f"the noise is made for {2 * (CAP + 1)}. One step costs epsilon = {min(libraries.values()):.2f}."
     )
-    return confirmed(STEP, libraries, told, figure)
+    return agreed(STEP, libraries, told, figure)
 
 
 def accountant(key: Key) -> Certificate:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..accounting.claim import Claim, Unit
 from . import finding_exact as exact
-from .finding import Certificate, Figure, Finding, computed, confirmed, played
+from .finding import Certificate, Figure, Finding, agreed, computed, played
 
 if TYPE_CHECKING:
     from ..models.base import Model
@@ -193,7 +193,7 @@ def delta_rule(delta: float) -> Certificate:
     deltas, mu = np.geomspace(1e-8, 0.1, 40), math.sqrt(2) / sigma
     figure = Figure("delta", "epsilon", {"two hops at this noise": (deltas, epsilon_of(mu, deltas))}, level=1.0, log="x")
     libraries = exact.gaussian(mu, claim.delta)
-    return confirmed(claim, libraries, told.format(f"epsilon = {min(libraries.values()):.2f}"), figure)
+    return agreed(claim, libraries, told.format(f"epsilon = {min(libraries.values()):.2f}"), figure)
 
 
 def node_delta(key: Key) -> Certificate:

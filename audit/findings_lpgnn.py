@@ -9,7 +9,7 @@ import numpy as np
 
 from ..accounting.claim import Claim, Relation, Unit
 from . import finding_exact as exact
-from .finding import Certificate, Figure, Finding, computed, confirmed
+from .finding import Certificate, Figure, Finding, agreed, computed
 
 if TYPE_CHECKING:
     from .key import Key
@@ -40,7 +40,7 @@ def scaling(by_data: bool) -> Certificate:
         f"{USERS} other users with a feature of 1 report a 1 with chance {chances[0]:.3f} if user 0 has 1, {chances[1]:.3f} if 2."
     )
     series = {f"user 0 has {own}": (np.arange(USERS + 1), law) for own, law in zip((1, 2), laws, strict=True)}
-    return confirmed(claim, libraries, told, Figure("ones among the other users' reports", "probability", series, "steps"))
+    return agreed(claim, libraries, told, Figure("ones among the other users' reports", "probability", series, "steps"))
 
 
 def fair_coins(key: Key) -> Certificate:

@@ -12,7 +12,7 @@ from ..accounting import exact as mechanisms
 from ..accounting import published_privgnn as printed
 from ..accounting.claim import Claim, Unit
 from . import finding_exact as exact
-from .finding import Certificate, Figure, Finding, computed, confirmed
+from .finding import Certificate, Figure, Finding, agreed, computed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def argmax(scale: float) -> Certificate:
     cost = np.array([mechanisms.noisy_argmax_epsilon(int(c), scale) for c in classes])
     told = f"Ten classes, Laplace noise of scale {scale:.4g}: the worst pair of posteriors are two corners of the simplex."
     figure = Figure("classes", "epsilon of one label", {"exact": (classes, cost)}, level=1.0)
-    return confirmed(Claim(1.0, 0.0, Unit.NODE, exposes=("votes",)), libraries, told, figure)
+    return agreed(Claim(1.0, 0.0, Unit.NODE, exposes=("votes",)), libraries, told, figure)
 
 
 def two_classes(scale: float) -> tuple[float, float]:
@@ -75,7 +75,7 @@ def table_delta(delta: float) -> Certificate:
     deltas = np.geomspace(1e-5, 1e-2, 13)
     costs = np.array([exact.coins_closed(*two_classes(1 / 0.4), QUERIES, float(d)) for d in deltas])
     figure = Figure("delta", "epsilon", {"1,000 labels": (deltas, costs)}, level=claim.epsilon, log="x")
-    return confirmed(claim, libraries, told, figure)
+    return agreed(claim, libraries, told, figure)
 
 
 def theorem_7(repaired: bool) -> Certificate:
@@ -104,7 +104,7 @@ def theorem_7(repaired: bool) -> Certificate:
             np.array([printed.privgnn_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths]),
         ),
     }
-    return confirmed(claim, libraries, told, Figure("lambda", "epsilon", series, log="y"))
+    return agreed(claim, libraries, told, Figure("lambda", "epsilon", series, log="y"))
 
 
 def single_sample(accounted: bool) -> Certificate:
@@ -127,7 +127,7 @@ def single_sample(accounted: bool) -> Certificate:
     printed_costs = np.array([printed.privgnn_epsilon(1.0, RATE, int(n), DELTA) for n in counts])
     costs = np.array([one_sample(each, int(n)) for n in counts])
     series = {"printed": (counts, printed_costs), "exact": (counts, costs)}
-    return confirmed(claim, libraries, told, Figure("labels", "epsilon", series, log="xy"))
+    return agreed(claim, libraries, told, Figure("labels", "epsilon", series, log="xy"))
 
 
 def one_sample(each: float, labels: int) -> float:

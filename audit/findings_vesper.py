@@ -11,7 +11,7 @@ from ..accounting import gaussian as closed
 from ..accounting import published_vesper as printed
 from ..accounting.claim import Claim, Unit
 from . import finding_exact as exact
-from .finding import Certificate, Figure, Finding, computed, confirmed, played
+from .finding import Certificate, Figure, Finding, agreed, computed, played
 from .findings_gap import smallest
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def public_batches(bound: str) -> Certificate:
     )
     at = np.linspace(0.1, 12, 40)
     figure = Figure("epsilon", "delta", {"rows that B sees": (at, np.maximum([delta_at(e) for e in at], 1e-14))}, log="y")
-    return confirmed(LARGE, libraries, told, figure)
+    return agreed(LARGE, libraries, told, figure)
 
 
 def both() -> float:
@@ -92,7 +92,7 @@ def evaluation(charged: bool) -> Certificate:
     told = f"{EPOCHS} evaluations at noise std {std:.2f}: two rows move by 1 in each, and nothing is sampled."
     times = np.arange(1, 2 * EPOCHS + 1)
     cost = closed.epsilon_of(np.sqrt(2 * times) / std, LARGE.delta)
-    return confirmed(LARGE, libraries, told, Figure("evaluations", "epsilon", {"evaluations alone": (times, cost)}, level=1.0))
+    return agreed(LARGE, libraries, told, Figure("evaluations", "epsilon", {"evaluations alone": (times, cost)}, level=1.0))
 
 
 def shift(aggregator: str, floor: int, flips: bool) -> float:
@@ -136,7 +136,7 @@ def one_layer(aggregator: str, flips: bool) -> Certificate:
         "claimed": (floors, np.array([claimed(int(m)) for m in floors])),
         "moved": (floors, np.array([shift(aggregator, int(m), flips) for m in floors])),
     }
-    return confirmed(ONE, libraries, told, Figure("D_min", "sensitivity of one layer", series, log="xy"))
+    return agreed(ONE, libraries, told, Figure("D_min", "sensitivity of one layer", series, log="xy"))
 
 
 def substitution(charged: bool) -> Certificate:
@@ -155,7 +155,7 @@ def substitution(charged: bool) -> Certificate:
         {"claimed": (at, np.ones(5)), "moved": (at, np.full(5, 2.0))},
         log="x",
     )
-    return confirmed(ONE, libraries, told, figure)
+    return agreed(ONE, libraries, told, figure)
 
 
 def backward(key: Key, variant: str) -> Certificate:

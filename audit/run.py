@@ -15,7 +15,7 @@ from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
-from .account import account_rows, looks, warnings
+from .account import account_rows, uppers, warnings
 from .audits import AUDITS, Audit
 from .case import Case, Outcome, cases, recipes
 from .catalogue import Facts
@@ -61,7 +61,7 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
         written: set[Path] = set()
         for case in announced(todo, console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
-            ceiling = looks(case)
+            ceiling = uppers(case)
             try:
                 studied, outcomes = study(case, graph, store, secret, plan, alpha)
             except ValueError as reason:  # a model that refuses this graph; the others go on
@@ -70,7 +70,7 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
             seen = [testimony(case, outcome, ceiling, plan) for outcome in outcomes]
             written |= {evidence_files.write(one, folder) for one in seen}
             studied += [row for one in seen for row in result_files.bound_rows(one, plan.notices)]
-            studied += accounted(case, ceiling, Facts.of(graph))
+            studied += ledger_rows(case, ceiling, Facts.of(graph))
             verdicts.append(judge(case.claim, ceiling, [b for o in outcomes for b in o.bounds], plan.notices))
             if verbose:
                 console.print("\n".join(f"  {text}" for text in told(studied)), highlight=False, markup=False)
@@ -144,7 +144,7 @@ def study(case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: f
     return [*used, *leaks.rows, *skips], outcomes
 
 
-def accounted(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[AccountRow]:
+def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[AccountRow]:
     """What every accountant says, and what none of them can see."""
     rows = [AccountRow.model_validate(row) for row in account_rows(case, ceiling)]
     common: dict[str, Any] = {**case.where, "accountant": "warning", "is_upper_bound": False}

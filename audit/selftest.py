@@ -75,7 +75,7 @@ def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
 def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
     """Whether the fault's own audit refuted, the largest epsilon that it proved, and what it says."""
     from ..reports.evidence import judge, lowest
-    from .account import looks
+    from .account import uppers
     from .audits import AUDITS
     from .case import Case
     from .key import Key
@@ -83,7 +83,7 @@ def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, flo
 
     case = Case(model, fault.claim)
     if fault.caught_by == "account":
-        ceiling = looks(case)
+        ceiling = uppers(case)
         costs = lowest(ceiling)
         told = judge(fault.claim, ceiling, ())
         return told.kind == "exceeds", costs[0] if costs else 0.0, told.sentence

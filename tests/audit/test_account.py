@@ -128,7 +128,7 @@ def test_tables_for_papers(capsys, style, first):
 
 
 def test_a_recipe_of_ones_own_has_no_theorem_and_no_published_code():
-    rows = module.account_rows(CASE, module.looks(CASE))
+    rows = module.account_rows(CASE, module.uppers(CASE))
     line = dict(zip(module.HEAD, module.cells(rows), strict=True))
     assert (line["printed"], line["theorem"], line["as coded"]) == ("0.5", "-", "-")
     assert line["true"] == line["exact"]
@@ -150,7 +150,7 @@ def test_printed_theorem_code_and_truth_stand_side_by_side(capsys):
 
 def test_a_ledger_of_another_unit_bounds_nothing():
     case = Case(Recipe(unit=Unit.DIRECTED_EDGE), CASE.claim)
-    rows = module.looks(case)
+    rows = module.uppers(case)
     assert all(u.epsilon is None and "directed-edge" in u.unsupported for u in rows if u.accountant != "published")
     assert rows[-1].epsilon == 0.5
 

@@ -50,7 +50,7 @@ def test_what_is_only_argued_is_never_called_refuted():
 
 def test_two_libraries_that_disagree_certify_nothing():
     with pytest.raises(ValueError, match="agree"):
-        finding.confirmed(Claim(1.0, 0.0), {"one": 2.0, "other": 2.1}, "", FIGURE)
+        finding.agreed(Claim(1.0, 0.0), {"one": 2.0, "other": 2.1}, "", FIGURE)
 
 
 def test_a_mixture_of_one_gaussian_is_that_gaussian():
