@@ -6,6 +6,7 @@ from itertools import product
 import dp_accounting as dp
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
 from gnnaudit.accounting import events, exact
 from gnnaudit.accounting.ledger import Unsupported
@@ -101,3 +102,26 @@ def test_amplification_of_large_budgets():
 def test_argmax_needs_two_classes():
     with pytest.raises(ValueError, match="classes=1"):
         exact.argmax_top_probability(1, 1.0)
+
+
+def label_law(posterior, scale):
+    """P(each class is the argmax of posterior + Laplace noise), by the trapezium rule."""
+    t = np.linspace(-30 * scale, 1 + 30 * scale, 40_001)
+    below = [stats.laplace.cdf(t, loc=v, scale=scale) for v in posterior]
+    densities = [stats.laplace.pdf(t, loc=v, scale=scale) for v in posterior]
+    others = [np.prod([below[j] for j in range(len(posterior)) if j != i], axis=0) for i in range(len(posterior))]
+    return np.array([integrate.trapezoid(f * o, t) for f, o in zip(densities, others, strict=True)])
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+@pytest.mark.parametrize("scale", [0.3, 2.0])
+def test_no_two_posteriors_are_easier_to_tell_apart_by_a_noisy_label_than_two_sure_ones(classes, scale):
+    upper, lower = (np.array(law) for law in exact.argmax_pair(classes, scale))
+    sure = label_law(np.eye(classes)[0], scale)
+    assert upper == pytest.approx([sure[0], sure[1], sure[2:].sum()][: len(upper)], abs=1e-6)
+    draw, targets = np.random.default_rng(0), np.linspace(-2, 2, 9)
+    worst = [max(np.maximum(a - math.exp(e) * b, 0).sum() for a, b in ((upper, lower), (lower, upper))) for e in targets]
+    for _ in range(8):
+        p, q = (label_law(v, scale) for v in draw.dirichlet(np.full(classes, draw.choice([0.05, 0.5])), size=2))
+        for e, most in zip(targets, worst, strict=True):
+            assert np.maximum(p - math.exp(e) * q, 0).sum() <= most + 1e-6

@@ -9,7 +9,7 @@ from scipy import integrate, stats
 from gnnaudit.accounting import curves, gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.rates import Rule
-from gnnaudit.accounting.sequential import TUNED, any_shape, anytime, log_e_values, mu_reached
+from gnnaudit.accounting.sequential import STAKES, STEP, TUNED, any_shape, anytime, log_e_values, mu_reached
 
 DELTA = 1e-5
 
@@ -72,6 +72,32 @@ def test_betting_refutes_a_leaky_answer_and_spares_an_honest_one():
     assert not honest.refuted  # fails once in a thousand honest draws; this one is fixed
     assert 1.6 < honest.epsilon < 2
     assert any_shape(scores, bits, Claim(1, 0), Rule(0.5, 1), alpha=1e-6).refuted
+
+
+def wealth(above0, above1, epsilon, delta):
+    """The largest mean wealth, coin by coin, of all stakes on either rule; worlds as in (epsilon, delta)-DP."""
+    paths, most, price = np.ones(2 * len(STAKES)), 1.0, math.exp(epsilon)
+    for zero, one in zip(above0, above1, strict=True):
+        for at, (won, lost) in enumerate([(one, zero), (not zero, not one)]):
+            for i, stake in enumerate(STAKES):
+                paths[at * len(STAKES) + i] *= 1 + stake * (won - price * lost - delta) / (price + delta)
+        most = max(most, paths.mean())
+    return most
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.04])
+@pytest.mark.parametrize(("zero", "one"), [(0.02, 0.5), (0.5, 0.95)])
+def test_the_wealth_is_what_bets_one_by_one_come_to(zero, one, delta):
+    draw = np.random.default_rng(6)
+    above0, above1 = draw.random(150) < zero, draw.random(150) < one
+    scores, bits = np.concatenate([above0, above1]).astype(float), np.arange(300) >= 150
+    found = any_shape(scores, bits, Claim(0.7, delta), Rule(0.5, 1))
+    assert found.p_value == pytest.approx(1 / wealth(above0, above1, 0.7, delta), rel=1e-9)
+    assert found.epsilon > 0
+    # All smaller ones are bankrupted, the next one on the grid is not.
+    assert wealth(above0, above1, found.epsilon, delta) >= 20 > wealth(above0, above1, found.epsilon + STEP, delta)
+    # With the worlds exchanged nothing is left: a rule that says "1" is not turned around.
+    assert any_shape(scores, ~bits, Claim(0.7, delta), Rule(0.5, 1)).epsilon == 0
 
 
 def test_betting_against_the_truth_is_wrong_in_at_most_five_percent():
