@@ -185,9 +185,15 @@ def train(
 
 
 def batches(recipe: Vesper, nodes: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
-    """Uniform batches without replacement, each drawn anew, as the published accounting assumes; B draws them, and knows them."""
+    """Uniform batches without replacement, each drawn anew, as the published accounting assumes; B draws them, and knows them.
+
+    gap-resampled: out of n_train places, of which a world with fewer training nodes leaves some empty, so that no edge is in
+    more batches than its ledger counts.
+    """
+    places = max(recipe.n_train, nodes.size) if recipe.variant == "gap-resampled" else nodes.size
     for step in range(recipe.passes):
-        yield np.sort(stream(seed, "batch", step).choice(nodes, min(recipe.batch_size, nodes.size), replace=False))
+        drawn = stream(seed, "batch", step).choice(places, min(recipe.batch_size, places), replace=False)
+        yield np.sort(nodes[drawn[drawn < nodes.size]])
 
 
 def greeting(recipe: Vesper, nodes: int) -> bytes:

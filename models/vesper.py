@@ -124,6 +124,8 @@ class Vesper:
                 "Party A's weights are trained through the private adjacency without noise, so that no finite bound is known: "
                 "the ledger promises nothing, whatever the noise.",
             )
+        if self.variant == "gap-resampled":
+            sentences += ("Party B draws its batches at random, and not by what it has seen: the ledger counts on it.",)
         if self.mode == "paper":
             sentences += (
                 "The published accounting takes batches for secret, though party B draws them and knows their ids.",

@@ -12,7 +12,7 @@ from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.rdp import epsilon
 from gnnaudit.models.channel import NOTHING, BudgetSpent, ask
 from gnnaudit.models.graph import Worlds
-from gnnaudit.models.parties import train
+from gnnaudit.models.parties import batches, train
 from gnnaudit.models.vesper import Vesper
 from gnnaudit.models.vfl_baselines import gap_once, gap_resampled, vfgnn
 
@@ -83,6 +83,18 @@ def test_evaluation_is_charged_once_and_refused_after():
     assert a.odometer.spent == model.ledger
     with pytest.raises(BudgetSpent, match="EVAL_REQ"):
         b.posteriors(channel, np.arange(3))
+
+
+def test_a_node_is_in_no_more_batches_than_the_ledger_counts_where_training_nodes_are_fewer_than_promised():
+    model = gap_resampled(n_train=160, batch_size=8, epochs=100, hidden=4)
+    drawn = list(batches(model, np.arange(16), SEEDS[1][0]))
+    joined = np.bincount(np.concatenate(drawn), minlength=16)
+    assert len(drawn) == model.passes == 2000
+    assert abs(joined.mean() - 100) < 5 * math.sqrt(100 / 16)  # 8 of 160 places, 2000 times; fails once in a million seeds
+    assert np.isfinite(replace(model, epochs=1).fit(Worlds.of(small_graph(), [1]))["posteriors"]).all()  # some are empty
+    exact = replace(model, n_train=16)
+    for ours, published in zip(*(batches(m, np.arange(16), 3) for m in (exact, replace(exact, variant="pmp"))), strict=True):
+        np.testing.assert_array_equal(ours, published)
 
 
 def test_gap_resampled_learns_nothing_from_edges_at_party_a():
