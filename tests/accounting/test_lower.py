@@ -249,3 +249,25 @@ def test_bad_input_is_named(change, message):
     arguments = {"scores": [0.0, 1.0, 2.0, 3.0], "bits": [0, 1, 0, 1], "claim": Claim(1, DELTA)} | change
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         lower(**arguments)
+
+
+@pytest.mark.parametrize(("delta", "false_positives", "false_negatives"), [(0.0, 12, 5), (0.01, 3, 30), (0.01, 200, 1)])
+def test_worlds_of_unequal_size_have_an_interval_each(delta, false_positives, false_negatives):
+    """Clopper and Pearson's ends by the quantiles of their Beta laws, at half of alpha each."""
+    outs, ins, alpha = 300, 70, 0.04
+    scores = np.concatenate([np.arange(outs) < false_positives, np.arange(ins) >= false_negatives]).astype(float)
+    bits = np.arange(outs + ins) >= outs
+    a = stats.beta.isf(alpha / 2, false_positives + 1, outs - false_positives)
+    b = stats.beta.isf(alpha / 2, false_negatives + 1, ins - false_negatives)
+    truth = max(0.0, *(math.log((1 - delta - x) / y) if 1 - delta - x > 0 else -math.inf for x, y in ((a, b), (b, a))))
+    rule, claim = Rule(0.5, 1), Claim(0.9 * truth, delta)
+    found = lower(scores, bits, claim, rule=rule, alpha=alpha)
+    assert found.epsilon == pytest.approx(truth, rel=1e-9)
+    assert found.trials == (outs, ins)
+    assert lower(scores, bits, claim, rule=rule, alpha=found.p_value * 1.001).refuted
+    assert not lower(scores, bits, claim, rule=rule, alpha=found.p_value * 0.999).refuted
+    if delta:
+        curve = curves.gaussian(1.0)
+        gate = lower(scores, bits, claim, shape="ledger", ledger_curve=curve, rule=rule, alpha=alpha)
+        mu = max(-special.ndtri(a) - special.ndtri(b), 0.0)
+        assert gate.epsilon == pytest.approx(float(gaussian.epsilon_of(mu, delta)), rel=1e-9)

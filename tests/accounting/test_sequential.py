@@ -97,7 +97,8 @@ def test_the_wealth_is_what_bets_one_by_one_come_to(zero, one, delta):
     # All smaller ones are bankrupted, the next one on the grid is not.
     assert wealth(above0, above1, found.epsilon, delta) >= 20 > wealth(above0, above1, found.epsilon + STEP, delta)
     # With the worlds exchanged nothing is left: a rule that says "1" is not turned around.
-    assert any_shape(scores, ~bits, Claim(0.7, delta), Rule(0.5, 1)).epsilon == 0
+    turned = any_shape(scores, ~bits, Claim(0.7, delta), Rule(0.5, 1))
+    assert (turned.epsilon, turned.p_value) == (0, 1)
 
 
 def test_betting_against_the_truth_is_wrong_in_at_most_five_percent():
