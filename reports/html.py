@@ -23,7 +23,11 @@ from .words import down, percent, up
 HERE = Path(__file__).parent
 SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted": "○"}
 WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
-EXITS = {0: "nothing fell, and each claim was looked at sharply enough", 1: "a claim fell", 3: "unfinished, or a claim was looked at too weakly"}
+EXITS = {
+    0: "nothing fell, and each claim was looked at sharply enough",
+    1: "a claim fell",
+    3: "unfinished, or a claim was looked at too weakly",
+}
 
 
 def render(run_dir: Path) -> Path:
@@ -33,13 +37,13 @@ def render(run_dir: Path) -> Path:
 
     run_dir = Path(run_dir)
     found, seen = results.read(run_dir), evidence.read_all(run_dir)
-    every = by_claim(seen)
-    names: set[str] = set()
+    every = [(same, pictures(same)) for same in by_claim(seen)]
+    drawn: dict[str, str] = {}
 
     def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
-        names.update(p.name for p in plots)
-        drawn = [(p, save(p, run_dir / "figures")) for p in plots]  # a figure shown again needs ids of its own
-        return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in drawn]
+        drawn.update({p.name: save(p, run_dir / "figures") for p in plots if p.name not in drawn})
+        shown = [(p, drawn[p.name]) for p in plots]  # a figure shown again needs ids of its own
+        return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in shown]
 
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -54,13 +58,13 @@ def render(run_dir: Path) -> Path:
         exits=EXITS,
         whom=UNITS,
         figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
-        telling=draw([p for same in telling(every) for p in pictures(same) if not p.name.startswith("scores")], "telling-"),
-        claims=[{"evidence": same, "figures": draw(pictures(same))} for same in every],
+        telling=draw([p for plots in telling(every) for p in plots if not p.name.startswith("scores")], "telling-"),
+        claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
         plan=_text(run_dir / "plan.toml"),
         **tables(found),
     )
     for path in (run_dir / "figures").glob("*"):
-        if path.stem not in names:  # of what an earlier run in this folder found
+        if path.stem not in drawn:  # of what an earlier run in this folder found
             path.unlink()
     return write_text(run_dir / "report.html", page)
 
@@ -110,15 +114,15 @@ def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
     return list(groups.values())
 
 
-def telling(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:
-    """For each unit, the claim with figures whose lower bound comes closest to it, or passes it furthest."""
-    best: dict[Any, tuple[float, list[Evidence]]] = {}
-    for same in claims:
+def telling(claims: Sequence[tuple[list[Evidence], list[Plot]]]) -> list[list[Plot]]:
+    """For each unit, the figures of the claim whose lower bound comes closest to it, or passes it furthest."""
+    best: dict[Any, tuple[float, list[Plot]]] = {}
+    for same, plots in claims:
         claim, bounds = same[0].claim, [b.epsilon for e in same for b in e.bounds]
-        if bounds and 0 < claim.epsilon < math.inf and pictures(same):
+        if bounds and 0 < claim.epsilon < math.inf and plots:
             ratio = max(bounds) / claim.epsilon
             if claim.unit not in best or ratio > best[claim.unit][0]:
-                best[claim.unit] = (ratio, same)
+                best[claim.unit] = (ratio, plots)
     return [best[unit][1] for unit in UNITS if unit in best]
 
 
