@@ -12,6 +12,7 @@ from scipy.special import gammainc, gammaincinv
 
 from ..accounting.charged import Charged, charged, coin_p_values, recounted, unsampled
 from ..accounting.claim import Unit
+from ..accounting.curves import curve, scaled
 from ..accounting.lower import Bound
 from ..accounting.upper import tightest, upper
 from .case import Case, Outcome, keeping, offered
@@ -158,9 +159,19 @@ def exactly(faults: list[str], method: str) -> Bound:
 def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
     """The bound of what was tested, Bonferroni over all tests. What is no number fits no law."""
     p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
-    refuted, reach = p_value < alpha, case.claim.epsilon * notices
+    refuted, reach = p_value < alpha, worth(case, notices)
     method = "samples or noise are not what the ledger says" if refuted else "exact tests of samples and noise"
     return Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME)
+
+
+def worth(case: Case, factor: float) -> float:
+    """The true epsilon where all noise is too small by this factor; in proportion where the ledger has no curve."""
+    if math.isinf(factor):
+        return math.inf
+    try:
+        return max(case.claim.epsilon, curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta))
+    except ValueError:
+        return case.claim.epsilon * factor
 
 
 def outcome(case: Case, bounds: list[Bound], told: str, started: float) -> Outcome:

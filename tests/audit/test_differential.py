@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dp_accounting import get_epsilon_gaussian
 
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.charged import Charged, charged
@@ -14,7 +15,8 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.catalogue import NODE_LEVEL, SYSTEMS, Facts
 from gnnaudit.audit.contract import tiny
-from gnnaudit.audit.differential import differential, executed, refuses, tested
+from gnnaudit.audit.differential import differential, executed, refuses
+from gnnaudit.audit.differential import tested as what_was_tested
 from gnnaudit.audit.faults_training import Broken
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.record import Diverged, Noisy, recorded
@@ -178,5 +180,13 @@ def test_rounding_of_large_sums_is_no_move_and_a_move_of_small_ones_is():
 
 def test_noise_that_is_no_number_is_no_noise():
     case = Case(recipe("gap"), Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE))
-    assert tested(case, [0.5, math.nan, 0.2], 1e-4, 2.0).refuted
-    assert not tested(case, [0.5, 0.2], 1e-4, 2.0).refuted
+    assert what_was_tested(case, [0.5, math.nan, 0.2], 1e-4, 2.0).refuted
+    assert not what_was_tested(case, [0.5, 0.2], 1e-4, 2.0).refuted
+
+
+def test_what_would_have_been_noticed_is_the_epsilon_of_that_much_less_noise():
+    model = calibrate(Gap(), Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE))
+    bound = what_was_tested(Case(model, Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE)), [0.5], 1e-4, 1.2)
+    # Two hops of two rows each: one Gaussian of noise multiplier noise_std / 2.
+    assert bound.reach == pytest.approx(get_epsilon_gaussian(model.noise_std / 2 / 1.2, 1e-5), rel=1e-6)
+    assert what_was_tested(Case(model, Claim(4.0, 1e-5)), [0.5], 1e-4, math.inf).reach == math.inf
