@@ -107,12 +107,13 @@ def cases(plan: Plan, graph: Graph, makes: dict[str, Factory]) -> tuple[list[Cas
     made: list[Case] = []
     skips: list[SkippedRow] = []
     unused = {text for text in plan.param if pair(text)}
+    unit = Unit(plan.unit) if plan.unit else None
     for name, make in makes.items():
         for mode in plan.modes:
             for epsilon in dict.fromkeys(plan.epsilon):
                 try:
-                    recipe = at_unit(make(mode, facts, math.isfinite(epsilon)), Unit(plan.unit) if plan.unit else None, facts)
-                    recipe, taken = adjusted(recipe, name, plan.param)
+                    recipe = make(mode, facts, math.isfinite(epsilon))
+                    recipe, taken = adjusted(recipe, name, plan.param, at_unit(recipe, unit, facts))
                     unused -= taken
                     case = _case(recipe, plan, facts, epsilon)
                 except ValueError as reason:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..accounting.claim import Unit
 
@@ -63,15 +62,15 @@ def default_delta(unit: Unit, mode: str, facts: Facts) -> float:
     return 10.0 ** -(len(str(facts.arcs)) if mode == "paper" else len(str(facts.nodes)) + 2)
 
 
-def at_unit(recipe: Model, unit: Unit | None, facts: Facts) -> Model:
-    """The recipe that protects `unit`, where it comes at node level too; else the recipe as it is.
+def at_unit(recipe: Model, unit: Unit | None, facts: Facts) -> dict[str, Any]:
+    """Fields of the recipe that make it protect `unit`, where it comes at node level too; else none.
 
     Epochs and, for ProGAP as published, depth and layers are those of the authors' node-level scripts; the degree bound stays the
     public default of 100.
     """
     if unit is not Unit.NODE or recipe.unit is unit or recipe.name not in NODE_LEVEL:
-        return recipe
-    return dataclasses.replace(recipe, unit=unit, train_nodes=facts.train, **NODE_LEVEL[recipe.name])  # type: ignore[type-var]
+        return {}
+    return {"unit": unit, "train_nodes": facts.train, **NODE_LEVEL[recipe.name]}
 
 
 NODE_LEVEL: dict[str, dict[str, int]] = {

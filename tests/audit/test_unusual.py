@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from gnnaudit.accounting.claim import Unit
 from gnnaudit.audit.case import cases, recipes
 from gnnaudit.audit.plan import read
 from gnnaudit.audit.run import run
@@ -140,3 +141,14 @@ def test_what_is_asked_for_twice_is_done_once(own):
         plan = read(None, options)
         assert len(cases(plan, graph, recipes(plan))[0]) == 1
     assert plan.chosen(("game", "replay", "game"), ("replay", "game"), "audits") == ("game", "replay")
+
+
+def test_a_batch_that_is_set_makes_node_level_possible_on_a_small_graph(sparse):
+    """Thirty training nodes, of which the default batches of 256 cannot be drawn; epochs stay those of node level."""
+    graph = load(sparse)
+    plan = read(None, {"models": "gap", "unit": "node", "epsilon": "2", "param": ["batch=10"]})
+    (case,), skips = cases(plan, graph, recipes(plan))
+    assert (case.model.batch, case.model.train_nodes, case.model.epochs, case.model.unit) == (10, 30, 10, Unit.NODE)
+    assert skips == []
+    own_epochs = read(None, {"models": "gap", "unit": "node", "epsilon": "2", "param": ["batch=10", "gap.epochs=3"]})
+    assert cases(own_epochs, graph, recipes(own_epochs))[0][0].model.epochs == 3
