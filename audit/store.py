@@ -52,14 +52,16 @@ def own_code(model: Model) -> list[str]:
 
 def identity(model: Model, game: Game) -> str:
     """Names the releases of `model` in `game`: recipe, randomness, units, graph and code."""
-    fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else repr(model)
+    fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
     code = [code_version(), *own_code(model)]
     text = json.dumps([type(model).__name__, fields, game.identity, code], sort_keys=True, default=_named)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def _named(value: Any) -> str:
-    """A function by its name and not by its place in memory; anything else as it prints."""
+    """A function by its name and not by its place in memory, an array by all its bytes; anything else as it prints."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {hashlib.blake2b(value.tobytes(), digest_size=12).hexdigest()}"
     return str(getattr(value, "__qualname__", value))
 
 

@@ -86,6 +86,22 @@ def test_another_recipe_graph_or_key_is_another_part(graph, game):
     assert len({identity(Degrees(), game), *others}) == 5
 
 
+def test_recipes_are_told_apart_by_every_number_of_their_arrays_and_not_by_their_place_in_memory(game):
+    @dataclass(frozen=True)
+    class Weighted:
+        weights: np.ndarray
+
+    class Plain:
+        def __init__(self, sigma):
+            self.sigma = sigma
+
+    late = np.zeros(5000)
+    late[2500] = 1e-12
+    assert identity(Weighted(np.zeros(5000)), game) == identity(Weighted(np.zeros(5000)), game)
+    assert identity(Weighted(np.zeros(5000)), game) != identity(Weighted(late), game)
+    assert identity(Plain(1.0), game) == identity(Plain(1.0), game) != identity(Plain(2.0), game)
+
+
 def test_neither_key_nor_bits_are_written(tmp_path, graph):
     secret = "0123456789abcdef0123456789abcdef"
     Store(tmp_path).fit(Degrees(), Game(graph, "edge", np.arange(20, dtype=np.int64), Key("secret", secret)), 4)
