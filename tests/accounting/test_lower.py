@@ -271,3 +271,23 @@ def test_worlds_of_unequal_size_have_an_interval_each(delta, false_positives, fa
         gate = lower(scores, bits, claim, shape="ledger", ledger_curve=curve, rule=rule, alpha=alpha)
         mu = max(-special.ndtri(a) - special.ndtri(b), 0.0)
         assert gate.epsilon == pytest.approx(float(gaussian.epsilon_of(mu, delta)), rel=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 1e-5])
+def test_a_likelihood_ratio_notices_what_its_normal_law_says(alpha):
+    claim, curve = Claim(4.0, 1e-5), curves.gaussian(gaussian.mu_of_claim(Claim(4.0, 1e-5)))
+    scores, bits = np.random.default_rng(0).standard_normal(1200), np.arange(1200) >= 900
+    options = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "alpha": alpha}
+    error = math.sqrt(1 / 900 + 1 / 300) * (stats.norm.isf(alpha) + stats.norm.ppf(0.9))
+    for sd, more in ((1.0, 1.006), (None, 1.03)):  # an sd that is taken from the scores costs a little
+        found = lower(scores, bits, claim, sd=sd, **options)
+        assert 1 + error / curve.mu <= found.notices < more * (1 + error / curve.mu)
+        assert found.reach == pytest.approx(float(gaussian.epsilon_of(found.notices * curve.mu, claim.delta)))
+
+
+def test_what_holds_for_any_shape_holds_for_the_ledgers_too():
+    scores, bits = np.concatenate([np.arange(500) < 10, np.arange(500) < 480]).astype(float), np.arange(1000) >= 500
+    claim, rule = Claim(1.0, 0.0), Rule(0.5, 1)
+    alone = lower(scores, bits, claim, shape="ledger", ledger_curve=curves.pure(1.0), rule=rule)  # refutes it, and knows no other
+    assert alone.epsilon == lower(scores, bits, claim, rule=rule).epsilon > 2.5
+    assert alone.refuted
