@@ -15,6 +15,7 @@ from .noise import stream
 from .pagerank import among, smoothed
 from .private_lists import draw
 from .row_sgd import How, Trainer
+from .shared import limited
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -268,6 +269,6 @@ class Dpar:
     ) -> NDArray[np.float32]:
         """(nodes, classes) log-posteriors: own predictions, smoothed over the edges among val and test nodes and self loops."""
         walk = among(edges, graph.val | graph.test, self.symmetric(graph))
-        scores = smoothed(np.maximum(graph.x @ first, 0) @ second, walk, self.teleport, self.smoothing)
+        scores = smoothed(np.maximum(limited(graph.x) @ first, 0) @ second, walk, self.teleport, self.smoothing)
         shifted = scores - scores.max(axis=1, keepdims=True)
         return (shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))).astype(np.float32)

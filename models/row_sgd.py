@@ -18,6 +18,7 @@ from .dropout import Dropout
 from .noise import stream
 from .optim import Adam
 from .row_products import Products, dense_gram
+from .shared import limited
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class Trainer:
 
     def __init__(self, graph: Graph, lists: list[Lists], seeds: NDArray[np.uint64], how: How, device: str = "cpu") -> None:
         self.how, self.device, self.lists = how, device, lists
-        self.x = features(graph.x, [own.nodes for own in lists], device)
+        self.x = features(limited(graph.x), [own.nodes for own in lists], device)
         self.alive = self._tensor(np.stack([own.alive for own in lists])[..., None])
         self.weights = self._tensor(np.stack([own.weights for own in lists]))
         runs, rows, entries = self.weights.shape

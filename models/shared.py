@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from .ldp import clipped
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
 
 
 BLOCK = 1 << 18  # numbers of mapped features that are read at a time: 1 MiB stays in cache until it has been multiplied
+LARGEST = 1e9  # squares of much larger features overflow, and the NaN of one node would reach its neighbours and all weights
+
+
+def limited(x: Any) -> Any:
+    """Features, dense or sparse, with entries beyond ±LARGEST cut there, so that what is made of them is finite."""
+    stored = x.data if sp.issparse(x) else x
+    if stored.size and max(stored.max(), -stored.min()) > LARGEST:
+        return clipped(x, -LARGEST, LARGEST)
+    return x
 
 
 class Shared:
@@ -30,13 +41,13 @@ class Shared:
         """x: (nodes, dim) float32, dense or csr_array. rows: the nodes that are wanted, in the order that is wanted."""
         self.sparse, self.rows, self.device = bool(sp.issparse(x)), rows, device
         self.mapped = isinstance(x, np.memmap)
-        self.x = x if self.mapped else x[rows]
+        self.x = x if self.mapped else limited(x[rows])
         self.nodes, self.dim = len(rows), x.shape[1]
 
     @cached_property
     def dense(self) -> Tensor:
         """(nodes, dim) float32."""
-        x = self.x.toarray() if self.sparse else self.x[self.rows] if self.mapped else self.x
+        x = self.x.toarray() if self.sparse else self._read(self.rows) if self.mapped else self.x
         return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(self.device)
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
@@ -46,7 +57,11 @@ class Shared:
             return
         step = max(1, BLOCK // self.dim)
         for at in range(0, self.nodes, step):
-            yield slice(at, at + step), torch.from_numpy(np.array(self.x[self.rows[at : at + step]])).to(self.device)
+            yield slice(at, at + step), torch.from_numpy(self._read(self.rows[at : at + step])).to(self.device)
+
+    def _read(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Rows of a mapped file."""
+        return np.clip(self.x[rows], -LARGEST, LARGEST)
 
     @cached_property
     def bags(self) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -113,7 +128,7 @@ class Shared:
         """Each run's own choice of rows: (runs, dim, batch), dense or as good as. index: (runs, batch)."""
         if self.padded is None:
             if self.mapped:
-                return torch.from_numpy(np.array(self.x[self.rows[index.cpu().numpy()]])).to(self.device).transpose(1, 2)
+                return torch.from_numpy(self._read(self.rows[index.cpu().numpy()])).to(self.device).transpose(1, 2)
             return self.dense[index].transpose(1, 2)
         columns, entries = self.padded
         return Drawn(columns[index], entries[index], self.dim)

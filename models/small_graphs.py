@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .blocks import DENSE, Blocks, Operator
+from .shared import limited
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,6 +75,7 @@ def with_mean(x: Any, arcs: NDArray[np.int64]) -> Any:
 
 def compact(x: Any) -> Any:
     """Features as these functions want them: csr_array where sparse pays, else dense float32."""
+    x = limited(x)
     share = (x.nnz if sp.issparse(x) else np.count_nonzero(x)) / max(1, x.shape[0] * x.shape[1])
     if share <= DENSE:
         return sp.csr_array(x, dtype=np.float32)
