@@ -107,3 +107,26 @@ def test_nothing_moves_nothing_is_bounded_and_bad_shapes_are_named():
         factorised(noise(), np.zeros((STAGES, COLUMNS)), Claim(1, DELTA))
     with pytest.raises(ValueError, match="finite"):
         factorised(noise() * np.nan, moves(1), Claim(1, DELTA))
+
+
+@pytest.mark.parametrize("rows", [3, 400])
+def test_half_of_alpha_pays_for_the_noise_as_a_whole_and_all_of_it_where_there_is_no_other_view(rows):
+    r, d, alpha = noise(2, (1, STAGES, rows, COLUMNS)), moves(2), 0.02
+    found = factorised(r, d, Claim(1, DELTA), alpha=alpha)
+    assert found.method == "replay and residuals"  # the view that shows most
+    share = alpha if rows < 4 else alpha / 2
+    sd = math.sqrt((r**2).sum() / stats.chi2.ppf(share, r.size))
+    assert found.epsilon == pytest.approx(float(gaussian.epsilon_of(np.linalg.norm(d) / sd, DELTA)), rel=1e-9)
+
+
+def test_the_p_values_of_assumptions_are_those_of_their_laws():
+    r = 1.02 * noise(3) + 0.01
+    found, squares = assumptions(r), (r**2).sum(axis=(0, 1, 2))
+    tail = stats.chi2.cdf((r**2).sum(), r.size)
+    assert found["variance"] == pytest.approx(2 * min(tail, 1 - tail), rel=1e-9)
+    assert found["mean"] == pytest.approx(2 * stats.norm.sf(abs(r.sum()) / math.sqrt((r**2).sum())), rel=1e-9)
+    # A column's sum of squares has variance 2 n times the fourth power of the sd.
+    n, each = r.size // COLUMNS, squares.mean()
+    truth = stats.chi2.sf(((squares / each - 1) ** 2 * n / 2).sum(), COLUMNS - 1)
+    assert found["columns"] == pytest.approx(truth, rel=1e-9)
+    assert found["normality"] == pytest.approx(stats.kstest((r.ravel() - r.mean()) / r.std(), "norm", method="asymp").pvalue)
