@@ -64,7 +64,7 @@ def render(run_dir: Path) -> Path:
         **tables(found),
     )
     for path in (run_dir / "figures").glob("*"):
-        if path.stem not in drawn:  # of what an earlier run in this folder found
+        if path.suffix in (".svg", ".png", ".csv") and path.stem not in drawn:  # of what an earlier run in this folder found
             path.unlink()
     return write_text(run_dir / "report.html", page)
 

@@ -77,7 +77,9 @@ def ran(out, **options):
 def test_another_plan_in_the_same_folder_leaves_nothing_of_the_first_in_the_report(tmp_path):
     out = tmp_path / "out"
     ran(out, models="gap,mlp", epsilon="1,2")
+    (out / "figures" / "notes.txt").write_text("of the user's own")
     ran(out, models="gap", epsilon="4")
+    assert (out / "figures" / "notes.txt").exists()
     assert {p.name.split("-undirected")[0] for p in (out / "evidence").iterdir()} == {"gap-sound-4"}
     assert {p.stem for p in (out / "figures").glob("epsilon-*")} == {"epsilon-undirected-edge-4"}
     page = (out / "report.html").read_text()
