@@ -111,14 +111,11 @@ def low_degree(floor: int, degree: Tensor) -> Tensor:
     return degree < floor
 
 
-def spectral_scale(weight: Tensor, vector: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-    """A weight of spectral norm 1 (with `vector`: one power iteration, an estimate) or at most 1 (without: exact, float64).
+def spectral_scale(weight: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
+    """A weight divided by what one power iteration takes for its spectral norm, and the new vector.
 
-    weight: (out, in). vector: (out,) unit, the running left singular vector. Returns the weight and the new vector.
+    weight: (out, in). vector: (out,) unit, the running left singular vector.
     """
-    if vector is None:
-        norm = torch.linalg.matrix_norm(weight.double(), 2).to(weight.dtype)
-        return weight / (norm.clamp_min(1) * (1 + 1e-6)), None
     with torch.no_grad():
         right = torch.nn.functional.normalize(weight.T @ vector, dim=0)
         vector = torch.nn.functional.normalize(weight @ right, dim=0)

@@ -143,7 +143,7 @@ def _published(
         adjacency=adjacency,
         learner=Learner.of(start_of_a(encode, recipe, seeds, weights), recipe.learning_rate),
         layers=recipe.layers,
-        vectors=list(vectors),
+        vectors=vectors,
         aggregator=recipe.aggregator,
         floor=recipe.floor,
         fan_out=recipe.fan_out,

@@ -34,7 +34,7 @@ class Perturbed:
 
     adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
     weight a layer, then for gcn-truncated one edge-free weight a layer. vectors: the running singular vector of each of
-    these; None for its exact norm. key: the secret that neighbours are sampled by, once a batch for all layers.
+    these. key: the secret that neighbours are sampled by, once a batch for all layers.
     """
 
     rule: str
@@ -42,7 +42,7 @@ class Perturbed:
     adjacency: Any
     learner: Learner
     layers: int
-    vectors: list[Tensor | None]
+    vectors: list[Tensor]
     aggregator: str
     floor: int
     fan_out: int
