@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from .noise import fold, stream
+from .shared import Shared
 
 if TYPE_CHECKING:
     from .dpsgd import Private
@@ -37,7 +38,7 @@ def by_opacus(build: Callable[[Graph], torch.nn.Module], how: Private) -> Callab
             expected_batch_size=how.batch,
             generator=torch.Generator().manual_seed(fold(seed, "gradient") % 2**63),
         )
-        x = torch.from_numpy(np.asarray(graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x, dtype=np.float32))
+        x = Shared(graph.x, np.arange(graph.nodes)).dense
         y, draws = torch.from_numpy(graph.y), stream(seed, "batch")
         for _ in range(how.epochs * how.steps):
             drawn = torch.from_numpy(draws.random(graph.nodes) < how.rate) & torch.from_numpy(graph.train)
