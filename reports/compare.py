@@ -104,6 +104,10 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> N
         return
     names = Path(run_a).name, Path(run_b).name
     console.print(_summary(claims, measured, names[1]), highlight=False)
+    graphs = [str(run.data.get("digest") or "") for run in (first.run, second.run)]
+    if all(graphs) and graphs[0] != graphs[1]:
+        told = " and ".join(str(run.data.get("name", "?")) for run in (first.run, second.run))
+        console.print(f"The runs are of different graphs, {told}: what differs may be theirs.", highlight=False)
     targets = min((r.targets for found in (first, second) for r in found.of(AttackRow) if r.targets), default=ENOUGH)
     if targets < ENOUGH:
         console.print(f"Attacks had {targets} targets: intervals over fewer than {ENOUGH} are too short. Say --targets {ENOUGH}.")
@@ -155,9 +159,11 @@ def _empty(*columns: str) -> Table:
 
 
 def _table(found: list[Difference], names: tuple[str, str]) -> Table:
-    table = _empty("model", "ε", "what", *names, "difference [95 %]", "")
+    table = _empty("model", "ε", "what", *names, "difference\n95 %", "")
+    table.columns[2].overflow = "fold"
+    table.columns[5].no_wrap = table.columns[6].no_wrap = True
     for d in found:
-        ends = f" [dim]{d.interval[0]:+.3f} to {d.interval[1]:+.3f}[/]" if d.interval else ""
+        ends = f"\n[dim]{d.interval[0]:+.3f} to {d.interval[1]:+.3f}[/]" if d.interval else ""
         said = "" if not d.word else (f"{d.word} useful" if d.utility else f"leaks {d.word}")
         worse = d.word == ("less" if d.utility else "more")
         shown = f"[{'red' if worse else 'green'}]{said}[/]" if said else ""
@@ -179,7 +185,7 @@ def _place(row: Row) -> Hashable:
 def _difference(a: Row, b: Row) -> Difference | None:
     if isinstance(a, UtilityRow) and isinstance(b, UtilityRow):
         return _told(a, f"{a.split} {a.metric}", (a.value, b.value), (a.ci95, b.ci95))
-    if isinstance(a, AttackRow) and isinstance(b, AttackRow):
+    if isinstance(a, AttackRow) and isinstance(b, AttackRow) and not a.baseline:  # a baseline sees no model: nothing of it leaks
         where = ", ".join(w for w in (a.game, a.query, a.negatives) if w)
         return _told(a, f"AUC of {a.attack} ({where})", (a.auc, b.auc), (a.auc_ci95, b.auc_ci95))
     if isinstance(a, BoundRow) and isinstance(b, BoundRow):

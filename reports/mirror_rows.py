@@ -47,7 +47,7 @@ def dataset(found: Results) -> dict[str, str]:
     if not data:
         return {}
     text = json.dumps(plain(data), sort_keys=True, default=str)
-    digest = str(data.get("sha256") or data.get("digest") or hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
+    digest = str(data.get("digest") or hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
     source = json.dumps({"name": str(data.get("name", ""))})
     return {
         "name": str(data.get("name") or "graph"),

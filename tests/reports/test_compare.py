@@ -93,6 +93,15 @@ def test_the_summary_counts_and_warns_of_few_targets(example_run, tmp_path, caps
     assert "Attacks had 2 targets" in said
 
 
+def test_what_sees_no_model_is_not_said_to_leak_and_other_graphs_are_named(tmp_path, capsys):
+    for name, auc in (("one", 0.5), ("other", 0.6)):
+        found = attack(auc, 0.0, baseline=True).rows + attack(auc, 0.2).rows
+        results.write(Results(run=Run(name=name, data={"name": name, "digest": name}), rows=found), tmp_path / name)
+    assert [d.what for d in compare.compare(tmp_path / "one", tmp_path / "other")] == ["AUC of lira (node)"]
+    compare.show(tmp_path / "one", tmp_path / "other")
+    assert "different graphs, one and other" in capsys.readouterr().out
+
+
 def test_utility_is_useful_rather_than_leaking(tmp_path, capsys):
     common = {"metric": "accuracy", "split": "test", "runs": 10}
     for name, value in (("one", 0.7), ("other", 0.9)):
