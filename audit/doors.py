@@ -17,7 +17,9 @@ import numpy as np
 
 from ..accounting.claim import Unit
 from ..models.base import Model, Release
+from ..models.looped import Looped
 from ..models.readers import one_line
+from .catalogue import SYSTEMS
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -176,6 +178,13 @@ def blamed(fault: BaseException, path: Path) -> str:
     return f"{at}: {type(fault).__name__}: {one_line(fault)}"
 
 
+def of_the_harness(model: Model) -> bool:
+    """Whether it is one of the harness's own systems or made of one, whose fields their audits may read."""
+    ours = Model.__module__.rpartition(".")[0]
+    modules = {base.__module__ for base in type(model).__mro__} - {Model.__module__, Looped.__module__}
+    return any(module.startswith(f"{ours}.") for module in modules)
+
+
 def own_models(target: str | None, model: str | None) -> dict[str, Any]:
     """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
     found: dict[str, Any] = {}
@@ -197,6 +206,8 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
             raise ValueError(f"model={model}: lacks {absent}. docs/own-model.md says what each of them is.")
         if made.unit not in tuple(Unit):
             raise ValueError(f"model={model}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
+        if made.name in SYSTEMS and not of_the_harness(made):
+            raise ValueError(f"model={model}: is called '{made.name}', as a system of the harness is. Give it a name of its own.")
         if "/" in made.name or not made.name.strip("."):
             raise ValueError(f"model={model}: is called '{made.name}', which names no folder to keep its runs in. Use letters.")
         if made.name in found:

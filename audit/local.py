@@ -15,7 +15,7 @@ from ..accounting.power import notices_along
 from ..models.graph import Worlds
 from . import exact
 from .canaries import beside
-from .case import Case, Outcome
+from .case import Case, Outcome, offered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +35,8 @@ def refuses(case: Case) -> str | None:
     """It needs reports that are made of finite channels, and a claim on one user's features."""
     if not hasattr(case.model, "channels"):
         return f"in {case.model.name} users send no reports"
+    if not set(READ) <= set(offered(case.model)):
+        return f"{case.model.name} does not release 'reports' and 'label_reports'"
     if case.claim.unit is not Unit.FEATURES:
         return f"the game on reports is about one user's features; this claim is about {case.claim.unit}"
     return exact.refuses(case)

@@ -17,6 +17,7 @@ from gnnaudit.models.datasets import load
 OWN = """
 import numpy as np
 from dataclasses import dataclass
+from gnnaudit.accounting.claim import Unit
 from gnnaudit.models.gap import Gap
 from gnnaudit.models.looped import Looped
 
@@ -36,6 +37,7 @@ def train(graph, seed):
 talks = Looped(train, releases=("posteriors", "transcript"))
 sums = Looped(train, releases=("posteriors", "aggregates", "inputs"))
 elsewhere = Looped(train, name="../elsewhere")
+usurper = Looped(train, name="dpar", unit=Unit.NODE)
 
 class Refuses(Looped):
     def fit(self, worlds, device="cpu"):
@@ -133,7 +135,9 @@ def test_two_models_of_one_name_are_refused(own):
         recipes(read(None, {"model": own("Target"), "target": f"{sys.executable} x {{worlds}} {{out}}"}))
     with pytest.raises(ValueError, match="is called 'gap', as a system"):
         recipes(read(None, {"model": own("Mine"), "models": "mlp,gap"}))
-    assert list(recipes(read(None, {"model": own("Mine")}))) == ["gap"]
+    with pytest.raises(ValueError, match="is called 'dpar', as a system of the harness"):
+        recipes(read(None, {"model": own("usurper")}))
+    assert list(recipes(read(None, {"model": own("Mine")}))) == ["gap"]  # which it is made of
     assert list(recipes(read(None, {"model": own("Mine"), "models": "mlp"}))) == ["gap", "mlp"]
 
 
