@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .noise import stream
+from .sampling import finalised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,11 +59,4 @@ def arc_coins(
     """Uniform numbers in [0, 1), one for each arc, that depend on the run's seed and on the arc's two ends alone."""
     salt = stream(seed, purpose, "arcs").integers(2**64, dtype=np.uint64)
     cell = sender.astype(np.uint64) * np.uint64(nodes) + receiver.astype(np.uint64)
-    return (_mixed(_mixed(cell ^ salt) + salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser: a bijection whose output bits look independent of its input."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return (finalised(finalised(cell ^ salt) + salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53

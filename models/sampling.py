@@ -26,7 +26,11 @@ def _bits(path: tuple[int | str, ...], first: NDArray[np.int64], second: NDArray
 
 
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    z = z + np.uint64(0x9E3779B97F4A7C15)
+    return finalised(z + np.uint64(0x9E3779B97F4A7C15))
+
+
+def finalised(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finaliser: a bijection whose output bits look independent of its input."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -47,7 +51,8 @@ def few(
     crowded = np.repeat(count > most, count)
     if crowded.any():
         drawn = _bits(path, receive[crowded], send[crowded]) >> np.uint64(24)
-        order = np.argsort((receive[crowded].astype(np.uint64) << np.uint64(40)) | drawn)
+        place = np.repeat(np.arange(nodes.size, dtype=np.uint64), count)[crowded]
+        order = np.argsort((place << np.uint64(40)) | drawn)
         sizes = count[count > most]
         rank = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         keep = ~crowded
