@@ -59,8 +59,8 @@ class LinkClassifier:
 
     attack: 1 and 5 learn from a pilot, which may be another graph with classes of its own; 3 and 6 from the edges of the
     target that `challenge.known` holds, against as many random pairs; 4 and 7 from both. 5 to 7 also read the public
-    features and a reference model without edges. limit: at most so many pairs are learnt from, by each perceptron and of
-    either source. Only watched nodes are read.
+    features and a reference model without edges. The perceptron is theirs, without its dropout. limit: at most so many pairs
+    are learnt from, by each perceptron and of either source. Only watched nodes are read.
     """
 
     attack: int = 3

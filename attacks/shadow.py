@@ -29,8 +29,9 @@ class ShadowMlp:
     for its SELU. The pilot may come from another graph: PrivGNN's Attack-1 draws it from the private nodes'
     distribution, Attack-2 from the public one.
 
-    rate, epochs, batch, hidden: of Adam and the perceptron. seed: of its start and shuffles. public: whether the pilot holds
-    nodes that nobody hides, and within: whether it is the run under attack itself; both only say where lessons come from.
+    rate, epochs, batch, hidden: of Adam and the perceptron, which stops earlier where its loss no longer falls. seed: of its
+    start and shuffles. public: whether the pilot holds nodes that nobody hides, and within: whether it is the run under attack
+    itself; both only say where lessons come from.
     """
 
     queries: tuple[str, ...] = ("posteriors",)
@@ -101,7 +102,7 @@ def perceptron(
 
     net = MLPClassifier(hidden, learning_rate_init=rate, max_iter=epochs, batch_size=min(batch, len(rows)), random_state=seed)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=ConvergenceWarning)  # a fixed number of epochs is part of the recipe
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)  # so many epochs are the recipe
         return make_pipeline(StandardScaler(), net).fit(rows, bits)
 
 
