@@ -33,7 +33,7 @@ def campus(
     if n < 20 * classes:
         raise ValueError(f"n={n}: campus needs at least {20 * classes} nodes, 20 for each of its {classes} classes.")
     if not 0 < degree <= n / 10:
-        raise ValueError(f"degree={degree}: must be positive and at most n / 10 = {n / 10:g}.")
+        raise ValueError(f"degree={degree}: must be above 0, at most n / 10 = {n / 10:g}. Say campus:n={n}:degree={n / 20:g}.")
     rng = stream(seed, "campus", n)
     share = np.linspace(1.5, 0.5, classes)
     bounds = np.concatenate([[0], np.round(np.cumsum(share) / share.sum() * n).astype(np.int64)])

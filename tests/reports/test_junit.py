@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from gnnaudit.reports import junit, results
-from gnnaudit.reports.results import BoundRow, Results, Run
+from gnnaudit.reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
 from gnnaudit.reports.summary import lines
 
 
@@ -28,6 +28,17 @@ def test_in_a_pull_request_a_weak_test_warns_and_a_false_claim_still_fails(examp
     assert [int(told.get(n)) for n in ("failures", "errors", "skipped")] == [2, 0, 3]
     assert len(told.findall("testcase/skipped")) == 3
     assert sum(s.get("message").startswith("warning: inconclusive") for s in told.iter("skipped")) == 2
+
+
+def test_a_claim_that_nothing_looked_at_is_no_mere_warning_in_a_pull_request():
+    where = {"model": "mine", "mode": "sound", "unit": "undirected-edge", "epsilon": 1.0, "delta": 1e-5}
+    rows = (
+        AccountRow(**where, accountant="exact", value=1.0, is_upper_bound=True),
+        SkippedRow(**where, what="mine sound epsilon=1", reason="posteriors.npy: missing"),
+    )
+    told = suite(Results(run=Run(name="r", preset="ci"), rows=rows))
+    assert [told.get(n) for n in ("tests", "failures", "errors", "skipped")] == ["2", "0", "1", "1"]
+    assert "no audit looked" in next(told.iter("error")).get("message")
 
 
 @pytest.mark.parametrize(("confirmed", "said"), [(True, ", confirmed"), (False, "NOT confirmed"), (None, "rounds; gate")])
