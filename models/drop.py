@@ -8,6 +8,8 @@ import torch
 from torch.nn.functional import one_hot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from .weighted import Weighted
@@ -55,6 +57,11 @@ def accuracy(scores: Tensor, y: Tensor, rows: Tensor) -> Tensor:
     return 100 * hits.sum(dim=1) / rows.sum(dim=1).clamp(min=1)
 
 
+def watched(scores: Tensor, watch: Tensor) -> Tensor:
+    """Log-posteriors of some nodes: (K, classes, nodes) -> (K, watched, classes)."""
+    return scores.index_select(2, watch).log_softmax(1).transpose(1, 2)
+
+
 class Choice:
     """Which epoch each run keeps: the paper's rule on noisy validation and training accuracy.
 
@@ -67,10 +74,12 @@ class Choice:
         self.best, self.ceiling, self.empty = best, ceiling, True
         self.loss, self.val, self.train = best.new_zeros(3, best.shape[0])
 
-    def offer(self, loss: Tensor, val: Tensor, train: Tensor, posteriors: Tensor) -> None:
+    def offer(self, loss: Tensor, val: Tensor, train: Tensor, posteriors: Callable[[], Tensor]) -> None:
         better = (loss < self.loss) & (self.val < val) & (val <= self.ceiling)
         better &= (self.train < train) & (train <= 1.05 * self.ceiling)
         better = torch.ones_like(better) if self.empty else better
         self.empty = False
-        for kept, new in ((self.loss, loss), (self.val, val), (self.train, train), (self.best, posteriors)):
+        if not better.any():
+            return
+        for kept, new in ((self.loss, loss), (self.val, val), (self.train, train), (self.best, posteriors())):
             kept[better] = new[better]

@@ -61,8 +61,21 @@ def sage_start(random: np.random.Generator, inputs: int, outputs: int, last: boo
     return {"neighbours": as_torch(random, inputs, outputs), "own": as_torch(random, inputs, outputs), "bias": bias}
 
 
-def sage(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class WithMean:
+    """Inputs that no training changes, (K, size, 2 inputs): the mean over the arcs into each row, beside the row."""
+
+    rows: Tensor
+
+    @staticmethod
+    def of(x: Tensor, blocks: Blocks | Whole) -> WithMean:
+        return WithMean(torch.cat([blocks.mean @ x, x], dim=2))
+
+
+def sage(values: Values, x: Operator | Tensor | WithMean, blocks: Blocks | Whole) -> Tensor:
     """Hamilton et al. 2017 with the mean aggregator: mean(X) W_n + X W_o + b."""
+    if isinstance(x, WithMean):
+        return torch.bmm(x.rows, torch.cat([values["neighbours"], values["own"]], dim=1)).add_(values["bias"])
     both = linear(x, torch.cat([values["neighbours"], values["own"]], dim=2))
     neighbours, own = both.chunk(2, dim=2)
     return (blocks.mean @ neighbours).add_(own).add_(values["bias"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from .attention import NUMBERS
 from .base import Release
 from .blocks import Operator, features
 from .dropout import Dropout
-from .gnn_layers import KINDS, Values, glorot
+from .gnn_layers import KINDS, Values, WithMean, glorot
 from .noise import stream
 from .optim import Adam
 from .propagated import Propagated
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 BACKBONES = ("sage", "gcn", "gat")
 HEADS = 4  # of the first GAT layer, each of the hidden width
+NARROW = 128  # features up to which a dense product costs less than sums over neighbours of what it gives
 CACHE = 1 << 20  # bytes that the first layer of the runs trained together may take; more is slower
 ENCODERS = ("multi-bit", *ldp.DENSE)
 
@@ -148,15 +150,16 @@ class Lpgnn:
         return (np.stack([1 - one, one], axis=1), bits), (labels, 1)
 
     def footprint(self, graph: Graph) -> int:
-        """About: twelve arrays of the first layer's width, dense reports where the encoder sends them, and where arcs have a
-        direction their lists the other way round. The arcs themselves are read where they lie."""
+        """About: twelve arrays of the first layer's width, dense reports where the encoder sends them, narrow features propagated,
+        and where arcs have a direction their lists the other way round. The arcs themselves are read where they lie."""
         width = 2 * self.hidden if self.backbone != "gat" else 8 * self.hidden
         dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
         if math.isinf(self.feature_budget) and sp.issparse(graph.x):
             dense = 16 * graph.x.nnz
         attention = 48 * NUMBERS if self.backbone == "gat" else 0  # a dozen arrays of one block of arcs
         lists = 4 * graph.arc_count if graph.directed else 0
-        return lists + 4 * graph.nodes * (12 * width + 8 * graph.classes) + 2 * dense + attention + 16 * graph.dim * width
+        whole = 16 * graph.nodes * graph.dim if graph.dim <= NARROW else 0
+        return whole + lists + 4 * graph.nodes * (12 * width + 8 * graph.classes) + 2 * dense + attention + 16 * graph.dim * width
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         width = 2 * self.hidden if self.backbone != "gat" else HEADS * self.hidden
@@ -222,6 +225,9 @@ class Lpgnn:
         target = self._targets(y, trained | val, hop, classes)
         dim = stored.shape[2] if isinstance(stored, Tensor) else stored.matrix.shape[1] // len(worlds)
         first, second = self._start(worlds, dim, classes, device)
+        if dim <= NARROW:  # no sum over neighbours in any epoch, but one before the first
+            x = x @ torch.eye(dim, device=device).expand(len(worlds), dim, dim)
+            x = WithMean.of(x, blocks) if self.backbone == "sage" else x
         layer, values = KINDS[self.backbone].forward, [*first.values(), *second.values()]
         adams = [Adam(value.detach(), self.learning_rate) for value in values]
         dropout = Dropout.of(self.dropout, worlds.seeds, [blocks.size] * len(worlds), "dropout", device)
@@ -234,9 +240,8 @@ class Lpgnn:
             if epoch:  # validates the weights that the last step made; their first layer serves the next step too
                 with torch.no_grad():
                     scores = drop.nodes_last(layer(second, hidden.detach(), blocks))
-                    logs = scores.log_softmax(1)
                     loss = drop.cross_entropy(self._noisy(scores.softmax(1), keep), y, val)
-                    choice.offer(loss, drop.accuracy(scores, y, val), train_accuracy, logs[:, :, watch].transpose(1, 2))
+                    choice.offer(loss, drop.accuracy(scores, y, val), train_accuracy, partial(drop.watched, scores, watch))
             if epoch == self.epochs:
                 break
             dropped = hidden * dropout.mask(hidden.shape) if self.dropout else hidden

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from gnnaudit.models import drop, ldp
+from gnnaudit.models import drop, ldp, lpgnn
 from gnnaudit.models.blocks import Blocks
 from gnnaudit.models.graph import Graph, Mask, Worlds
 from gnnaudit.models.lpgnn import Lpgnn
@@ -74,12 +74,20 @@ def test_features_that_are_never_built_multiply_like_those_that_are(graph):
     torch.testing.assert_close(got, torch.autograd.grad((built @ weight).pow(2).sum(), weight)[0], rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("backbone", lpgnn.BACKBONES)
+def test_narrow_features_are_propagated_once_and_wide_ones_in_every_epoch_to_the_same_end(graph, backbone, monkeypatch):
+    model, worlds = Lpgnn(1.0, 2.0, backbone=backbone, epochs=20, label_steps=2), Worlds.of(graph, [1, 2])
+    narrow = model.fit(worlds)
+    monkeypatch.setattr(lpgnn, "NARROW", 0)
+    np.testing.assert_allclose(narrow["posteriors"], model.fit(worlds)["posteriors"], atol=2e-3)
+
+
 def test_an_epoch_is_kept_only_if_it_is_better_and_not_too_good():
     best = torch.zeros(2, 1)
     choice = drop.Choice(60.0, best)
 
     def offer(value, loss, val, train):
-        choice.offer(*(torch.tensor(t) for t in (loss, val, train)), torch.full((2, 1), float(value)))
+        choice.offer(*(torch.tensor(t) for t in (loss, val, train)), lambda: torch.full((2, 1), float(value)))
 
     offer(1, [2.0, 2.0], [90.0, 20.0], [10.0, 10.0])  # the first, whatever it is
     assert best.ravel().tolist() == [1, 1]
