@@ -168,7 +168,10 @@ class Pass:
     """Forward and backward passes of one run over some nodes. Holds on to all memory that the kernel works in."""
 
     def __init__(self, network: Network, weights: Weights, gradients: Weights, rows: Rows, drawn: bool = False) -> None:
-        """weights, gradients: of one run. drawn: nodes are drawn for every pass."""
+        """weights, gradients: of one run. drawn: nodes are drawn for every pass. Raises ValueError for a label of no class."""
+        strange = rows.labels[(rows.labels < 0) | (rows.labels >= network.classes)]
+        if len(strange):  # the kernel would write beyond its memory
+            raise ValueError(f"label {int(strange[0])}: must be in 0 … {network.classes - 1}, the classes of the network.")
         plan, self._alive = planned(network, rows.inputs, drawn), [weights, gradients]
         self._weights, self._gradients, kept = weights, gradients, dict[int, dict[str, int]]()
         operations = [self._operation(step, rows, kept, drawn) for steps in plan.segments for step in steps]

@@ -132,6 +132,15 @@ def test_wide_dense_features_and_those_in_a_file_are_left_to_torch(tmp_path: Any
     assert program.expressible(net, Rows([Shared(wide[:, :40], np.arange(9))], labels))
 
 
+@pytest.mark.parametrize("label", [-1, CLASSES, 2**31])
+def test_a_label_of_no_class_is_refused_before_it_becomes_an_address(label: int) -> None:
+    net, inputs = BATCH["mlp"]
+    rows, (weights, gradients) = nodes(inputs), numbers(net)
+    rows.labels[7] = label
+    with pytest.raises(ValueError, match=f"label {label}: must be in 0 … 5"):
+        program.Pass(net, weights, gradients, rows)
+
+
 def test_its_adam_is_torch_adam() -> None:
     weights, gradients = numbers(Network(((Linear(5, 7),),), (), 7))
     theirs = weights.flat.clone().requires_grad_()
