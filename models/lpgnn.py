@@ -151,7 +151,7 @@ class Lpgnn:
 
     def footprint(self, graph: Graph) -> int:
         """About: twelve arrays of the first layer's width, dense reports where the encoder sends them, narrow features after
-        propagation, and where arcs have a direction their lists the other way round. The arcs themselves are read where they lie."""
+        propagation, and where arcs have a direction their lists the other way round. Arcs are read where they lie."""
         width = 2 * self.hidden if self.backbone != "gat" else 8 * self.hidden
         dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
         if math.isinf(self.feature_budget) and sp.issparse(graph.x):
