@@ -106,8 +106,8 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> N
     console.print(_summary(claims, measured, names[1]), highlight=False)
     graphs = [str(run.data.get("digest") or "") for run in (first.run, second.run)]
     if all(graphs) and graphs[0] != graphs[1]:
-        told = " and ".join(str(run.data.get("name", "?")) for run in (first.run, second.run))
-        console.print(f"The runs are of different graphs, {told}: what differs may be theirs.", highlight=False)
+        called = " and ".join(str(run.data.get("name", "?")) for run in (first.run, second.run))
+        console.print(f"The runs are of different graphs, {called}: what differs may be theirs.", highlight=False)
     targets = min((r.targets for found in (first, second) for r in found.of(AttackRow) if r.targets), default=ENOUGH)
     if targets < ENOUGH:
         console.print(f"Attacks had {targets} targets: intervals over fewer than {ENOUGH} are too short. Say --targets {ENOUGH}.")
