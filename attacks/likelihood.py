@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from ..models.base import Release
     from .base import Challenge, Pilot
 
-BLOCK = 1 << 18  # arcs or edges that are looked at together
-WIDE = 1 << 24  # numbers in one dense operand of the sparse product: 64 MiB of float32
+WIDE = 1 << 22  # numbers in the dense operands of the sparse products: 16 MiB of float32
 
 
 @dataclass(frozen=True)
@@ -109,9 +107,7 @@ def ends(challenge: Challenge) -> NDArray[np.int64]:
         raise ValueError(f"{times.max()} challenge edges reach node {node}: at most 1 may; draw a matching.")
     partner = np.full(challenge.known.nodes, -1)
     partner[reached] = sender
-    edges = challenge.known.edges
-    for at in range(0, edges.shape[1], BLOCK):
-        start, end = edges[:, at : at + BLOCK]
+    for start, end in challenge.known.edge_blocks():
         both = np.flatnonzero((partner[end] == start) | ((partner[start] == end) & (not challenge.known.directed)))
         if both.size:
             raise ValueError(f"the known graph holds challenge edge ({start[both[0]]}, {end[both[0]]}): leave it out.")
@@ -133,27 +129,19 @@ def known_sums(
     inputs: (runs, hops, w, dim), the summed rows of the watched nodes.
     """
     runs, hops, watched, dim = inputs.shape
-    step = max(1, WIDE // max(1, watched * dim))
+    step = max(1, WIDE // max(1, hops * watched * dim))
     for first in range(0, runs, step):
         part = slice(first, min(first + step, runs))
         known = np.empty((part.stop - first, hops, len(nodes), dim), dtype=inputs.dtype)
-        for hop in range(hops):
-            wide = inputs[part, hop].transpose(1, 0, 2).reshape(watched, -1)
-            for some, adjacency in known_arcs(release, challenge, nodes):
+        wides = [inputs[part, hop].transpose(1, 0, 2).reshape(watched, -1) for hop in range(hops)]
+        for some, adjacency in known_arcs(release, challenge, nodes):
+            for hop, wide in enumerate(wides):
                 known[:, hop, some] = (adjacency @ wide).reshape(adjacency.shape[0], -1, dim).transpose(1, 0, 2)
         yield part, known
 
 
 def known_arcs(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, sp.csr_array]]:
-    """Some of `nodes` at a time, and (some, w) which watched rows they receive: about BLOCK arcs, as there may be very many."""
-    lists = challenge.known.incoming
-    counts = lists.starts[nodes + 1] - lists.starts[nodes]
-    cuts = np.flatnonzero(np.diff(np.cumsum(counts) // BLOCK, prepend=0)) + 1
-    for first, stop in pairwise([0, *cuts.tolist(), len(nodes)]):
-        starts = np.concatenate([[0], np.cumsum(counts[first:stop])])
-        at = np.arange(starts[-1]) + np.repeat(lists.starts[nodes[first:stop]] - starts[:-1], counts[first:stop])
-        columns = rows(release, lists.senders[at])
-        yield (
-            slice(first, stop),
-            sp.csr_array((np.ones(len(at), np.float32), columns, starts), (stop - first, len(release.watch))),
-        )
+    """Some of `nodes` at a time, and (some, w) which watched rows they receive."""
+    for some, starts, senders in challenge.known.into(nodes):
+        ones, columns = np.ones(len(senders), np.float32), rows(release, senders.astype(np.int64))
+        yield some, sp.csr_array((ones, columns, starts), (len(starts) - 1, len(release.watch)))

@@ -71,23 +71,33 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     of the world without the edge, for no more runs. The second look assumes no shape at all.
     """
     started = time.perf_counter()
-    seen, attack = canary_run(case, graph, store, key, rounds, CANARIES), LikelihoodRatio()
-    unjoined = strangers(seen.challenge, key.fold("decoys"))
-    scores, bits = attack.score(seen.release, seen.challenge), seen.bits
-    decoys = attack.score(seen.release, dataclasses.replace(seen.challenge, items=unjoined))
+    game = canary_game(case, graph, key, CANARIES)
+    challenge, attack = game.challenge, LikelihoodRatio()
+    unjoined = strangers(challenge, key.fold("decoys"))
+    asked = dataclasses.replace(challenge, items=unjoined)
+    read = [look(attack, seen, challenge, asked) for seen in store.parts(keeping(case.model, SUMS), game, rounds)]
+    scores, decoys, bits, shifts = (np.concatenate(part) for part in zip(*(arrays for arrays, _ in read), strict=True))
+    squares, freedom = (sum(part) for part in zip(*(noise for _, noise in read), strict=True))
     common: dict[str, Any] = {"alpha": alpha, "attack": attack.name, "audit": "game", "seed": key.fold("coin").seed}
-    sd = sd_at_most(*attack.across(seen.release, seen.challenge), NOISE_SHARE * alpha)
+    sd = sd_at_most(squares, freedom, NOISE_SHARE * alpha)
     left = common | {"alpha": (1 - NOISE_SHARE) * alpha}
     shaped, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), sd=sd, decoys=decoys, **left)
-    strength = float(attack.shift(seen.release, seen.challenge).mean())
-    shaped = weaker(dataclasses.replace(shaped, alpha=alpha), case.claim, strength)
+    shaped = weaker(dataclasses.replace(shaped, alpha=alpha), case.claim, float(shifts.mean()))
     found = (shaped, lower(scores, bits, case.claim, shape="any", **common))
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
-        f"{len(seen)} rounds of {len(seen.challenge)} canary edges and {len(unjoined)} pairs without one; "
-        f"independence: {apart.reason}"
+        f"{rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without one; independence: {apart.reason}"
     )
     return Outcome("game", found, curves, reach, time.perf_counter() - started, SUMS)
+
+
+def look(
+    attack: LikelihoodRatio, seen: Seen, challenge: Challenge, asked: Challenge
+) -> tuple[tuple[NDArray[Any], ...], tuple[float, int]]:
+    """What is kept of some rounds: scores of canaries and of pairs without an edge, bits, shifts, (runs, c) each; the noise."""
+    release = seen.release
+    scores, decoys, shifts = attack.score(release, challenge), attack.score(release, asked), attack.shift(release, challenge)
+    return (scores, decoys, seen.bits, shifts), attack.across(release, challenge)
 
 
 def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
@@ -95,7 +105,9 @@ def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
     known = challenge.known
     free = key.generator().permutation(np.setdiff1d(np.arange(known.nodes), challenge.items))
     ends = np.sort(free[: len(free) // 2 * 2].reshape(-1, 2), axis=1)
-    joined = np.isin(ends @ [known.nodes, 1], np.sort(known.edges, axis=0).T @ [known.nodes, 1])
+    pairs, joined = ends @ [known.nodes, 1], np.zeros(len(ends), dtype=bool)
+    for block in known.edge_blocks():
+        joined |= np.isin(pairs, np.sort(block, axis=0).T @ [known.nodes, 1])
     return ends[~joined][: MORE * len(challenge)]
 
 
@@ -110,7 +122,8 @@ def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
 def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
     """How far the worst canary edge moves the means of one run, times what the residuals prove about the noise."""
     started = time.perf_counter()
-    seen, attack = canary_run(case, graph, store, key, 1, FEW), LikelihoodRatio()
+    game, attack = canary_game(case, graph, key, FEW), LikelihoodRatio()
+    seen = store.fit(keeping(case.model, SUMS), game, 1)
     worst = int(attack.shift(seen.release, seen.challenge)[0].argmax())
     ends = seen.challenge.items[worst]
     senders = ends[:1] if case.claim.unit is Unit.DIRECTED_EDGE else ends
@@ -121,11 +134,10 @@ def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, a
     return Outcome("residual", (bound,), {"residuals": quantiles(residuals)}, reach, time.perf_counter() - started, SUMS)
 
 
-def canary_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, limit: int) -> Seen:
-    """Released sums of rounds in which every edge of a random matching, `limit` at most, has a coin."""
+def canary_game(case: Case, graph: Graph, key: Key, limit: int) -> Game:
+    """Rounds in which every edge of a random matching, `limit` at most, has a coin."""
     union = case.counted(graph)
-    game = Game(union, "edge", matching(union, limit, key.fold("canaries")), key.fold("game"))
-    return store.fit(keeping(case.model, SUMS), game, rounds)
+    return Game(union, "edge", matching(union, limit, key.fold("canaries")), key.fold("game"))
 
 
 def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -> dict[str, Any]:

@@ -12,12 +12,17 @@ from ..attacks.base import Challenge, Pilot
 from ..models.base import Release
 from ..models.graph import Graph, Mask, Worlds
 from ..models.noise import fold
+from ..models.without import without
 from .key import Key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 KINDS = ("edge", "node", "label")
+MANY = 1 << 20  # edges, of which an order is no longer made
+DRAWS = 64  # blocks that MANY edges are drawn in
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +107,7 @@ class Game:
         if not self.items.size:
             return Challenge(self.kind, g, np.empty((0, 2), dtype=np.int64) if self.kind == "edge" else self.items)
         if self.kind == "edge":
-            keep = np.ones(g.edges.shape[1], dtype=bool)
-            keep[self.items] = False
-            return Challenge("edge", dataclasses.replace(g, edges=g.edges[:, keep]), g.edges[:, self.items].T.copy())
+            return Challenge("edge", without(g, self.items), g.edges[:, self.items].T.copy())
         train = g.train.copy()
         train[self.items] = False
         return Challenge(self.kind, dataclasses.replace(g, train=train), self.items)
@@ -129,10 +132,9 @@ def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
     Given the released history an edge moves the aggregates of its own ends only, so nothing more is needed. Returns
     (c,) int64, ascending.
     """
-    order = key.generator().permutation(graph.edges.shape[1])
     used = np.zeros(graph.nodes, dtype=bool)
     chosen: list[int] = []
-    for edge in order:
+    for edge in shuffled(graph, used, key):
         u, v = graph.edges[:, edge]
         if u != v and not used[u] and not used[v]:
             used[u] = used[v] = True
@@ -140,6 +142,21 @@ def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
             if len(chosen) == limit:
                 break
     return np.sort(np.array(chosen, dtype=np.int64))
+
+
+def shuffled(graph: Graph, used: NDArray[np.bool_], key: Key) -> Iterator[int]:
+    """Edge ids in random order; those at nodes that are `used` by then may come again or not at all.
+
+    Of many edges first some are drawn at random, and then those that are left are shuffled, so that no list of all is held.
+    """
+    random, count = key.generator(), graph.edges.shape[1]
+    if count > MANY:
+        for _ in range(DRAWS):
+            yield from random.integers(0, count, MANY // DRAWS)
+        free = (~used[block].any(axis=0) for block in graph.edge_blocks())
+        yield from random.permutation(np.flatnonzero(np.concatenate(list(free))))
+    else:
+        yield from random.permutation(count)
 
 
 def sample(ids: NDArray[np.int64], limit: int, key: Key) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..accounting.lower import Bound
 from ..attacks.likelihood import noise_std
 from ..models.graph import Mask, Worlds
 from .case import EDGES, Case, Outcome, keeping, offered
+from .game import shuffled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,11 +48,21 @@ def reads_no_edge(case: Case) -> bool:
 
 def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
     """Edge ids worth removing: between hubs, at ends of low degree, at the last node, and some at random. Ascending."""
-    ends = graph.degree[graph.edges]
-    by_most, by_least = np.argsort(ends.min(0)), np.argsort(ends.max(0))
-    last = np.flatnonzero((graph.edges == graph.edges.max(initial=-1)).any(0))
-    at_random = key.generator().permutation(graph.edges.shape[1])
-    return np.unique(np.concatenate([s[:EACH] for s in (by_most[::-1], by_least, last, at_random)]))
+    degree, last = graph.degree, max((int(block.max()) for block in graph.edge_blocks() if block.size), default=-1)
+    most, least, at_last, at = np.zeros((2, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.int64), [], 0
+    for block in graph.edge_blocks():
+        ends, ids = degree[block], at + np.arange(block.shape[1])
+        most = first(np.concatenate([most, [-ends.min(0), ids]], axis=1))
+        least = first(np.concatenate([least, [ends.max(0), ids]], axis=1))
+        at_last += ids[(block == last).any(0)][:EACH].tolist()
+        at += block.shape[1]
+    at_random = list(islice(shuffled(graph, np.zeros(graph.nodes, dtype=bool), key), EACH))
+    return np.unique(np.concatenate([most[1], least[1], at_last[:EACH], at_random])).astype(np.int64)
+
+
+def first(found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The EACH columns with the smallest numbers in row 0."""
+    return found[:, np.argsort(found[0], kind="stable")[:EACH]]
 
 
 def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
@@ -101,17 +113,25 @@ def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> t
     run i + 1 lacks edges[i].
     """
     runs = ((part["inputs"][k], part["aggregates"][k], noise_std(part)) for part in parts for k in range(len(part)))
-    whole = graph.adjacency()
-    first, sums, std = next(runs)
-    noise = [row - whole @ hop for row, hop in zip(sums.astype(np.float64), first.astype(np.float64), strict=True)]
+    start, sums, std = next(runs)
+    noise = [row - summed(graph, hop) for row, hop in zip(sums.astype(np.float64), start.astype(np.float64), strict=True)]
     strongest, stray = 0.0, 0.0
     for edge, (inputs, sums, _) in zip(edges, runs, strict=True):
         gone = arcs_of(graph, int(edge))
         for hop, row, drawn in zip(inputs.astype(np.float64), sums, noise, strict=True):
-            stray = max(stray, float(np.abs(row - (whole @ hop - gone @ hop) - drawn).max()) / std)
-        squares = sum(float(((gone @ hop.astype(np.float64)) ** 2).sum()) for hop in first)
+            stray = max(stray, float(np.abs(row - (summed(graph, hop) - gone @ hop) - drawn).max()) / std)
+        squares = sum(float(((gone @ hop.astype(np.float64)) ** 2).sum()) for hop in start)
         strongest = max(strongest, math.sqrt(squares) / std)
     return strongest, stray
+
+
+def summed(graph: Graph, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum over every node's neighbours, for some nodes at a time, as their arcs may be very many."""
+    total = np.empty_like(rows)
+    for some, starts, senders in graph.into(np.arange(graph.nodes)):
+        ones = np.ones(len(senders), dtype=np.float32)
+        total[some] = sp.csr_array((ones, senders, starts), (len(starts) - 1, graph.nodes)) @ rows
+    return total
 
 
 def arcs_of(graph: Graph, edge: int) -> sp.csr_array:

@@ -153,21 +153,29 @@ class Store:
 
     def fit(self, model: Model, game: Game, runs: int) -> Seen:
         """Plays `runs` rounds; chunks that are already stored and whole are read, the others computed."""
+        parts = list(self.parts(model, game, runs))
+        bits = np.concatenate([part.bits for part in parts])
+        return Seen(Release.join([part.release for part in parts]), parts[0].challenge, bits)
+
+    def parts(self, model: Model, game: Game, runs: int) -> Iterator[Seen]:
+        """The same chunk by chunk, for those who need not hold what all rounds released."""
         rounds = game.rounds(runs)
         folder = self.root / model.name / identity(model, game)
         size = self.chunk(model, game.graph)
         starts = range(0, runs, size)
         paths = {s: folder / f"{s:06d}.npz" for s in starts}
-        parts: dict[int, Release] = {}
-        for s in starts:
-            part = None if self.fresh else load(paths[s])
-            if part is not None and len(part) == min(size, runs - s):
-                parts[s] = part
-        missing = [s for s in starts if s not in parts]
+        missing = {s: None for s in starts if self.fresh or not _whole(paths[s], min(size, runs - s))}
         tasks = ((model, rounds.worlds[s : s + size], str(paths[s]), self.device) for s in missing)
-        for s, path in zip(missing, self.execute(tasks), strict=True):
-            done = load(path)
-            if done is None:
+        made = self.execute(tasks)
+        for s in starts:
+            path = next(made) if s in missing else paths[s]
+            release = load(path)
+            if release is None:
                 raise OSError(f"{path}: the part that was just written cannot be read back; is the disk full?")
-            parts[s] = done
-        return Seen(Release.join([parts[s] for s in starts]), rounds.challenge, rounds.bits)
+            yield Seen(release, rounds.challenge, rounds.bits[s : s + size])
+
+
+def _whole(path: Path, runs: int) -> bool:
+    """Whether a part with so many runs is stored and undamaged."""
+    part = load(path)
+    return part is not None and len(part) == runs

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .lists import Lists, degrees, incoming
+from .lists import BLOCK, Lists, degrees, incoming, received
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
@@ -78,6 +80,14 @@ class Graph:
     def incoming(self) -> Lists:
         """The adjacency as a list of senders for every receiver; an arc listed twice counts twice."""
         return incoming(self.edges, self.nodes, self.directed)
+
+    def edge_blocks(self) -> Iterator[NDArray[np.int64]]:
+        """All edges in order, some at a time, as there may be more than fit into memory: (2, …) int64 each."""
+        yield from (self.edges[:, at : at + BLOCK] for at in range(0, self.edges.shape[1], BLOCK))
+
+    def into(self, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
+        """What `nodes` receive, some of them at a time: see `lists.received`."""
+        return received(self.incoming, nodes)
 
     @cached_property
     def digest(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,3 +63,13 @@ def blocks(edges: NDArray[np.int64], directed: bool) -> Iterator[NDArray[np.int6
         keys = keys if directed else np.concatenate([keys, (send << 32) | receive])
         keys.sort()
         yield keys
+
+
+def received(lists: Lists, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
+    """Some of `nodes` at a time: their slice, and the lists of these alone as starts and senders; about BLOCK arcs together."""
+    begin, counts = lists.starts[nodes], lists.starts[nodes + 1] - lists.starts[nodes]
+    cuts = np.flatnonzero(np.diff(np.cumsum(counts) // BLOCK, prepend=0)) + 1
+    for first, stop in pairwise([0, *cuts.tolist(), len(nodes)]):
+        starts = np.concatenate([[0], np.cumsum(counts[first:stop])])
+        at = np.arange(starts[-1]) + np.repeat(begin[first:stop] - starts[:-1], counts[first:stop])
+        yield slice(first, stop), starts, lists.senders[at]

@@ -60,7 +60,11 @@ def test_the_challenge_does_not_show_the_units(graph):
     assert len(known) + len(challenge) == graph.edges.shape[1]
 
 
-def test_a_matching_uses_no_node_twice_and_is_maximal(graph):
+@pytest.mark.parametrize("many", [1, 64, 1 << 20])
+def test_a_matching_uses_no_node_twice_and_is_maximal(graph, many, monkeypatch):
+    """many: beyond so many edges some are drawn, and only those that are left are shuffled."""
+    monkeypatch.setattr("gnnaudit.audit.game.MANY", many)
+    monkeypatch.setattr("gnnaudit.audit.game.DRAWS", min(many, 64))
     chosen = matching(graph, 10**6, Key("m"))
     ends = graph.edges[:, chosen].ravel()
     assert len(set(ends.tolist())) == ends.size
