@@ -72,7 +72,10 @@ class Trainer:
         if isinstance(self.x, Operator):
             self.products = Products.of(self.x, lists, device)
         self.gram = self._gram(self.x)
-        self.y = torch.from_numpy(np.stack([graph.y[own.nodes] for own in lists])).to(device)
+        y = np.stack([graph.y[own.nodes] for own in lists])
+        if y.size and not 0 <= y.min() <= y.max() < graph.classes:  # the kernel would write beyond its memory
+            raise ValueError(f"labels {y.min()} … {y.max()} of {graph.name}: must be in 0 … {graph.classes - 1}, its classes.")
+        self.y = torch.from_numpy(y).to(device)
         self.first, self.second = start(seeds, graph.dim, how.hidden, graph.classes, device)
         self.adams = [Adam(w, how.learning_rate) for w in (self.first, self.second)]
         self.drops = [stream(s, "dropout") for s in seeds]

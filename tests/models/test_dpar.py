@@ -375,6 +375,14 @@ def test_bad_fields_are_named(fields, message):
         Dpar(**fields)
 
 
+@pytest.mark.parametrize("label", [-1, 3])
+def test_a_label_of_no_class_is_refused_before_it_becomes_an_address(graph, label):
+    y = graph.y.copy()
+    y[np.flatnonzero(graph.train)[2]] = label
+    with pytest.raises(ValueError, match=r"must be in 0 … 2, its classes"):
+        RECIPES["gaussian"].fit(Worlds.of(dataclasses.replace(graph, y=y, classes=3), [1]))
+
+
 def test_it_learns_what_its_features_say(graph):
     rng = np.random.default_rng(0)
     y = np.arange(300) % 3
