@@ -70,8 +70,13 @@ class Shared:
 
     @cached_property
     def rows32(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Where each row begins, the columns of every row, and the entries unless all are one; 32-bit integers."""
+        """Where each row begins, the columns of every row, and the entries unless all are one; 32-bit integers.
+
+        Raises ValueError for columns that there are not: the kernel would read and write beyond its memory.
+        """
         columns, starts, entries = self.bags
+        if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < self.dim:
+            raise ValueError(f"sparse features have columns outside of 0 … {self.dim - 1}: make their matrix again.")
         return starts.to(torch.int32), columns.to(torch.int32), entries
 
     @cached_property

@@ -141,6 +141,15 @@ def test_a_label_of_no_class_is_refused_before_it_becomes_an_address(label: int)
         program.Pass(net, weights, gradients, rows)
 
 
+@pytest.mark.parametrize("column", [-1, DIM])
+def test_a_column_that_there_is_not_is_refused_before_it_becomes_an_address(column: int) -> None:
+    net, inputs = BATCH["mlp"]
+    rows, (weights, gradients) = nodes(inputs), numbers(net)
+    rows.inputs[0].x.indices[5] = column
+    with pytest.raises(ValueError, match="columns outside of 0 … 39"):
+        program.Pass(net, weights, gradients, rows)
+
+
 def test_its_adam_is_torch_adam() -> None:
     weights, gradients = numbers(Network(((Linear(5, 7),),), (), 7))
     theirs = weights.flat.clone().requires_grad_()
