@@ -74,6 +74,25 @@ def test_the_p_value_looks_at_every_window_that_can_be_the_worst(guesses, correc
     assert steinke_p_value(epsilon, delta, m, guesses, correct) == pytest.approx(naive, rel=1e-9)
 
 
+@pytest.mark.parametrize("correct", [1, 2, 3, 4])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+def test_a_few_guesses_have_the_p_value_of_the_printed_formula(correct, epsilon):
+    """Appendix D with sums over all counts: P[B >= v] + 2 m delta max over i <= v of P[v - i <= B < v] / i."""
+    m, r, delta = 40, 4, 1e-3
+    chance = stats.binom.pmf(np.arange(r + 1), r, 1 / (1 + math.exp(-epsilon)))
+    most = max(chance[correct - i : correct].sum() / i for i in range(1, correct + 1))
+    truth = min(1.0, chance[correct:].sum() + 2 * m * delta * most)
+    assert steinke_p_value(epsilon, delta, m, r, correct) == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize(("m", "r", "v"), [(2000, 2000, 2000), (4000, 4000, 3990), (200, 100, 70)])
+def test_the_largest_mu_is_where_the_recursion_stops_to_reject(m, r, v):
+    mu, level = largest_mu(m, r, v, 0.05), np.array([0.05])
+    assert mu > (2 if v > 0.9 * r else 0)
+    assert rejects(gaussian_beta(0.999 * mu), m, r, v, level)[0]
+    assert not rejects(gaussian_beta(1.001 * mu), m, r, v, level)[0]
+
+
 def test_the_recursion_equals_its_textbook_form():
     def naive(mu, m, guesses, correct, level):
         r, h = level * correct / m, level * (guesses - correct) / m
