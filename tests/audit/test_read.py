@@ -27,8 +27,8 @@ def edge_case():
 
 @pytest.mark.parametrize("audit", ["residual", "game", "blackbox", "one-run"])
 def test_an_audit_read_the_arrays_that_it_asked_for(audit, edge_case, tmp_path, monkeypatch):
-    kept, fit = [], Store.fit
-    monkeypatch.setattr(Store, "fit", lambda store, model, *others: kept.append(model.keep) or fit(store, model, *others))
+    kept, parts = [], Store.parts
+    monkeypatch.setattr(Store, "parts", lambda store, model, *others: kept.append(model.keep) or parts(store, model, *others))
     outcome = AUDITS[audit].run(edge_case, load("campus:n=300"), Store(tmp_path), Key("read"), 1, 0.01)
     assert set(outcome.read) == {name for names in kept for name in names} < set(edge_case.claim.exposes)
 
