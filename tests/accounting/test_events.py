@@ -11,7 +11,7 @@ from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.curves import curve
 from gnnaudit.accounting.exact import epsilon as closed_form
 from gnnaudit.accounting.exact import finite_epsilon
-from gnnaudit.accounting.ledger import gaussian_mu, parts
+from gnnaudit.accounting.ledger import gaussian_mu, parts, scaled
 
 
 def test_noise_multipliers_are_python_floats_whatever_came_in():
@@ -171,3 +171,11 @@ def test_every_trap_gets_a_sentence():
     fixed_size = events.dp_sgd_without_replacement(1.0, 1000, 10, 5)
     assert "replaced records" in " ".join(guards.doubts(fixed_size, Claim(1, 1e-5)))
     assert guards.doubts(fixed_size, Claim(1, 1e-5, relation=Relation.REPLACE)) == ()
+
+
+def test_zero_concentrated_privacy_scales_as_the_gaussian_that_has_it():
+    """Noise multiplier sigma has rho = 1 / (2 sigma^2): half the noise, four times rho."""
+    once, half = (dp.ZCDpEvent(1 / (2 * sigma**2), 0.1 / sigma) for sigma in (3.0, 1.5))
+    found = scaled(once, 2.0)
+    assert found.rho == pytest.approx(half.rho)
+    assert found.xi == pytest.approx(half.xi)

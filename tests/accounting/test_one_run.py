@@ -93,6 +93,25 @@ def test_the_largest_mu_is_where_the_recursion_stops_to_reject(m, r, v):
     assert not rejects(gaussian_beta(1.001 * mu), m, r, v, level)[0]
 
 
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+def test_what_guesses_notice_is_where_nine_audits_in_ten_reach_the_smallest_count_that_is_refuted(alpha):
+    m, r = 600, 300
+    claim = Claim(2, DELTA)
+    mu = gaussian.mu_of_claim(claim)
+    scores, bits = np.zeros(m), np.arange(m) % 2 == 0
+    bounds = {
+        lambda v: steinke_p_value(2.0, DELTA, m, r, v) < alpha: steinke(scores, bits, claim, alpha, guesses=r),
+        lambda v: rejects(gaussian_beta(mu), m, r, v, np.array([alpha]))[0]: mahloujifar(
+            scores, bits, claim, curves.gaussian(mu), alpha, guesses=r
+        ),
+    }
+    for refutes, bound in bounds.items():
+        smallest = next(v for v in range(r + 1) if refutes(v))
+        powers = [stats.binom.sf(smallest - 1, r, float(accuracy(r / m, k * bound.notices * mu, DELTA))) for k in (0.99, 1)]
+        assert powers[0] < 0.9 <= powers[1]
+        assert bound.reach == pytest.approx(float(gaussian.epsilon_of(bound.notices * mu, DELTA)))
+
+
 def test_the_recursion_equals_its_textbook_form():
     def naive(mu, m, guesses, correct, level):
         r, h = level * correct / m, level * (guesses - correct) / m
@@ -219,6 +238,8 @@ def test_a_flip_that_moves_other_canaries_is_counted():
 def test_too_few_or_broken_canaries_are_not_called_independent():
     bits = np.arange(40) % 2 == 0
     assert "too few" in independence(np.arange(40.0), bits).reason
+    for rare in (np.arange(400) < 20, np.arange(400) >= 20):
+        assert "too few" in independence(np.arange(400.0) % 7, rare).reason
     bits = np.arange(400) % 2 == 0
     assert not independence(np.where(bits, np.inf, 0.0), bits).ok
     assert not independence(bits * 1.0, bits).ok
