@@ -26,6 +26,7 @@ STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
 SHORT = {"refuted": "refuted", "argued": "argued", "not-refuted": "not refuted"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
+FEW = 8  # points of a figure that are labelled one by one
 
 
 def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
@@ -208,6 +209,10 @@ def _draw(axes: Axes, figure: Figure) -> None:
         axes.annotate("claimed", (0.99, figure.level), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8)
     if "x" in figure.log:
         axes.set_xscale("log")
+        shown = sorted({float(v) for x, _ in figure.series.values() for v in x})
+        if len(shown) <= FEW:  # the library's own labels of a short logarithmic axis run into each other
+            axes.set_xticks(shown, [f"{v:g}" for v in shown])
+            axes.xaxis.minorticks_off()
     if "y" in figure.log:
         axes.set_yscale("log")
     axes.set_xlabel(figure.x)

@@ -21,6 +21,18 @@ Made by `python docs/make_findings.py` from what `audit findings` wrote: that co
 nothing was sampled. Epsilon in nats; edge, node and local epsilons are not comparable with one another. "argued" is reasoned only
 and never called refuted. The repaired counterpart went through the same experiment.
 
+**Checking one by hand.** Each entry says by how much the smallest example moves what is released, and by how much it may.
+Where noise is Gaussian, a claim of ε at δ allows one μ = move / noise, the one with Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) = δ; a move r
+times as large has r μ, and its ε follows from the same equation. For `dpar-many-lists` count the 61 gradients on paper, r = 61; then
+
+```
+python -c "from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.gaussian import *
+print(epsilon_of(61 * mu_of_claim(Claim(1, 1e-5)), 1e-5))"
+audit findings dpar-many-lists
+```
+both say 202.5. Figures in the text are rounded, so that other entries agree to three digits.
+
 | finding | claim | whose privacy | printed ε | found ε at least | how | verdict | repaired |
 |---|---|---|---|---|---|---|---|
 """
