@@ -37,9 +37,9 @@ def guessed(
     """A bound against mechanisms shaped like the ledger, from guesses that were fixed beforehand: "world 1" above a score of 0.
 
     scores: any shape, float. bits: the same shape, True for world 1, independent fair coins of trials that are independent
-    given what all of them share, and given that keep to the curve one by one: a size of the noise, or a privacy loss, that is drawn
-    once for many of them does not (then up to 18 % of honest audits were refuted at 5 %). curve: the ledger's. family: for a ledger
-    that is not Gaussian, its curve with all noise divided by the argument.
+    given what all of them share, and given that keep to the curve one by one. A size of the noise, or a privacy loss, that is
+    drawn once for many of them does not: then up to 18 % of honest audits were refuted at 5 %. curve: the ledger's. family: for a
+    ledger that is not Gaussian, its curve with all noise divided by the argument.
 
     Of a fair coin a guess is right with probability 1 - (a + b) / 2, where a and b are its two error rates. No test of a
     Gaussian mechanism does so more often than Phi(mu / 2) (Dong et al. 2022), whatever the others show. The number of right
