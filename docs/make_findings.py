@@ -22,8 +22,8 @@ nothing was sampled. Epsilon in nats; edge, node and local epsilons are not comp
 and never called refuted. The repaired counterpart went through the same experiment.
 
 **Checking one by hand.** Each entry says by how much the smallest example moves what is released, and by how much it may.
-Where noise is Gaussian, a claim of ε at δ allows one μ = move / noise, the one with Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) = δ; a move r
-times as large has r μ, and its ε follows from the same equation. For `dpar-many-lists` count the 61 gradients on paper, r = 61; then
+Where noise is Gaussian, a claim of ε at δ allows one μ = move / noise, the one with Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) = δ; a move
+r times as large has r μ, and its ε follows from the same equation. For `dpar-many-lists` count the 61 gradients on paper; then
 
 ```
 python -c "from gnnaudit.accounting.claim import Claim
