@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,13 @@ def compiler(folder: Path, body: str) -> list[str]:
     script.write_text(f"#!/bin/sh\nall=$*\n{note}\n{body}\n")
     script.chmod(0o755)
     return [str(script)]
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc"))), reason="no C compiler on this machine")
+@pytest.mark.skipif(os.environ.get(kernel.SWITCH) == "off", reason="the kernel is switched off")
+def test_where_there_is_a_compiler_the_kernel_is_built() -> None:
+    """Or the tests that need it would be skipped as they are on a machine without a compiler, and nobody would hear of it."""
+    assert kernel.library() is not None
 
 
 def test_what_was_built_is_found_again(places: Path) -> None:
