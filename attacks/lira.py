@@ -118,7 +118,10 @@ class Lira:
 
 
 def ends_logit(release: Release, challenge: Challenge, query: str) -> NDArray[np.float64]:
-    """Minus the log of the correlation distance between the posteriors of an edge's two ends, (runs, c)."""
+    """Minus the log of the correlation distance between the posteriors of an edge's two ends, (runs, c).
+
+    Distances below 1e-12 count as that: they are made of rounding where two ends are predicted alike.
+    """
     each = []
     for k in range(len(release)):
         a, b = (np.exp(logs(release.part(slice(k, k + 1)), challenge.items[:, side], query)[0]) for side in (0, 1))
