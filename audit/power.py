@@ -60,3 +60,4 @@ def power(
         if rounds is not None:
             line += f"; {rounds} rounds notice a factor {row['notices']:.3g}, epsilon {row['reach']:.3g}"
         print(line)
+    print("A round of `audit run` plays up to 1000 of these at once, and its report says what it would have noticed.")
