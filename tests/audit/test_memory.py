@@ -52,6 +52,7 @@ models = [
 
 def everything(graph, folder):
     for model in models:
+        assert Store(Path(folder), memory=held).chunk(model, graph)  # what --memory would say
         posteriors = model.fit(Worlds.of(graph, [1], np.arange(50)))["posteriors"]
         assert posteriors.shape == (1, 50, graph.classes) and np.isfinite(posteriors).all()
         print(model.name, "trained", flush=True)
