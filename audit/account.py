@@ -29,6 +29,7 @@ COLUMNS = {
     "opacus-gdp": "Opacus GDP*",
     "exact": "exact",
 }
+MODEL, UNIT, CLAIMED = 0, 1, 2
 HEAD = ("model", "unit", "claimed", "delta", "noise", "printed", "theorem", "as coded", "true", *COLUMNS.values())
 FORMATS = ("table", "markdown", "latex")
 
@@ -167,17 +168,7 @@ def show(document: dict[str, Any], style: str = "table") -> None:
     accounts = [row for row in document["rows"] if row["kind"] == "account"]
     lines = [cells(list(rows)) for _, rows in groupby(accounts, lambda r: (r["model"], r["mode"], r["unit"], r["epsilon"]))]
     if style == "table":
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-
-        console = Console() if Console().is_terminal else Console(width=200)
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for i, title in enumerate(HEAD):
-            table.add_column(title, justify="left" if i < 2 else "right")
-        for line in lines:
-            table.add_row(*line)
-        console.print(table)
+        tables(lines)
     else:
         print(markdown(lines) if style == "markdown" else latex(lines))
     print("epsilon in nats, rounded up. printed: by the accounting that sets the noise in mode paper. theorem: by the formula in")
@@ -189,6 +180,36 @@ def show(document: dict[str, Any], style: str = "table") -> None:
     for row in document["rows"]:
         if row["kind"] == "skipped":
             print(f"Left out: {row['what']}: {row['reason']}")
+
+
+def tables(lines: list[tuple[str, ...]]) -> None:
+    """A table for each unit, or several where the terminal is too narrow for all columns side by side."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console() if Console().is_terminal else Console(width=200)
+    for unit in dict.fromkeys(line[UNIT] for line in lines):
+        alike = [line for line in lines if line[UNIT] == unit]
+        console.print(f"[bold]Unit: {unit}[/]")
+        for columns in fitting(alike, console.width):
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+            for i in columns:
+                table.add_column(HEAD[i], justify="left" if i == MODEL else "right", no_wrap=True)
+            for line in alike:
+                table.add_row(*(line[i] for i in columns))
+            console.print(table)
+
+
+def fitting(lines: list[tuple[str, ...]], width: int) -> list[list[int]]:
+    """Columns of HEAD cut into tables of at most `width` characters; each repeats model and claim, and unit stands above."""
+    needs = [3 + max(len(row[i]) for row in (HEAD, *lines)) for i in range(len(HEAD))]  # three between two columns
+    cut: list[list[int]] = [[MODEL, CLAIMED]]
+    for i in range(CLAIMED + 1, len(HEAD)):
+        if sum(needs[c] for c in (*cut[-1], i)) > width and len(cut[-1]) > 2:
+            cut.append([MODEL, CLAIMED])
+        cut[-1].append(i)
+    return cut
 
 
 def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:

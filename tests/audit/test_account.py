@@ -10,7 +10,7 @@ import pytest
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.published import gap_edge_coded
 from gnnaudit.audit import account as module
-from gnnaudit.audit.account import account
+from gnnaudit.audit.account import HEAD, account, fitting
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.catalogue import Facts
 from gnnaudit.reports.results import AccountRow
@@ -184,3 +184,12 @@ def test_a_switch_called_as_coded_is_no_figure():
     from gnnaudit.models.privgnn import PrivGnn
 
     assert module.as_coded(Case(PrivGnn(mode="paper"), Claim(1.0, 1e-5, Unit.NODE))) is None
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_every_column_is_shown_once_and_none_is_cut_off(width):
+    line = ("privgnn (sound)", "node", "8", *["1.058e+06"] * (len(HEAD) - 3))
+    cut = fitting([line], width)
+    assert [i for columns in cut for i in columns[2:]] == list(range(3, len(HEAD)))
+    assert all(columns[:2] == [0, 2] for columns in cut)
+    assert all(sum(3 + max(len(HEAD[i]), len(line[i])) for i in columns) <= max(width, 50) for columns in cut)
