@@ -131,6 +131,8 @@ def test_scores_that_point_the_wrong_way_are_turned_round():
     there, back = (lower(s, bits, Claim(1, DELTA), seed=3) for s in (scores, -scores))
     assert there.epsilon > 2
     assert back.epsilon == pytest.approx(there.epsilon, rel=0.05)
+    moved = lower(10.0 - scores, bits, Claim(1, DELTA), seed=3)  # neither zero nor the middle means anything
+    assert moved.epsilon == pytest.approx(back.epsilon, rel=1e-9)
 
 
 @pytest.mark.parametrize("ledger", [LaplaceDpEvent(1.0), PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0))])
@@ -291,3 +293,28 @@ def test_what_holds_for_any_shape_holds_for_the_ledgers_too():
     alone = lower(scores, bits, claim, shape="ledger", ledger_curve=curves.pure(1.0), rule=rule)  # refutes it, and knows no other
     assert alone.epsilon == lower(scores, bits, claim, rule=rule).epsilon > 2.5
     assert alone.refuted
+
+
+@pytest.mark.parametrize("sd", [1.0, None])
+def test_the_p_value_of_a_likelihood_ratio_is_the_level_at_which_it_refutes(sd):
+    claim, draw = Claim(1.0, DELTA), np.random.default_rng(4)
+    bits = np.arange(260) >= 60
+    scores = draw.standard_normal(260) + 0.5 * bits
+    options = {
+        "shape": "ledger",
+        "ledger_curve": curves.gaussian(gaussian.mu_of_claim(claim)),
+        "likelihood_ratio": True,
+        "sd": sd,
+    }
+    p = lower(scores, bits, claim, **options).p_value
+    assert 1e-6 < p < 0.05
+    assert lower(scores, bits, claim, alpha=p * 1.001, **options).refuted
+    assert not lower(scores, bits, claim, alpha=p * 0.999, **options).refuted
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 6.0, 30.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01, 0.3, 0.9])
+def test_the_epsilon_of_any_mu_spends_delta_exactly(mu, delta):
+    epsilon = float(gaussian.epsilon_of(mu, delta))
+    profile = stats.norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon + stats.norm.logcdf(-epsilon / mu - mu / 2))
+    assert profile == pytest.approx(delta, rel=1e-6, abs=1e-15) if epsilon > 0 else profile <= delta
