@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import socket
 import sys
 import traceback
 import warnings
@@ -181,6 +182,9 @@ def ui(
         raise ValueError(f"{runs}: no such folder. Name the one that holds the runs; `audit run` makes it.")
     if mlflow is None and (runs / "results.json").exists():
         raise ValueError(f"{runs}: is one run. Name the folder that holds the runs: `audit ui {runs.resolve().parent}`.")
+    with socket.socket() as door:
+        if door.connect_ex(("127.0.0.1", port)) == 0:
+            raise ValueError(f"port={port}: something answers there already. Choose another with --port.")
     print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
     command = ui_command(runs, mlflow, port)
     os.execvp(command[0], command)  # in this process, so that whoever ends it ends the server

@@ -1,5 +1,6 @@
 """What the command line answers to those who misuse it: one line, with the name, the value and the way out."""
 
+import socket
 import sys
 
 import pytest
@@ -56,3 +57,8 @@ def test_the_ui_opens_on_a_folder_of_runs_and_on_nothing_else(said, tmp_path):
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "results.json").write_text("{}")
     assert f"audit ui {tmp_path}" in said("ui", tmp_path / "audit")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"port={port}" in said("ui", tmp_path, "--port", port)
