@@ -64,12 +64,16 @@ def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0,
 
 
 def measure_slices(
-    scores: NDArray[np.float64], bits: NDArray[np.bool_], groups: NDArray[np.generic], seed: int = 0
+    scores: NDArray[np.float64],
+    bits: NDArray[np.bool_],
+    groups: NDArray[np.generic],
+    seed: int = 0,
+    fprs: tuple[float, ...] = FPRS,
 ) -> Mapping[str, Leak]:
     """`measure` for each group of challenges, with its own negatives. groups: (challenges,). A group of one kind is left out."""
     parts = {str(g): groups == g for g in np.unique(groups)}
     mixed = {g: m for g, m in parts.items() if (bits[:, m].any(1) & ~bits[:, m].all(1)).any()}
-    return {g: measure(scores[:, m], bits[:, m], seed) for g, m in mixed.items()}
+    return {g: measure(scores[:, m], bits[:, m], seed, fprs) for g, m in mixed.items()}
 
 
 def roc_points(
@@ -103,6 +107,8 @@ def true_positives(
     rng: np.random.Generator,
 ) -> list[int]:
     """How many members stand above the first non-member that each FPR does not allow. scores, bits: (n,)."""
+    if not len(fprs):
+        return []
     order = np.lexsort((rng.random(len(scores)), -scores))
     found = np.concatenate([np.cumsum(bits[order])[~bits[order]], [bits.sum()]])
     return [int(found[k]) for k in allowed(np.asarray(fprs), int((~bits).sum()))]

@@ -180,7 +180,7 @@ def sliced_leaks(
     return {
         by: {
             group: Slice(auc=leak.auc, auc_ci95=leak.auc_ci95, members=leak.members, non_members=leak.non_members)
-            for group, leak in measure_slices(scores, bits, those).items()
+            for group, leak in measure_slices(scores, bits, those, fprs=()).items()
         }
         for by, those in groups.items()
     }
