@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import math
 import multiprocessing
 import os
@@ -24,7 +25,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .store import Task, fit, fit_part, in_process, save
+from .cluster import Cluster, ClusterLost
+from .store import Task, fit, fit_part, in_process
 
 if TYPE_CHECKING:
     from ..models.base import Release
@@ -174,29 +176,27 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
         host, _, port = address.rpartition("/")[2].rpartition(":")
         if port.isdigit():  # Ray itself gives up on an address only after minutes
             socket.create_connection((host, int(port)), timeout=10).close()
-        cpus = jobs if address == "local" else None
-        ray.init(address=address, num_cpus=cpus, log_to_driver=False, configure_logging=False)
-    except (OSError, OverflowError, RuntimeError, ValueError) as fault:
+        cluster = Cluster.start(address, jobs if address == "local" else None, compute)
+        workers = cluster.answer()
+    except (OSError, OverflowError, RuntimeError, ValueError, EOFError) as fault:
         reason = (str(fault) or type(fault).__name__).splitlines()[0].rstrip(".")
         raise ValueError(f"ray={address}: cannot be reached ({reason}). Start a cluster, or use --ray local.") from None
-    graphs: dict[str, Any] = {}
+    held: set[str] = set()
+    numbers = itertools.count()
 
-    @ray.remote(max_retries=3)
-    def compute(graph: Graph, batch: list[Task]) -> tuple[list[Release], float]:
-        one_thread()
-        clock = time.perf_counter()
-        return [fit(model, worlds, device) for model, worlds, _, device in on(graph, batch)], time.perf_counter() - clock
+    @functools.cache
+    def say_lost() -> None:
+        logging.getLogger(__name__).warning("ray: the cluster is lost; what is left is computed in this process")
 
-    def collect(batch: list[Task], reference: Any) -> float:
-        try:
-            releases, seconds = ray.get(reference)
-        except ray.exceptions.RayTaskError as fault:
-            raise fault.cause from None
-        except ray.exceptions.RayError:  # lost with its worker more often than Ray tries again
+    def collect(batch: list[Task], number: int | None) -> float:
+        if number is None:
             return rescue(batch)
-        for (_, _, where, _), release in zip(batch, releases, strict=True):
-            save(release, Path(where))
-        return float(seconds)
+        try:
+            seconds = cluster.ask("collect", number, [where for _, _, where, _ in batch])
+        except ClusterLost:
+            say_lost()
+            return rescue(batch)
+        return rescue(batch) if seconds is None else float(seconds)
 
     def execute(tasks: Iterable[Task]) -> Iterator[Path]:
         first = next(tasks := iter(tasks), None)
@@ -205,19 +205,33 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
         model, graph = first[0], first[1].graph
         if not type(model).__module__.startswith("gnnaudit."):
             ray.cloudpickle.register_pickle_by_value(sys.modules[type(model).__module__])
-        if graph.digest not in graphs:
-            graphs[graph.digest] = ray.put(graph)
 
-        def submit(batch: list[Task]) -> Any:
-            return compute.remote(graphs[graph.digest], bare(batch))
+        def submit(batch: list[Task]) -> int | None:
+            try:
+                if graph.digest not in held:
+                    cluster.ask("hold", graph.digest, graph)
+                    held.add(graph.digest)
+                number = next(numbers)
+                cluster.ask("submit", number, graph.digest, ray.cloudpickle.dumps(bare(batch)))
+            except ClusterLost:
+                say_lost()
+                return None
+            return number
 
-        workers = int(ray.cluster_resources().get("CPU", 1))
         yield from spread(itertools.chain([first], tasks), workers, submit, collect)
 
     try:
         yield execute
     finally:
-        ray.shutdown()
+        cluster.stop()
+
+
+def compute(graph: Graph, batch: bytes) -> tuple[list[Release], float]:
+    """A Ray task: the releases of a batch, and the seconds they took."""
+    one_thread()
+    clock = time.perf_counter()
+    tasks = on(graph, pickle.loads(batch))
+    return [fit(model, worlds, device) for model, worlds, _, device in tasks], time.perf_counter() - clock
 
 
 @contextmanager

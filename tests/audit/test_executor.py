@@ -185,6 +185,21 @@ def test_ray_makes_the_same_parts_and_survives_killed_workers(tmp_path, game):
 
 
 @pytest.mark.nightly
+def test_what_a_lost_cluster_leaves_is_computed_here(tmp_path, game, caplog):
+    """Ray ends the process that talks to it when its head or this node's daemon dies; here that process is killed."""
+    pytest.importorskip("ray", reason="ray is an extra")
+    here = played(tmp_path / "here", Sums(), game)
+    with ray_cluster("local", 1) as execute:
+        parts = Store(tmp_path / "there", execute=execute).parts(Sums(), game, 12)
+        first = next(parts)
+        (talking,) = multiprocessing.active_children()
+        talking.kill()
+        there = np.concatenate([part.release["degrees"] for part in (first, *parts)])
+    np.testing.assert_array_equal(there, here[:12])
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.nightly
 def test_ray_says_in_one_line_that_no_cluster_answers():
     pytest.importorskip("ray", reason="ray is an extra")
     with pytest.raises(ValueError, match=r"ray=127\.0\.0\.1:1: cannot be reached") as fault, ray_cluster("127.0.0.1:1", 1):

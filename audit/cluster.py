@@ -1,0 +1,119 @@
+"""A process of its own that talks to Ray: when its head or this node's daemon is lost, Ray ends the process that talks to it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .store import save
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE = 30  # seconds that Ray has for shutting down
+
+
+class ClusterLost(Exception):
+    """The process that talks to Ray has ended."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The other end of `serve`. Its methods raise what was raised there, and ClusterLost when nobody is there any more."""
+
+    process: Any
+    pipe: Connection
+
+    @staticmethod
+    def start(address: str, cpus: int | None, compute: Any) -> Cluster:
+        here, there = multiprocessing.Pipe()
+        process = multiprocessing.get_context("spawn").Process(target=serve, args=(there, address, cpus, compute), daemon=True)
+        process.start()
+        there.close()
+        return Cluster(process, here)
+
+    def ask(self, *words: Any) -> Any:
+        try:
+            self.pipe.send(words)
+            return self.answer()
+        except (EOFError, OSError):
+            raise ClusterLost from None
+
+    def answer(self) -> Any:
+        fault, value = self.pipe.recv()
+        if fault:
+            raise pickle.loads(value)
+        return value
+
+    def stop(self) -> None:
+        self.pipe.close()
+        self.process.join(PATIENCE)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+def serve(pipe: Connection, address: str, cpus: int | None, compute: Any) -> None:
+    """Answers (False, value) or (True, a pickled exception) to every question, first of all how many workers there are."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    import ray
+
+    graphs: dict[str, Any] = {}
+    batches: dict[int, Any] = {}
+
+    def hold(digest: str, graph: Any) -> None:
+        graphs[digest] = ray.put(graph)
+
+    def submit(number: int, digest: str, batch: bytes) -> None:
+        batches[number] = remote.remote(graphs[digest], batch)
+
+    def collect(number: int, paths: list[str]) -> float | None:
+        """The seconds it took, or None where it was lost with its workers more often than Ray tries again."""
+        try:
+            releases, seconds = ray.get(batches.pop(number))
+        except ray.exceptions.RayTaskError as fault:
+            raise fault.cause from None
+        except ray.exceptions.RayError:
+            return None
+        for path, release in zip(paths, releases, strict=True):
+            save(release, Path(path))
+        return float(seconds)
+
+    def begin() -> int:
+        ray.init(address=address, num_cpus=cpus, log_to_driver=False, configure_logging=False)
+        return int(ray.cluster_resources().get("CPU", 1))
+
+    does: dict[str, Any] = {"hold": hold, "submit": submit, "collect": collect}
+    remote = ray.remote(max_retries=3)(compute)
+    reply(pipe, begin)
+    while True:
+        try:
+            what, *rest = pipe.recv()
+        except EOFError:
+            break
+        reply(pipe, does[what], *rest)
+    ray.shutdown()
+
+
+def reply(pipe: Connection, act: Callable[..., Any], *words: Any) -> None:
+    try:
+        pipe.send((False, act(*words)))
+    except Exception as fault:  # of a user's own model, too
+        import ray.cloudpickle
+
+        pipe.send((True, ray.cloudpickle.dumps(fault)))
+
+
+def end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
