@@ -222,6 +222,9 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
 
     try:
         yield execute
+    except BaseException:
+        cluster.process.terminate()  # it may be waiting for a batch that nobody wants any more
+        raise
     finally:
         cluster.stop()
 
