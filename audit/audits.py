@@ -19,7 +19,7 @@ from ..accounting.gaussian import mu_of_claim
 from ..accounting.lower import lower
 from ..accounting.one_run import canaries
 from ..attacks.likelihood import LikelihoodRatio, noise_std
-from . import again, blackbox, differential, exact, gradients, local, nodes, transcript, votes
+from . import again, blackbox, differential, entries, exact, gradients, local, nodes, transcript, votes
 from .case import EDGES, Case, Outcome, keeping, offered
 from .game import Game, Seen, matching
 from .reach import assumed, weaker
@@ -194,6 +194,7 @@ AUDITS: dict[str, Audit] = {
     "game": Audit("game", 2, needs_aggregates, by_unit(play_sums, nodes.play_stars)),
     "transcript": Audit("transcript", 1, transcript.refuses, transcript.play_messages),
     "reports": Audit("reports", 1, local.refuses, local.play_reports),
+    "entries": Audit("entries", 1, entries.refuses, entries.play_entries),
     "votes": Audit("votes", 1, votes.refuses, votes.play_votes),
     "rows": Audit("rows", 1, nodes.refuses_rows, nodes.weigh_rows),
     "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),

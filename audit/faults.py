@@ -17,6 +17,7 @@ from ..accounting.charged import unsampled
 from ..accounting.claim import Claim, Relation, Unit
 from ..accounting.ledger import scaled
 from ..models.dpar import Dpar
+from ..models.edgerand import EdgeRand
 from ..models.gap import Gap
 from ..models.graph import Worlds
 from ..models.lpgnn import Lpgnn
@@ -315,6 +316,13 @@ FAULTS = (
     ),
     Fault("the range of features taken from the users", reporting(local.PrivateRange), LOCAL, "differential", ENDLESS),
     Fault(
+        "a coin for each direction of an edge, charged once",
+        itself(lambda f: EdgeRand(mode="paper", nodes=f.nodes), ARC),
+        EDGE,
+        "entries",
+        constant(2.0),
+    ),
+    Fault(
         "one vote for what moves a margin by two",
         itself(lambda f: local.OneVote(queries=4), VOTES),
         VOTES,
@@ -378,6 +386,7 @@ HONEST = (
     Fault("DP-MLP, sound", itself(mlp, NODE), NODE, "gradients"),
     Fault("DPAR, sound", itself(dpar, NODE), NODE, "differential"),
     Fault("PrivGNN, sound", itself(taught(), NODE), NODE, "differential"),
+    Fault("EdgeRand, sound", itself(lambda f: EdgeRand(), EDGE), EDGE, "entries"),
     Fault("PATE, sound", itself(lambda f: local.Votes(queries=4), VOTES), VOTES, "exact"),
     Fault("LPGNN, sound", itself(lambda f: Lpgnn(), LOCAL), LOCAL, "exact"),
     Fault("LPGNN, sound", itself(lambda f: Lpgnn(), LOCAL), LOCAL, "differential"),

@@ -132,7 +132,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epsilon": (1.0,),
         "attacks": ("confidence", "lira", "edge-lira"),
         # Not "transcript" and "gradients", half as much time again: their noise is replayed, counted and looked at in the sums.
-        "audits": ("replay", "differential", "exact", "residual", "game", "votes", "reports", "rows"),
+        "audits": ("replay", "differential", "exact", "residual", "game", "votes", "reports", "entries", "rows"),
         "alpha": 1e-4,
         "shadows": 4,
         "targets": 2,

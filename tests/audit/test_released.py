@@ -1,4 +1,4 @@
-"""Games on what leaves: messages, reports, votes. Faults are seen, honest recipes pass, and scores follow their law."""
+"""Games on what leaves: messages, reports, entries, votes. Faults are seen, honest recipes pass, and scores follow their law."""
 
 import dataclasses
 import math
@@ -15,7 +15,7 @@ from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.exact import argmax_top_probability, noisy_argmax_epsilon
 from gnnaudit.accounting.lower import lower
 from gnnaudit.accounting.power import notices_along
-from gnnaudit.audit import exact, local, transcript, votes
+from gnnaudit.audit import entries, exact, local, transcript, votes
 from gnnaudit.audit.audits import AUDITS
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
@@ -59,6 +59,14 @@ class QuietPrivGnn(PrivGnn):
         return PrivGnn.votes(dataclasses.replace(self, sigma=self.sigma / 2), worlds, taught)
 
 
+@dataclasses.dataclass(frozen=True)
+class LoudEdgeRand(EdgeRand):
+    """Draws its graph for twice the epsilon that it states."""
+
+    def response(self, worlds, run):
+        return EdgeRand.response(dataclasses.replace(self, sigma=self.sigma / 2), worlds, run)
+
+
 def calibrated(kind, recipe, claim):
     honest = calibrate(recipe, claim)
     return kind(**{f.name: getattr(honest, f.name) for f in dataclasses.fields(honest)})
@@ -73,6 +81,7 @@ def look(audit, model, claim, graph, tmp_path, rounds=10):
 GAMES = {
     "transcript": (Vesper, QuietVesper, Vesper(epochs=2), EDGE),
     "reports": (Lpgnn, LoudLpgnn, Lpgnn(), LOCAL),
+    "entries": (EdgeRand, LoudEdgeRand, EdgeRand(), EDGE),
     "votes": (PrivGnn, QuietPrivGnn, PrivGnn(classes=3, queries=8), NODE),
 }
 
@@ -153,6 +162,9 @@ def test_what_each_game_cannot_look_at_is_said():
     assert "trained on the private edges" in (transcript.refuses(Case(Vesper(mode="paper", n_train=20), EDGE)) or "")
     assert "send no reports" in (local.refuses(Case(Mlp(), EDGE)) or "")
     assert "one user's features" in (local.refuses(Case(Lpgnn(), EDGE)) or "")
+    assert "no graph by randomised response" in (entries.refuses(Case(Gap(), EDGE)) or "")
+    assert "adjacency matrix" in (entries.refuses(Case(EdgeRand(sigma=1.0), NODE)) or "")
+    assert "nothing is claimed" in (entries.refuses(Case(EdgeRand(), EDGE)) or "")
     assert "no teachers" in (votes.refuses(Case(Mlp(), EDGE)) or "")
     assert "logarithms" in (votes.refuses(Case(PrivGnn(mode="paper", as_coded=True), NODE)) or "")
 
@@ -167,6 +179,32 @@ def test_one_edge_under_randomised_response_costs_what_its_recipe_says(mode, gra
     assert found.reach == math.inf  # of chances as they are stated; nobody has seen them drawn
     less = dataclasses.replace(claim, epsilon=1.99)
     assert AUDITS["exact"].run(Case(model, less), graph, Store(tmp_path), Key("response"), 1, 0.05).bounds[0].refuted
+
+
+@pytest.mark.parametrize(
+    ("mode", "unit"), [("sound", "undirected-edge"), ("paper", "directed-edge"), ("paper", "undirected-edge")]
+)
+def test_entries_are_drawn_as_often_as_the_rates_that_the_game_plans_with_say(mode, unit, graph):
+    """Edges and pairs without one, 200 drawn graphs; a pair's entries are counted by a set of arcs."""
+    model = EdgeRand(sigma=0.5, mode=mode, nodes=graph.nodes)
+    case = Case(model, Claim(2.0, 0.0, Unit(unit)))
+    union, runs = case.counted(graph), 200
+    pairs = (union.edges, entries.unjoined(union, 500, Key("apart")))
+    worlds, seen = Worlds.of(union, list(range(runs))), ([], [])
+    for run in range(runs):
+        drawn = model.response(worlds, run)
+        arcs = set(map(tuple, drawn.T.tolist()))
+        for k, ends in enumerate(pairs):
+            found = entries.entries(union, drawn, ends)
+            both = [((u, v) in arcs) + (not union.directed and (v, u) in arcs) for u, v in ends.T.tolist()]
+            assert found.tolist() == both
+            seen[k].append(found)
+    high, low = (np.array(s) for s in seen)
+    for cut, (a, b) in enumerate(zip(*entries.rates(case, union, 1.0), strict=True)):
+        for rate, hits in ((a, low > cut), (b, high <= cut)):
+            assert abs(hits.mean() - rate) < 0.05 * rate + 5 * math.sqrt(
+                rate / hits.size
+            )  # the density is noisy and without loops
 
 
 def test_at_a_delta_the_entry_and_the_density_cost_what_an_integral_over_both_says():
