@@ -29,6 +29,11 @@ def confirmed(
     again = audit.run(case, graph, store, key.fold(audit.name, "again"), rounds, LEVEL / max(1, audit.looks))
     held = any(b.refuted for b in again.bounds)
     name = f"{audit.name} again"
-    first = tuple(dataclasses.replace(b, confirmed=held) if b.refuted and b.alpha > 0 else b for b in outcome.bounds)
     second = tuple(dataclasses.replace(b, audit=name, confirmed=True if b.refuted else None) for b in again.bounds)
-    return (dataclasses.replace(outcome, bounds=first), dataclasses.replace(again, audit=name, bounds=second))
+    return (marked(outcome, held), dataclasses.replace(again, audit=name, bounds=second))
+
+
+def marked(outcome: Outcome, held: bool) -> Outcome:
+    """The outcome, whose refutations by samples fresh coins confirmed or did not."""
+    bounds = tuple(dataclasses.replace(b, confirmed=held) if b.refuted and b.alpha > 0 else b for b in outcome.bounds)
+    return dataclasses.replace(outcome, bounds=bounds)

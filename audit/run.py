@@ -19,7 +19,7 @@ from .account import account_rows, uppers, warnings
 from .audits import AUDITS, Audit
 from .case import Case, Outcome, cases, recipes
 from .catalogue import Facts
-from .confirm import confirmed
+from .confirm import confirmed, marked
 from .executor import executor
 from .folder import machine, opened, randomness, root_key, versions, write_spec
 from .membership import membership
@@ -131,16 +131,16 @@ def study(case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: f
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
-        reason = audit.refuses(case)
-        if reason is None:
-            try:
-                first = audit.run(case, graph, store, key.fold(audit.name), plan.rounds, alpha)
-            except ValueError as fault:  # such as a model that takes no other graph, or a graph too small for two worlds
-                reason = str(fault)
-        if reason is None:
-            outcomes += confirmed(audit, first, case, graph, store, key, plan.rounds)
-        else:
-            skips.append(case.skipped(f"audit {audit.name}", reason))
+        seen: tuple[Outcome, ...] = ()
+        try:
+            if reason := audit.refuses(case):
+                raise ValueError(reason)
+            seen = (audit.run(case, graph, store, key.fold(audit.name), plan.rounds, alpha),)
+            seen = confirmed(audit, seen[0], case, graph, store, key, plan.rounds)
+        except ValueError as fault:  # such as a model that takes no other graph, or a graph too small for two worlds
+            skips.append(case.skipped(f"audit {audit.name}{' again' if seen else ''}", str(fault)))
+            seen = tuple(marked(first, held=False) for first in seen)  # nobody is blamed by one look
+        outcomes += seen
     return [*used, *leaks.rows, *skips], outcomes
 
 

@@ -1,5 +1,6 @@
 """Runs off the usual path: another plan in the same folder, models of one name, programs that fail, a graph with one edge."""
 
+import dataclasses
 import json
 import sys
 import textwrap
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting.claim import Unit
+from gnnaudit.audit.audits import AUDITS
 from gnnaudit.audit.case import cases, recipes
 from gnnaudit.audit.plan import read
 from gnnaudit.audit.run import run
@@ -112,6 +114,22 @@ def test_audits_that_a_single_edge_is_too_few_for_take_no_others_with_them(tmp_p
     assert "rounds of both worlds" in reasons["audit game"]
     assert "1 units that could have a coin" in reasons["audit one-run"]
     assert "both members and non-members" in reasons["edge-lira against dropped"]
+
+
+def test_a_second_look_that_fails_blames_nobody_and_is_listed(tmp_path, monkeypatch):
+    honest = AUDITS["game"].run
+
+    def once(case, graph, store, key, *rest):
+        if "again" in key.path:
+            raise ValueError("no second look today")
+        return honest(case, graph, store, key, *rest)
+
+    monkeypatch.setitem(AUDITS, "game", dataclasses.replace(AUDITS["game"], run=once))
+    common = {"models": "gap", "mode": "paper", "unit": "undirected-edge", "epsilon": "8", "audits": "game", "rounds": 4}
+    code, told, rows = ran(tmp_path / "out", **common)
+    assert (code, told["verdict"]) == (3, "too weak")
+    assert {r["verdict"] for r in rows if r["kind"] == "bound"} >= {"refuted"}
+    assert [r["reason"] for r in rows if r["kind"] == "skipped" and r["what"] == "audit game again"] == ["no second look today"]
 
 
 @pytest.mark.parametrize("name", ["talks", "sums"])
