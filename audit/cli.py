@@ -72,8 +72,8 @@ def run(
     audits: Annotated[
         Text,
         Option(
-            help="replay, differential, exact, residual, game, transcript, reports, votes, rows, gradients, blackbox, one-run; "
-            "by comma, all or none. Default: all."
+            help="replay, differential, exact, residual, game, transcript, reports, entries, votes, rows, gradients, blackbox, "
+            "one-run; by comma, all or none. Default: all."
         ),
     ] = None,
     rounds: Annotated[int | None, Option(help="Rounds of the game, each with up to 1000 canaries. Default: 10.")] = None,

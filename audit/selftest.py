@@ -103,10 +103,12 @@ def verdict(planted: bool, undetectable: bool, refuted: bool) -> str:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
+    from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("planted fault, or honest recipe", "audit", "noise too small by", "claim", "at least", "result", "s")
+    what, audit = Column("planted fault, or honest recipe", min_width=27), Column("audit", no_wrap=True)
+    table = Table(what, audit, "noise too small by", "claim", "at least", "result", "s", box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         factor = "" if row["kappa"] is None else "∞" if row["kappa"] == math.inf else f"{row['kappa']:.3g}"
         lower = "" if row["lower"] == 0 else f"{row['lower']:.3g}"
