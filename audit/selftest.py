@@ -107,8 +107,8 @@ def show(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    what, audit = Column("planted fault, or honest recipe", min_width=27), Column("audit", no_wrap=True)
-    table = Table(what, audit, "noise too small by", "claim", "at least", "result", "s", box=box.SIMPLE_HEAD, pad_edge=False)
+    what, audit, result = Column("planted fault, or honest recipe"), Column("audit", no_wrap=True), Column("result", min_width=12)
+    table = Table(what, audit, "too small by", "claim", "at least", result, "s", box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for row in rows:
         factor = "" if row["kappa"] is None else "∞" if row["kappa"] == math.inf else f"{row['kappa']:.3g}"
         lower = "" if row["lower"] == 0 else f"{row['lower']:.3g}"
