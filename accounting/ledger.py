@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import dp_accounting as dp
+import numpy as np
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from .kinds import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Parts = list[tuple[DpEvent, int]]
+LEAST = -690.0  # the logarithm of a probability that is still a number: with however little noise, no outcome vanishes
 
 
 class Unsupported(ValueError):
@@ -95,17 +101,20 @@ def _tempered(event: FiniteDpEvent, kappa: float) -> tuple[tuple[float, ...], tu
     An outcome that only one of them has gives the secret away whatever the noise: it keeps its probability, and the others theirs
     in all. No outcome leaves, so that kappa = 1 changes nothing.
     """
-    common = [bool(u and v) for u, v in zip(event.upper, event.lower, strict=True)]
+    upper, lower = np.array(event.upper), np.array(event.lower)
+    common = (upper > 0) & (lower > 0)
+    if not common.any():
+        return event.upper, event.lower
 
-    def side(own: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
-        weight = [
-            math.sqrt(p * q) * (p / q) ** (kappa / 2) if both else 0.0 for p, q, both in zip(own, other, common, strict=True)
-        ]
-        shared = math.fsum(p for p, both in zip(own, common, strict=True) if both)
-        scale = shared / math.fsum(weight) if shared else 0.0
-        return tuple(w * scale if both else p for w, p, both in zip(weight, own, common, strict=True))
+    def side(own: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, ...]:
+        p, q = np.log(own[common]), np.log(other[common])
+        power = (p + q) / 2 + kappa * (p - q) / 2
+        weight = np.exp(np.maximum(power - power.max(), LEAST))
+        made = own.copy()
+        made[common] = weight / weight.sum() * own[common].sum()
+        return tuple(made.tolist())
 
-    return side(event.upper, event.lower), side(event.lower, event.upper)
+    return side(upper, lower), side(lower, upper)
 
 
 def _walk(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:

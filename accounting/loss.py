@@ -123,6 +123,8 @@ def _finite(event: FiniteDpEvent, interval: float) -> Any:
     for upper, lower in ((event.upper, event.lower), (event.lower, event.upper)):
         p, q = np.array(upper), np.array(lower)
         both = (p > 0) & (q > 0)
+        if not both.any():
+            raise Unsupported("two distributions without a common outcome: there is no privacy at all.")
         losses = (np.log(p[both]) - np.log(q[both])) / interval
         rounded = np.unique(np.concatenate([np.floor(losses), np.ceil(losses), [0]])).astype(int)
         sides.append(_connect(rounded, np.maximum(p - np.exp(rounded[:, None] * interval) * q, 0).sum(axis=1), interval))

@@ -11,6 +11,7 @@ from scipy import special, stats
 from gnnaudit.accounting import curves, gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.kinds import FiniteDpEvent
+from gnnaudit.accounting.ledger import Unsupported
 from gnnaudit.accounting.lower import lower
 from gnnaudit.accounting.ranks import best_place, chance_of_so_few, misses, ranked
 
@@ -145,6 +146,25 @@ def test_outcomes_that_one_world_alone_has_are_no_violation_of_a_ledger_that_has
         seen = np.where(bits, draw.choice(len(ins), 400, p=ins), draw.choice(len(ins), 400, p=outs))
         refuted += ranked(ratio[seen], bits, claim, family(1.0), family=family, seed=seed).refuted
     assert stats.binom.sf(refuted - 1, audits, 0.05) > 1e-6  # fails once in a million honest runs
+
+
+@pytest.mark.parametrize("kappa", [50.0, 1e3, 1e6])
+def test_a_finite_ledger_with_next_to_no_noise_is_worth_more_than_any_claim(kappa):
+    louder = curves.scaled(FiniteDpEvent((0.6, 0.3, 0.1), (0.1, 0.3, 0.6)), kappa)
+    assert curves.curve(louder).epsilon(1e-5) > min(0.9 * kappa * math.log(6), 300)
+
+
+def test_a_finite_ledger_is_scaled_about_the_geometric_mean_of_its_distributions():
+    louder = curves.scaled(FiniteDpEvent((0.6, 0.3, 0.1), (0.1, 0.3, 0.6)), 50.0)
+    assert louder.upper[1] / louder.upper[0] == pytest.approx(0.3 / (math.sqrt(0.06) * 6**25), rel=1e-9)
+    assert louder.upper == pytest.approx(louder.lower[::-1], rel=1e-12)
+
+
+def test_distributions_without_a_common_outcome_are_told_to_have_no_privacy():
+    apart = FiniteDpEvent((1.0, 0.0), (0.0, 1.0))
+    assert curves.scaled(apart, 3.0) == apart
+    with pytest.raises(Unsupported, match="no privacy at all"):
+        curves.curve(apart)
 
 
 def test_bad_scores_are_named():
