@@ -40,9 +40,8 @@ def to_xml(found: Results) -> str:
     for line in claims:
         _claim(suite, line, lenient)
     for row in skipped:
-        case = ET.SubElement(
-            suite, "testcase", {"classname": f"gnnaudit.{row.model}", "name": f"{row.what}, ε = {budget(row.epsilon)}"}
-        )
+        who = {"classname": f"gnnaudit.{name(row.model, row.mode)}", "name": f"{row.what}, ε = {budget(row.epsilon)}"}
+        case = ET.SubElement(suite, "testcase", who)
         ET.SubElement(case, "skipped", {"message": row.reason})
     root = ET.Element("testsuites")
     root.append(suite)

@@ -41,6 +41,14 @@ def test_a_claim_that_nothing_looked_at_is_no_mere_warning_in_a_pull_request():
     assert "no audit looked" in next(told.iter("error")).get("message")
 
 
+def test_what_is_skipped_in_both_modes_is_two_tests():
+    rows = tuple(
+        SkippedRow(model="gap", mode=mode, epsilon=1.0, what="audit votes", reason="none") for mode in ("paper", "sound")
+    )
+    cases = [(c.get("classname"), c.get("name")) for c in suite(Results(run=Run(name="r"), rows=rows)).iter("testcase")]
+    assert len(set(cases)) == 2
+
+
 @pytest.mark.parametrize(("confirmed", "said"), [(True, ", confirmed"), (False, "NOT confirmed"), (None, "rounds; gate")])
 def test_a_failure_says_whether_fresh_coins_confirmed_it(confirmed, said):
     look = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 10, "method": "gate"}
