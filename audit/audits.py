@@ -46,7 +46,12 @@ class Audit:
     name: str
     looks: int
     refuses: Callable[[Case], str | None]
-    run: Callable[[Case, Graph, Store, Key, int, float], Outcome]
+    play: Callable[[Case, Graph, Store, Key, int, float], Outcome]
+
+    def run(self, case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+        """What it sees in so many rounds, each look at alpha, and how long that took."""
+        started = time.perf_counter()
+        return dataclasses.replace(self.play(case, graph, store, key, rounds, alpha), seconds=time.perf_counter() - started)
 
 
 def needs_aggregates(case: Case) -> str | None:
@@ -70,7 +75,6 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     refuted, the one-run bound of Mahloujifar et al. (2024) takes its place, which needs none. Pairs that no edge joins are more
     of the world without the edge, for no more runs. The second look assumes no shape at all.
     """
-    started = time.perf_counter()
     game = canary_game(case, graph, key, CANARIES)
     challenge, attack = game.challenge, LikelihoodRatio()
     unjoined = strangers(challenge, key.fold("decoys"))
@@ -88,7 +92,7 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     reach = (
         f"{rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without one; independence: {apart.reason}"
     )
-    return Outcome("game", found, curves, reach, time.perf_counter() - started, SUMS)
+    return Outcome("game", found, curves, reach, SUMS)
 
 
 def look(
@@ -121,7 +125,6 @@ def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
 
 def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
     """How far the worst canary edge moves the means of one run, times what the residuals prove about the noise."""
-    started = time.perf_counter()
     game, attack = canary_game(case, graph, key, FEW), LikelihoodRatio()
     seen = store.fit(keeping(case.model, SUMS), game, 1)
     worst = int(attack.shift(seen.release, seen.challenge)[0].argmax())
@@ -131,7 +134,7 @@ def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, a
     residuals = attack.residuals(seen.release, seen.challenge)
     bound = factorised(residuals, moves, case.claim, alpha)
     reach = f"{residuals.size} residuals of one run; {assumed(residuals)}"
-    return Outcome("residual", (bound,), {"residuals": quantiles(residuals)}, reach, time.perf_counter() - started, SUMS)
+    return Outcome("residual", (bound,), {"residuals": quantiles(residuals)}, reach, SUMS)
 
 
 def canary_game(case: Case, graph: Graph, key: Key, limit: int) -> Game:

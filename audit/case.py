@@ -58,14 +58,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one audit saw of one case: its bounds, arrays to plot, how far it could see, and which released arrays it read."""
+    """What one audit saw of one case: bounds, arrays to plot, how far it could see, which released arrays it read, seconds."""
 
     audit: str
     bounds: tuple[Bound, ...]
     curves: Mapping[str, Any] = field(default_factory=dict)
     reach: str = ""
-    seconds: float = 0.0
     read: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 def offered(model: Model) -> tuple[str, ...]:

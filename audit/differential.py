@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,18 +50,17 @@ def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
     against independent coins by exact tests, and the size of the noise against what was stated, at alpha in all. On the CPU
     whatever the plan says: an accelerator adds up in another order each time, and a repetition must repeat.
     """
-    started = time.perf_counter()
     union, ledger = case.counted(graph), charged(case.model.ledger)
     frozen, other = (world(union, key.fold("frozen", i).seed) for i in range(2))
     if case.claim.unit is Unit.FEATURES:
         faults = reports_of_others(case.model, union, int(frozen.seeds[0]))
         told = "one user's features change no report of others"
-        return outcome(case, [exactly(faults, told)], "" if faults else told, started)
+        return outcome(case, [exactly(faults, told)], "" if faults else told)
     model = keeping(case.model, offered(case.model))
     release, first = recorded(model, frozen)
     if not first.releases:
         told = "this model tells nothing of its noise"
-        return outcome(case, [exactly([], told)], told, started)
+        return outcome(case, [exactly([], told)], told)
     _, second = recorded(keeping(case.model, case.model.releases), other)
     faults, told = counted(case, first, ledger)
     faults += repeated_draws(first, second)
@@ -70,7 +68,7 @@ def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
     p_values = [*noise_p_values(first, second), *sample_p_values(first, second, ledger)]
     notices = smallest_noticed([first, second], strongest, alpha / len(p_values))
     bounds = [exactly(faults + found, "counts and a repetition"), tested(case, p_values, alpha, notices)]
-    return outcome(case, bounds, told, started)
+    return outcome(case, bounds, told)
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
@@ -174,6 +172,6 @@ def worth(case: Case, factor: float) -> float:
         return case.claim.epsilon * factor
 
 
-def outcome(case: Case, bounds: list[Bound], told: str, started: float) -> Outcome:
+def outcome(case: Case, bounds: list[Bound], told: str) -> Outcome:
     reach = "; ".join(dict.fromkeys([*(b.method for b in bounds if b.refuted), told]))
-    return Outcome(NAME, tuple(bounds), {}, reach, time.perf_counter() - started, offered(case.model))
+    return Outcome(NAME, tuple(bounds), {}, reach, offered(case.model))

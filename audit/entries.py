@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +42,6 @@ def play_entries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
     independent, and one density serves all pairs in mode "sound". As published each block of rows has its own, and pairs
     without an edge, which lie elsewhere, are left out.
     """
-    started = time.perf_counter()
     union, model = case.counted(graph), case.model
     game = Game(union, "edge", sample(np.arange(union.edges.shape[1]), COINS, key.fold("coins")), key.fold("game"))
     pairs = union.edges[:, game.items]
@@ -62,7 +60,7 @@ def play_entries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
     kappa = notices_along(case.claim, lambda k: rates(case, union, k), *bound.trials, alpha)
     bound = dataclasses.replace(bound, notices=kappa, reach=kappa * case.claim.epsilon)
     reach = f"{rounds} drawn graphs, {pairs.shape[1]} edges with a coin in each and {apart.shape[1]} pairs without an edge"
-    return Outcome("entries", (bound,), {}, reach, time.perf_counter() - started, ("graph",))
+    return Outcome("entries", (bound,), {}, reach, ("graph",))
 
 
 def entries(graph: Graph, drawn: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:

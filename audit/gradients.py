@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -57,7 +56,6 @@ def play_gradients(case: Case, graph: Graph, store: Store, key: Key, rounds: int
     one; that it was drawn at all has the public chance q, so a step counts ln(1 - q + q e^z), z the Gaussian ratio. The reach
     is that of DP-SGD of which no more is seen than a canary moves in its own column.
     """
-    started = time.perf_counter()
     wider, items = own_features(graph, PLANTED + DECOYS, SIZE)
     played = [play(case, wider, items, key.fold("game", run), store.device) for run in range(rounds)]
     every, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
@@ -74,7 +72,7 @@ def play_gradients(case: Case, graph: Graph, store: Store, key: Key, rounds: int
         f"{share:.0%} of the clipping norm; independence: {apart.reason}"
     )
     bound = weaker(bound, case.claim, strength) if normal else bound
-    return Outcome("gradients", (bound,), {}, reach, time.perf_counter() - started, ("gradients",))
+    return Outcome("gradients", (bound,), {}, reach, ("gradients",))
 
 
 @dataclass(frozen=True, eq=False)

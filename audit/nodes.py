@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,10 +47,9 @@ def play_stars(case: Case, graph: Graph, store: Store, key: Key, rounds: int, al
     own noisy sum, which need not leave: it is used for its direction only, so that the studentised score is
     exactly normal and what it shows is no more than the leaves' rows are charged for.
     """
-    started = time.perf_counter()
     played = [s for run in range(rounds) if (s := shine(case, graph, key.fold("game", run), store.device, STARS))]
     if not played:
-        return Outcome("game", (), {}, NOTHING, time.perf_counter() - started, SUMS)
+        return Outcome("game", (), {}, NOTHING, SUMS)
     scores, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
     common: dict[str, Any] = {"alpha": alpha, "attack": "star-ratio", "audit": "game", "seed": key.fold("coin").seed}
     shaped, apart = canaries(scores, bits, case.claim, gaussian(mu_of_claim(case.claim)), **common)
@@ -61,18 +59,17 @@ def play_stars(case: Case, graph: Graph, store: Store, key: Key, rounds: int, al
         f"{rounds} runs of {STARS} nodes with {played[0].moves.shape[0]} rows to move, by {strength:.3g} noise sds in all; "
         f"independence: {apart.reason}"
     )
-    return Outcome("game", found, {}, reach, time.perf_counter() - started, SUMS)
+    return Outcome("game", found, {}, reach, SUMS)
 
 
 def weigh_star(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
     """How far one node moves the means of the rows of others, times what the residuals of one run prove about the noise."""
-    started = time.perf_counter()
     played = shine(case, graph, key.fold("game"), store.device, 1)
     if played is None:
-        return Outcome("residual", (), {}, NOTHING, time.perf_counter() - started, SUMS)
+        return Outcome("residual", (), {}, NOTHING, SUMS)
     bound = factorised(played.residuals, played.moves, case.claim, alpha)
     reach = f"{played.residuals.size} residuals of one run; {assumed(played.residuals)}"
-    return Outcome("residual", (bound,), {}, reach, time.perf_counter() - started, SUMS)
+    return Outcome("residual", (bound,), {}, reach, SUMS)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -130,13 +127,12 @@ def weigh_rows(case: Case, graph: Graph, store: Store, key: Key, rounds: int, al
 
     There are no edges but the hub's: others would keep the walks from it, and the adversary chooses the graph.
     """
-    started = time.perf_counter()
     wider, canary = hub(dataclasses.replace(graph, edges=graph.edges[:, :0]))
     moves, residuals = drawn_rows(case.model, wider, canary, key.fold("run"), store.device)
     bound = factorised(residuals[None, None], moves[:, None], case.claim, alpha, audit="rows")
     strength, told = np.linalg.norm(moves), assumed(residuals[None, None])
     reach = f"{len(moves)} rows, which a hub moves by {strength:.3g} noise sds in all; {residuals.size} residuals, {told}"
-    return Outcome("rows", (bound,), {}, reach, time.perf_counter() - started, ("rows",))
+    return Outcome("rows", (bound,), {}, reach, ("rows",))
 
 
 def drawn_rows(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +43,6 @@ def play_votes(case: Case, graph: Graph, store: Store, key: Key, rounds: int, al
     The sample is secret, so that a query counts ln(1 - q + q e^z), z the log-ratio of its vote. Sampling and teaching are not
     looked at here.
     """
-    started = time.perf_counter()
     model: Any = case.model
     count = rounds * TRIALS
     random = key.fold("coins").generator()
@@ -59,7 +57,7 @@ def play_votes(case: Case, graph: Graph, store: Store, key: Key, rounds: int, al
     bound, apart = canaries(scores, bits, case.claim, curve(ledger), alpha, family=family(ledger), **common)
     reach = f"{count} sets of {model.queries} votes of teachers that one node turns around; independence: {apart.reason}"
     bound = bound if model.classes else unknown(bound)  # of an unknown number of classes the ledger charges more than votes show
-    return Outcome("votes", (bound,), {}, reach, time.perf_counter() - started, ("votes",))
+    return Outcome("votes", (bound,), {}, reach, ("votes",))
 
 
 def votes(model: Any, worlds: Worlds, queries: NDArray[np.int64], turned: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -117,14 +117,14 @@ def test_audits_that_a_single_edge_is_too_few_for_take_no_others_with_them(tmp_p
 
 
 def test_a_second_look_that_fails_blames_nobody_and_is_listed(tmp_path, monkeypatch):
-    honest = AUDITS["game"].run
+    honest = AUDITS["game"].play
 
     def once(case, graph, store, key, *rest):
         if "again" in key.path:
             raise ValueError("no second look today")
         return honest(case, graph, store, key, *rest)
 
-    monkeypatch.setitem(AUDITS, "game", dataclasses.replace(AUDITS["game"], run=once))
+    monkeypatch.setitem(AUDITS, "game", dataclasses.replace(AUDITS["game"], play=once))
     common = {"models": "gap", "mode": "paper", "unit": "undirected-edge", "epsilon": "8", "audits": "game", "rounds": 4}
     code, told, rows = ran(tmp_path / "out", **common)
     assert (code, told["verdict"]) == (3, "too weak")
