@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -125,7 +126,7 @@ class Whole:
     @cached_property
     def degrees(self) -> list[Tensor]:
         """How many arcs each node receives, (nodes,) float64."""
-        return [torch.from_numpy(bags.lists.starts).diff().double().to(self.device) for bags in self.bags]
+        return [torch.from_numpy(np.diff(bags.lists.starts).astype(np.float64)).to(self.device) for bags in self.bags]
 
     @cached_property
     def total(self) -> Weighted:
