@@ -42,16 +42,18 @@ def play_entries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
     independent, and one density serves all pairs in mode "sound". As published each block of rows has its own, and pairs
     without an edge, which lie elsewhere, are left out.
     """
-    union, model = case.counted(graph), case.model
+    model: Any = case.model
+    union = case.counted(graph)
     game = Game(union, "edge", sample(np.arange(union.edges.shape[1]), COINS, key.fold("coins")), key.fold("game"))
     pairs = union.edges[:, game.items]
     apart = unjoined(union, DECOYS, key.fold("decoys")) if model.mode == "sound" else pairs[:, :0]
-    bits = np.zeros((rounds, pairs.shape[1] + apart.shape[1]), dtype=bool)
+    every = np.concatenate([pairs, apart], axis=1)
+    bits = np.zeros((rounds, every.shape[1]), dtype=bool)
     scores = np.zeros(bits.shape)
     for run in range(rounds):
         drawn = game.rounds(run + 1, run)
         bits[run, : pairs.shape[1]] = drawn.bits[0]
-        scores[run] = entries(union, model.response(drawn.worlds, 0), np.concatenate([pairs, apart], axis=1))  # type: ignore[attr-defined]
+        scores[run] = entries(union, model.response(drawn.worlds, 0), every)
     common: dict[str, Any] = {"attack": "entry-ratio", "audit": "entries", "seed": key.fold("coin").seed}
     trials, declared = (bits.size - int(bits.sum()), int(bits.sum())), rates(case, union, 1.0)
     low, high = (rate_at_most(n * rate, n, alpha / 2) for n, rate in zip(trials, declared, strict=True))
@@ -65,8 +67,13 @@ def play_entries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
 
 def entries(graph: Graph, drawn: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:
     """(pairs,) how many of each pair's entries the drawn graph has, one or two. drawn, pairs: (2, ·) node ids, from and to."""
-    there = np.isin(pairs[0] * graph.nodes + pairs[1], drawn[0] * graph.nodes + drawn[1]).astype(np.float64)
-    return there if graph.directed else there + np.isin(pairs[1] * graph.nodes + pairs[0], drawn[0] * graph.nodes + drawn[1])
+    there = among(graph, pairs, drawn).astype(np.float64)
+    return there if graph.directed else there + among(graph, pairs[::-1], drawn)
+
+
+def among(graph: Graph, pairs: NDArray[np.int64], arcs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(pairs,) whether each pair, from and to, is one of the arcs. pairs, arcs: (2, ·) node ids."""
+    return np.isin(*(ends[0] * graph.nodes + ends[1] for ends in (pairs, arcs)))
 
 
 def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
@@ -74,8 +81,7 @@ def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
     drawn = key.generator().integers(0, graph.nodes, (2, count))
     pairs = drawn if graph.directed else np.sort(drawn, axis=0)
     pairs = np.unique(pairs[:, pairs[0] != pairs[1]], axis=1)
-    arcs = graph.arcs
-    return pairs[:, ~np.isin(pairs[0] * graph.nodes + pairs[1], arcs[0] * graph.nodes + arcs[1])]
+    return pairs[:, ~among(graph, pairs, graph.arcs)]
 
 
 def rates(case: Case, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -24,13 +24,13 @@ from strength_tstf import tstf
 
 from gnnaudit.models.datasets import load
 
-CAMPUSES = ("facebook100:JohnsHopkins55", "facebook100:Caltech36", "facebook100:Reed98")
+CAMPUSES = ("facebook100:JohnsHopkins55:min_class=150", "facebook100:Caltech36", "facebook100:Reed98")
 
 
 def proofs(folder: Path, names: list[str], parts: set[str], picture: Path | None) -> Iterator[Proof]:
     if "nmi" in parts:
         for data in CAMPUSES:
-            yield from nmi(load(f"{data}:min_class=150" if "Hopkins" in data else data, data_dir=folder), data, seeds=20)
+            yield from nmi(load(data, data_dir=folder), data, seeds=20)
     for data in names:
         graph = load(data, data_dir=folder)
         if "tstf" in parts:
