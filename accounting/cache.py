@@ -53,10 +53,11 @@ def remembered(compute: Callable[[], Any], *key: object) -> Any:
 
 @cache
 def sources(folder: Path) -> str:
-    """A hash of the Python files of one folder."""
+    """A hash of the names and contents of the Python files in a folder, at every depth."""
     h = hashlib.blake2b(digest_size=16)
-    for source in sorted(folder.glob("*.py")):
-        h.update(source.name.encode() + source.read_bytes())
+    folder = folder.resolve()
+    for source in sorted(folder.rglob("*.py")):
+        h.update(source.relative_to(folder).as_posix().encode() + source.read_bytes())
     return h.hexdigest()
 
 

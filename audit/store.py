@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import models
 from ..models.base import Release
 from .game import Game, Seen
 
@@ -25,15 +26,22 @@ if TYPE_CHECKING:
     from ..models.graph import Graph, Worlds
 
 Task = tuple["Model", "Worlds", str, str]
+SOURCE_SUFFIXES = {".py", ".c", ".h"}
 CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger ones fall out of the caches and lose more when killed
 
 
 @functools.cache
 def code_version() -> str:
-    """A hash of the source of models/: parts made by other code are not reused."""
+    """A hash of the source of models/, its sub-packages included: parts made by other code are not reused."""
+    return source_digest(Path(models.__file__).parent)
+
+
+def source_digest(folder: Path) -> str:
+    """A hash of the names and contents of all Python and C sources in a folder, at every depth."""
     h = hashlib.blake2b(digest_size=8)
-    for path in sorted((Path(__file__).parent.parent / "models").resolve().glob("*.[pch]*")):  # Python, C and its headers
-        h.update(path.name.encode() + path.read_bytes())
+    folder = folder.resolve()
+    for path in sorted(p for p in folder.rglob("*") if p.suffix in SOURCE_SUFFIXES):
+        h.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
     return h.hexdigest()
 
 

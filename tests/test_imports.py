@@ -1,11 +1,17 @@
-"""Which way imports point, and what the command line must not load."""
+"""Which way imports point, at every depth; what a digest of code covers; what is packaged; what `--help` must not load."""
 
 import ast
 import subprocess
 import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from gnnaudit.accounting.cache import sources
+from gnnaudit.audit.store import source_digest
 
 ROOT = Path(__file__).parent.parent
 MAY_IMPORT = {
@@ -15,25 +21,134 @@ MAY_IMPORT = {
     "reports": {"accounting"},
     "audit": {"accounting", "models", "attacks", "reports"},
 }
+CARRIED = {".c", ".h", ".html", ".css", ".toml", ".json"}  # endings of files that a wheel must hold beside the code
+Arrows = dict[str, set[str]]
 
 
-def imported_folders(path: Path) -> set[str]:
-    """The sibling folders that a file imports, wherever in the file it does so."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module:
-            found.add(node.module.split(".")[0])
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gnnaudit."):
-            found.add((node.module or "").split(".")[1])
+def package_files(root: Path) -> dict[tuple[str, ...], Path]:
+    """Every file of the five floors by its module path: ("models", "gap", "gap") -> models/gap/gap.py."""
+    found = {}
+    for floor in MAY_IMPORT:
+        for path in sorted((root / floor).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            found[parts[:-1] if parts[-1] == "__init__" else parts] = path
     return found
 
 
-@pytest.mark.parametrize("folder", MAY_IMPORT)
-def test_imports_point_one_way(folder):
-    files = sorted((ROOT / folder).glob("*.py"))
-    assert files
-    for path in files:
-        assert imported_folders(path) <= MAY_IMPORT[folder] | {folder}, path
+def imported(path: Path, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The module paths that a file imports from, wherever in the file, imports for types included; longest spelling."""
+    package = module if path.name == "__init__.py" else module[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        words = tuple((node.module or "").split(".")) if node.module else ()
+        if node.level:
+            base = package[: len(package) - node.level + 1]
+        elif words[:1] == ("gnnaudit",):
+            base, words = (), words[1:]
+        else:
+            continue
+        yield from ((*base, *words, alias.name) for alias in node.names)
+
+
+def arrows(root: Path) -> Arrows:
+    """file -> files that it imports, as posix paths; a name that a package hands on leads to the file that defines it."""
+    files = package_files(root)
+    faces = {m: p for m, p in files.items() if p.name == "__init__.py"}
+
+    def owner(target: tuple[str, ...]) -> Path | None:
+        for module in (target, target[:-1]):
+            path = files.get(module)
+            if path is not None and path.name != "__init__.py":
+                return path
+        face = faces.get(target[:-1])
+        handed = imported(face, target[:-1]) if face else ()
+        return next((files[t[:-1]] for t in handed if t[-1] == target[-1] and t[:-1] in files), face)
+
+    found: Arrows = defaultdict(set)
+    for module, path in files.items():
+        if path.name == "__init__.py":
+            continue
+        owners = {owner(target) for target in imported(path, module)} - {None, path}
+        found[path.relative_to(root).as_posix()] |= {o.relative_to(root).as_posix() for o in owners if o is not None}
+    return found
+
+
+def circles(graph: Arrows) -> list[list[str]]:
+    """Groups of two or more nodes that reach one another (depth-first: what is on the way back closes a circle)."""
+    reach: Arrows = {}
+    for start in graph:
+        seen, todo = set(), [start]
+        while todo:
+            for follower in graph.get(todo.pop(), ()):
+                if follower not in seen:
+                    seen.add(follower)
+                    todo.append(follower)
+        reach[start] = seen
+    return sorted({tuple(sorted(b for b in reach[a] if a in reach.get(b, ()))) for a in graph if a in reach[a]})  # type: ignore[arg-type]
+
+
+def rooms(graph: Arrows) -> Arrows:
+    """The same between rooms: a sub-package is one, a file at the top of a floor is one."""
+    found: Arrows = defaultdict(set)
+    for file, targets in graph.items():
+        room = "/".join(file.split("/")[:2])
+        found[room] |= {other for t in targets if (other := "/".join(t.split("/")[:2])) != room}
+    return found
+
+
+def test_imports_point_one_way_at_every_depth():
+    for module, path in package_files(ROOT).items():
+        floors = {target[0] for target in imported(path, module) if target[:1] != ("__version__",)}
+        assert floors <= MAY_IMPORT[module[0]] | {module[0]}, path
+
+
+def test_an_import_that_climbs_out_of_a_sub_package_is_seen(tmp_path):
+    (tmp_path / "models" / "gap").mkdir(parents=True)
+    file = tmp_path / "models" / "gap" / "gap.py"
+    file.write_text("from ...audit.run import run\n")
+    assert {target[0] for target in imported(file, ("models", "gap", "gap"))} == {"audit"}
+
+
+def test_a_circle_of_files_and_one_of_rooms_are_found(tmp_path):
+    (tmp_path / "models" / "gap").mkdir(parents=True)
+    (tmp_path / "models" / "gap" / "one.py").write_text("from .two import b\na = 1\n")
+    (tmp_path / "models" / "gap" / "two.py").write_text("from ..engine.three import c\nb = 2\n")
+    (tmp_path / "models" / "engine").mkdir()
+    (tmp_path / "models" / "engine" / "three.py").write_text("from ..gap.other import d\nc = 3\n")
+    (tmp_path / "models" / "gap" / "other.py").write_text("d = 4\n")
+    assert circles(arrows(tmp_path)) == []
+    assert circles(rooms(arrows(tmp_path))) == [("models/engine", "models/gap")]
+    (tmp_path / "models" / "gap" / "other.py").write_text("from . import one\nd = 4\n")
+    assert len(circles(arrows(tmp_path))) == 1
+
+
+def test_every_package_is_listed_for_a_wheel():
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {p.parent.relative_to(ROOT) for floor in MAY_IMPORT for p in (ROOT / floor).rglob("__init__.py")}
+    assert set(tools["packages"]) == {"gnnaudit"} | {".".join(("gnnaudit", *folder.parts)) for folder in folders}
+    data = {p.relative_to(ROOT) for floor in MAY_IMPORT for p in (ROOT / floor).rglob("*") if p.suffix in CARRIED}
+    listed = {q for name, globs in tools["package-data"].items() for g in globs for q in folder_of(name).glob(g)}
+    assert {ROOT / p for p in data} <= listed
+
+
+def folder_of(package: str) -> Path:
+    """The folder of a package: the floors stand at the root."""
+    words = package.split(".")
+    return ROOT.joinpath(*words[1:]) if len(words) > 1 else ROOT / "gnnaudit"
+
+
+@pytest.mark.parametrize("digest", [sources, source_digest])
+def test_a_digest_of_code_changes_with_a_file_of_a_sub_package(tmp_path, digest):
+    digest = getattr(digest, "__wrapped__", digest)  # not what was remembered of the same folder
+    file = tmp_path / "gap" / "gap.py"
+    file.parent.mkdir()
+    file.write_text("one = 1\n")
+    before = digest(tmp_path)
+    file.write_text("one = 2\n")
+    after = digest(tmp_path)
+    file.rename(tmp_path / "gap.py")
+    assert len({before, after, digest(tmp_path)}) == 3
 
 
 def test_help_loads_no_heavy_library():
