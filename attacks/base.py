@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..models.base import Release
-    from ..models.graph import Graph
+    from ..models.graph.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from ..models.noise import stream
+from ..models.random.streams import stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

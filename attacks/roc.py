@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import beta, norm, rankdata, t
 
-from ..models.noise import stream
+from ..models.random.streams import stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

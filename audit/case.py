@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.calibrate import calibrate
 from ..accounting.claim import Claim, Relation, Unit
+from ..accounting.upper.calibration import calibrate
+from ..models.systems import SYSTEMS, Facts, at_unit, default_delta
 from ..reports.results import SkippedRow
-from .catalogue import SYSTEMS, Facts, at_unit, default_delta
-from .doors import External, own_models
+from .own.doors import External, own_models
 from .params import adjusted, pair
 
 if TYPE_CHECKING:
-    from ..accounting.lower import Bound
+    from ..accounting.lower.bounds import Bound
     from ..models.base import Model
-    from ..models.graph import Graph
+    from ..models.graph.graph import Graph
     from .plan import Plan
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..models.noise import fold
+from ..models.random.streams import fold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,30 +10,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.multiplicity import divide
-from ..models.datasets import describe, load_described
+from ..attacks.registry import ATTACKS
+from ..models.data.loading import describe, load_described
+from ..models.systems import Facts
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
-from .account import account_rows, uppers, warnings
-from .audits import AUDITS, Audit
+from .audits.edge_sums import AUDITS, Audit
 from .case import Case, Outcome, cases, recipes
-from .catalogue import Facts
-from .confirm import confirmed, marked
-from .executor import executor
-from .folder import machine, opened, randomness, root_key, versions, write_spec
-from .membership import membership
-from .store import Store
-from .suite import ATTACKS
-from .utility import utility
+from .cli.account import account_rows, uppers, warnings
+from .leakage.pool import membership
+from .leakage.utility import utility
+from .second_look import confirmed, marked
+from .storage.executor import executor
+from .storage.run_folder import machine, opened, randomness, root_key, versions, write_spec
+from .storage.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
 
-    from ..accounting.upper import Upper
-    from ..models.graph import Graph
+    from ..accounting.upper.accountants import Upper
+    from ..models.graph.graph import Graph
     from .key import Key
     from .plan import Plan
 
@@ -191,7 +191,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool, quiet: bool)
     """The table on the terminal, the HTML report, JUnit, and the MLflow mirror."""
     from rich.console import Console
 
-    from ..reports import html, junit, mirror, table
+    from ..reports.formats import html, junit, mlflow_mirror, table
 
     if json:
         print(result_files.to_json(results))
@@ -200,7 +200,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool, quiet: bool)
     html.render(folder)
     junit.write(folder)
     if plan.mlflow != "none":
-        mirror.mirror(folder, plan.mlflow)
+        mlflow_mirror.mirror(folder, plan.mlflow)
     if not (json or quiet):
         end = f"{results.run.verdict.capitalize()} (exit code {results.run.exit_code}). Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)

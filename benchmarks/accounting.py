@@ -30,7 +30,7 @@ def child(arguments: list[str], cache: str) -> tuple[float, float]:
 
 def command(models: str) -> None:
     asked = ["account", "--models", models, "--mode", "both", "--epsilon", "1,8", "--json"]
-    start = ["-c", "import sys; from gnnaudit.audit.cli import main; sys.argv[0] = 'audit'; main()"]
+    start = ["-c", "import sys; from gnnaudit.audit.cli.main import main; sys.argv[0] = 'audit'; main()"]
     with tempfile.TemporaryDirectory() as cache:
         cold = child([*start, *asked], cache)
         warm = min(child([*start, *asked], cache) for _ in range(2))
@@ -63,9 +63,9 @@ class Recipe:
 
 def calibrations() -> None:
     from gnnaudit.accounting import events
-    from gnnaudit.accounting.calibrate import calibrate
     from gnnaudit.accounting.claim import Claim, Unit
-    from gnnaudit.accounting.curves import curve
+    from gnnaudit.accounting.upper.calibration import calibrate
+    from gnnaudit.accounting.upper.tradeoff import curve
 
     kinds = {
         "two Gaussian hops, epsilon 1": (lambda s: events.gaussian_hops(s, 2), 1.0, 1e-6),
@@ -87,7 +87,7 @@ def calibrations() -> None:
 
 def accountants() -> None:
     from gnnaudit.accounting import events
-    from gnnaudit.accounting.upper import upper
+    from gnnaudit.accounting.upper.accountants import upper
 
     for row in upper(events.dp_sgd(1.0, 0.01, 1000), 1e-5):
         value = f"{row.epsilon:.5f}" if row.epsilon is not None else "declines"

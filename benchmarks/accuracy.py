@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from scipy import stats
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.models.datasets import load
-from gnnaudit.models.edgerand import EdgeRand
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.graph import Graph, Worlds
-from gnnaudit.models.mlp import Mlp
-from gnnaudit.models.progap import ProGap
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.models.baselines.edgerand import EdgeRand
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.mlp import Mlp
+from gnnaudit.models.gap.progap import ProGap
+from gnnaudit.models.graph.graph import Graph, Worlds
 
 EDGE, NODE = 1e-6, 1e-4  # delta, as the official code chooses it
 # recipe, epsilon, the official code's noise std / sensitivity, its accuracy and the half width or spread that it prints

@@ -24,8 +24,8 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.models.datasets import load
-from gnnaudit.models.graph import Graph, Worlds
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.graph.graph import Graph, Worlds
 
 HIDDEN, BATCH, CLIP, RATE, DEGREE = 16, 256, 1.0, 0.01, 100
 DRAWN_BEFORE = 4544  # labelled nodes, whose random order is the split: the official code draws it first

@@ -22,19 +22,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gnnaudit.accounting import curves, gaussian
+from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.accounting.lower import lower
-from gnnaudit.accounting.one_run import canaries, mahloujifar, steinke
-from gnnaudit.accounting.rates import epsilon_of_rates, mu_of_rates, rate_at_most
-from gnnaudit.models.datasets import load
-from gnnaudit.models.dpsgd import Private, train_privately
-from gnnaudit.models.gap import mlp
-from gnnaudit.models.gnn import Gnn
-from gnnaudit.models.graph import Graph, Worlds
-from gnnaudit.models.network import Network, draw
-from gnnaudit.models.shared import Shared
-from gnnaudit.models.train import Rows
+from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.one_run import canaries, mahloujifar, steinke
+from gnnaudit.accounting.upper import tradeoff
+from gnnaudit.models.baselines.gnn import Gnn
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.engine.dpsgd import Private, train_privately
+from gnnaudit.models.engine.features import Shared
+from gnnaudit.models.engine.network import Network, draw
+from gnnaudit.models.engine.training import Rows
+from gnnaudit.models.gap.gap import mlp
+from gnnaudit.models.graph.graph import Graph, Worlds
 
 DELTA, ALPHA, TRIALS = 1e-5, 0.05, 10_000
 HIDDEN, BATCH = 16, 256
@@ -169,7 +170,7 @@ def formulas(audits: int, python: str | None) -> None:
     print(f"| {TRIALS:,} scores | ε | median bound / ε | audits above ε | CPU ms |\n|---|---|---|---|---|")
     for epsilon in (1.0, 4.0):
         mu, claim = float(gaussian.mu_of(epsilon, DELTA)), Claim(epsilon, DELTA)
-        curve, random = curves.gaussian(mu), np.random.default_rng(int(epsilon))
+        curve, random = tradeoff.gaussian(mu), np.random.default_rng(int(epsilon))
         bits = random.random((audits, TRIALS)) < 0.5
         scores = mu * random.standard_normal((audits, TRIALS)) + mu * mu * (bits - 0.5)
         rules: dict[str, Callable[[Array, Flags], float]] = {

@@ -11,21 +11,21 @@ import time
 
 import numpy as np
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.accounting.coins import guessed
-from gnnaudit.accounting.curves import curve
 from gnnaudit.accounting.gaussian import mu_of
-from gnnaudit.accounting.lower import lower
-from gnnaudit.audit.blackbox import canary_game, canary_scores
+from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.guessed_coins import guessed
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.accounting.upper.tradeoff import curve
+from gnnaudit.audit.audits.blackbox import canary_game, canary_scores
 from gnnaudit.audit.case import Case
-from gnnaudit.audit.crafted import crafted
-from gnnaudit.audit.executor import one_thread
-from gnnaudit.audit.game import Seen
+from gnnaudit.audit.games.crafted_graph import crafted
+from gnnaudit.audit.games.game import Seen
 from gnnaudit.audit.key import Key
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.progap import ProGap
-from gnnaudit.models.vesper import Vesper
+from gnnaudit.audit.storage.executor import one_thread
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.progap import ProGap
+from gnnaudit.models.vesper.vesper import Vesper
 
 DELTA = 1e-6
 CHUNK = 25  # trainings at once

@@ -14,16 +14,16 @@ from dataclasses import replace
 import numpy as np
 from blackbox import DELTA, SYSTEMS
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.gaussian import mu_of
-from gnnaudit.audit.blackbox import odds
-from gnnaudit.audit.crafted import ENDS, STRONG, crafted
-from gnnaudit.audit.discriminant import log_likelihood_ratio
-from gnnaudit.audit.executor import one_thread
-from gnnaudit.audit.game import Seen
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.attacks.canary.fisher import log_likelihood_ratio
+from gnnaudit.audit.audits.blackbox import odds
+from gnnaudit.audit.games.crafted_graph import ENDS, STRONG, crafted
+from gnnaudit.audit.games.game import Seen
 from gnnaudit.audit.key import Key
-from gnnaudit.models.graph import Mask, Worlds
+from gnnaudit.audit.storage.executor import one_thread
+from gnnaudit.models.graph.graph import Mask, Worlds
 
 CANARIES = 120
 

@@ -11,20 +11,20 @@ import time
 
 import numpy as np
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.accounting.coins import guessed
-from gnnaudit.accounting.curves import curve
 from gnnaudit.accounting.gaussian import epsilon_of
-from gnnaudit.audit.blackbox import odds
-from gnnaudit.audit.discriminant import log_likelihood_ratio
-from gnnaudit.audit.executor import one_thread
-from gnnaudit.audit.game import Game, Seen
-from gnnaudit.audit.gradients import family
+from gnnaudit.accounting.lower.guessed_coins import guessed
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.accounting.upper.tradeoff import curve
+from gnnaudit.attacks.canary.fisher import log_likelihood_ratio
+from gnnaudit.audit.audits.blackbox import odds
+from gnnaudit.audit.audits.gradients import family
+from gnnaudit.audit.games.game import Game, Seen
 from gnnaudit.audit.key import Key
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.graph import Graph
-from gnnaudit.models.progap import ProGap
+from gnnaudit.audit.storage.executor import one_thread
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.progap import ProGap
+from gnnaudit.models.graph.graph import Graph
 
 DELTA, CHUNK = 1e-5, 25
 KINDS, LOUD = 24, 10.0  # features; so large that the encoder's biases do not make all rows alike

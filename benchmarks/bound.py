@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow
 from pyarrow import csv
 
-CALL = "from pathlib import Path; from gnnaudit.audit.bound import bound; bound(Path({!r}), epsilon=1.0, delta=1e-5, shape={!r})"
+CALL = (
+    "from pathlib import Path; from gnnaudit.audit.cli.bound import bound; bound(Path({!r}), epsilon=1.0, delta=1e-5, shape={!r})"
+)
 
 
 def main() -> None:

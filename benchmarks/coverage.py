@@ -20,18 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from gnnaudit.accounting import curves, gaussian
-from gnnaudit.accounting.channel import channel_epsilon
+from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.coins import guessed
-from gnnaudit.accounting.dependence import independence
-from gnnaudit.accounting.factorised import factorised
-from gnnaudit.accounting.guessing import accuracy, correct_guesses, gaussian_beta, rejects, steinke_p_value
-from gnnaudit.accounting.lower import PILOT_SHARE, pooled_sd
-from gnnaudit.accounting.one_run import best_guesses
-from gnnaudit.accounting.ranks import best_place, chance_of_so_few
-from gnnaudit.accounting.rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
-from gnnaudit.accounting.sequential import STAKES, TUNED, mu_reached
+from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
+from gnnaudit.accounting.lower.bounds import PILOT_SHARE, pooled_sd
+from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.finite_channels import channel_epsilon
+from gnnaudit.accounting.lower.guessed_coins import guessed
+from gnnaudit.accounting.lower.guessing import accuracy, correct_guesses, gaussian_beta, rejects, steinke_p_value
+from gnnaudit.accounting.lower.independence import independence
+from gnnaudit.accounting.lower.one_run import best_guesses
+from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few
+from gnnaudit.accounting.lower.residuals import factorised
+from gnnaudit.accounting.upper import tradeoff
 
 Array = NDArray[np.float64]
 ALPHA = 0.05
@@ -218,7 +219,7 @@ def rank_gate(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dic
 
 
 def guessed_coins(
-    chance: float, claim: Claim, curve: curves.Curve, n: int, audits: int, draw: np.random.Generator
+    chance: float, claim: Claim, curve: tradeoff.Curve, n: int, audits: int, draw: np.random.Generator
 ) -> dict[str, float]:
     """False alarms of the bound on 2n guessed coins. chance: of a right guess; curve: the trade-off curve it is held against."""
     right, bits = draw.binomial(2 * n, chance, audits), np.arange(2 * n) % 2 == 1
@@ -349,13 +350,13 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
                 )
                 if not pair.delta:
                     chance, claim = (1 + np.abs(pair.p1 - pair.p0).sum() / 2) / 2, Claim(pair.epsilon, 0.0)
-                    found |= guessed_coins(chance, claim, curves.pure(pair.epsilon), n, audits, draw)
+                    found |= guessed_coins(chance, claim, tradeoff.pure(pair.epsilon), n, audits, draw)
                 for rule, alarms in found.items():
                     yield Cell(rule, name, e, n, alarms, audits)
             mu = float(gaussian.mu_of(e, 1e-5))
             draw = np.random.default_rng([seed, n, round(10 * e)])
             found = likelihood_ratio(mu, n, audits, draw) | gaussian_stream(mu, n, audits, draw)
-            found |= guessed_coins(float(special.ndtr(mu / 2)), Claim(e, 1e-5), curves.gaussian(mu), n, audits, draw)
+            found |= guessed_coins(float(special.ndtr(mu / 2)), Claim(e, 1e-5), tradeoff.gaussian(mu), n, audits, draw)
             for rule, alarms in found.items():
                 yield Cell(rule, "Gaussian", e, n, alarms, audits)
             for kind in ("independent", "common-l", "reveal-all"):

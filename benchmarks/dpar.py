@@ -11,12 +11,12 @@ import time
 import numpy as np
 import torch
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.models.datasets import load
-from gnnaudit.models.dpar import Dpar
-from gnnaudit.models.graph import Graph, Worlds
-from gnnaudit.models.pagerank import among, page_rank
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.dpar.dpar import Dpar
+from gnnaudit.models.dpar.pagerank import among, page_rank
+from gnnaudit.models.graph.graph import Graph, Worlds
 
 DELTA = 1e-4
 PUBLISHED = Dpar(

@@ -19,28 +19,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.multiplicity import divide
-from gnnaudit.audit.audits import AUDITS
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.audit.audits.edge_sums import AUDITS
 from gnnaudit.audit.case import Case
-from gnnaudit.audit.catalogue import Facts
-from gnnaudit.audit.confirm import confirmed
-from gnnaudit.audit.contract import tiny
-from gnnaudit.audit.executor import one_thread
-from gnnaudit.audit.faults_sums import Quiet
+from gnnaudit.audit.faults.in_sums import Quiet
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.store import Store
-from gnnaudit.models.dpar import Dpar
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.lpgnn import Lpgnn
-from gnnaudit.models.privgnn import PrivGnn
-from gnnaudit.models.progap import ProGap
-from gnnaudit.models.vesper import Vesper
+from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.second_look import confirmed
+from gnnaudit.audit.storage.executor import one_thread
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.dpar.dpar import Dpar
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.progap import ProGap
+from gnnaudit.models.lpgnn.lpgnn import Lpgnn
+from gnnaudit.models.privgnn.privgnn import PrivGnn
+from gnnaudit.models.systems import Facts
+from gnnaudit.models.vesper.vesper import Vesper
 from gnnaudit.reports.evidence import judge
 
 if TYPE_CHECKING:
-    from gnnaudit.models.graph import Graph
+    from gnnaudit.models.graph.graph import Graph
 
 FAMILY = 1e-4  # of a CI run of all six systems
 NODES = 72

@@ -11,9 +11,9 @@ import time
 import numpy as np
 import torch
 
-from gnnaudit.models.datasets import load
-from gnnaudit.models.graph import Graph, Worlds
-from gnnaudit.models.lpgnn import BACKBONES, ENCODERS, Lpgnn
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.graph.graph import Graph, Worlds
+from gnnaudit.models.lpgnn.lpgnn import BACKBONES, ENCODERS, Lpgnn
 
 INF = math.inf
 # (feature budget, label budget) -> feature steps, label steps, learning rate, weight decay, dropout

@@ -16,16 +16,16 @@ from itertools import pairwise
 import numpy as np
 
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.accounting.exact import argmax_top_probability
-from gnnaudit.accounting.upper import tightest, upper
+from gnnaudit.accounting.closed_forms import argmax_top_probability
+from gnnaudit.accounting.upper.accountants import tightest, upper
 from gnnaudit.models.base import Release
-from gnnaudit.models.datasets import load
-from gnnaudit.models.graph import Graph, Worlds
-from gnnaudit.models.noise import stream
-from gnnaudit.models.pate import Pate
-from gnnaudit.models.privgnn import PrivGnn
-from gnnaudit.models.privgnn_baselines import PrivGnnBaseline
-from gnnaudit.models.student import Public
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.graph.graph import Graph, Worlds
+from gnnaudit.models.privgnn.pate import Pate
+from gnnaudit.models.privgnn.pate_baselines import PrivGnnBaseline
+from gnnaudit.models.privgnn.privgnn import PrivGnn
+from gnnaudit.models.privgnn.student import Public
+from gnnaudit.models.random.streams import stream
 
 INVERSE_SCALES = (0.1, 0.2, 0.4, 0.8, 1.0)
 GRAPHS = {"Cora": "cora", "Johns Hopkins": "facebook100:JohnsHopkins55"}

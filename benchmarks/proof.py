@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnnaudit.attacks.roc import mean_interval
-from gnnaudit.models.noise import stream
+from gnnaudit.models.random.streams import stream
 
 
 @dataclass(frozen=True, eq=False)

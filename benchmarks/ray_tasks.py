@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-from gnnaudit.audit.executor import Execute, in_process, processes, ray_cluster
-from gnnaudit.audit.store import Task
+from gnnaudit.audit.storage.executor import Execute, in_process, processes, ray_cluster
+from gnnaudit.audit.storage.store import Task
 from gnnaudit.models.base import Release
-from gnnaudit.models.datasets import load
-from gnnaudit.models.graph import Graph, Worlds
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.graph.graph import Graph, Worlds
 
 BYTES = 50_000  # some 50 µs of hashing
 

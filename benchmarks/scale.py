@@ -71,8 +71,8 @@ def anonymous() -> int:
 
 def make(nodes: int, degree: int, folder: Path) -> None:
     """Puts a campus graph into mapped files. Prints the CPU seconds that making it took."""
-    from gnnaudit.models.datasets import load
-    from gnnaudit.models.mapped import write
+    from gnnaudit.models.data.loading import load
+    from gnnaudit.models.graph.memory_mapped import write
 
     start = time.thread_time()
     graph = load(f"campus:n={nodes}:degree={degree}")
@@ -84,12 +84,12 @@ def fit(folder: Path, epochs: int, memory: int) -> None:
     """Prints a row of the table but for its first columns."""
     import torch
 
-    from gnnaudit.audit.game import Game
+    from gnnaudit.audit.games.game import Game
     from gnnaudit.audit.key import Key
-    from gnnaudit.audit.store import Store
-    from gnnaudit.models.mapped import read
-    from gnnaudit.models.progap import ProGap
-    from gnnaudit.models.spmm import Aggregation
+    from gnnaudit.audit.storage.store import Store
+    from gnnaudit.models.gap.progap import ProGap
+    from gnnaudit.models.graph.memory_mapped import read
+    from gnnaudit.models.sparse.neighbour_sums import Aggregation
 
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
@@ -133,9 +133,9 @@ def aggregation(nodes: int, degree: int, units: int = 16) -> str:
     """A line on the sums alone: each way takes its turn, so that the machine's moods meet all of them, and its best counts."""
     import torch
 
-    from gnnaudit.models import kernel
-    from gnnaudit.models.datasets import load
-    from gnnaudit.models.spmm import Bags
+    from gnnaudit.models.data.loading import load
+    from gnnaudit.models.kernels import library
+    from gnnaudit.models.sparse.neighbour_sums import Bags
 
     torch.set_num_threads(1)
     bags = Bags(load(f"campus:n={nodes}:degree={degree}").incoming)
@@ -143,7 +143,7 @@ def aggregation(nodes: int, degree: int, units: int = 16) -> str:
     moved = (4 * units + 4) * arcs + 4 * units * nodes
 
     def plain() -> None:
-        with kernel.unused():
+        with library.unused():
             bags.add_up(x, out)
 
     turns = [
@@ -156,7 +156,7 @@ def aggregation(nodes: int, degree: int, units: int = 16) -> str:
 
 def row(nodes: int, degree: int, epochs: int, memory: str) -> str:
     """A line of the table, each half from a process of its own."""
-    from gnnaudit.models.mapped import read
+    from gnnaudit.models.graph.memory_mapped import read
 
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "graph"

@@ -22,7 +22,7 @@ from strength_nmi import nmi
 from strength_nodes import Pool, family, null, speed
 from strength_tstf import tstf
 
-from gnnaudit.models.datasets import load
+from gnnaudit.models.data.loading import load
 
 CAMPUSES = ("facebook100:JohnsHopkins55:min_class=150", "facebook100:Caltech36", "facebook100:Reed98")
 

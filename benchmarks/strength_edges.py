@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from proof import Proof
 
 from gnnaudit.attacks.base import Challenge
-from gnnaudit.attacks.baselines import FEATURES
-from gnnaudit.attacks.influence import influence, symmetric
-from gnnaudit.attacks.link import LinkStealing
-from gnnaudit.attacks.link_stealing import LinkClassifier
-from gnnaudit.attacks.lira import Lira
-from gnnaudit.attacks.multi_lira import MultiLira
-from gnnaudit.attacks.pool import scores_split
+from gnnaudit.attacks.links.link_stealing import LinkClassifier
+from gnnaudit.attacks.links.linkteller import influence, symmetric
+from gnnaudit.attacks.links.model_free import FEATURES
+from gnnaudit.attacks.links.similarity import LinkStealing
+from gnnaudit.attacks.membership.cross_fit import scores_split
+from gnnaudit.attacks.membership.lira import Lira
+from gnnaudit.attacks.membership.multi_lira import MultiLira
 from gnnaudit.attacks.roc import auc, measure
-from gnnaudit.models.gnn import Gnn
-from gnnaudit.models.graph import Graph, Mask, Worlds
-from gnnaudit.models.noise import stream
+from gnnaudit.models.baselines.gnn import Gnn
+from gnnaudit.models.graph.graph import Graph, Mask, Worlds
+from gnnaudit.models.random.streams import stream
 
 KIPF = Gnn(hidden=16, input_dropout=0.5, learning_rate=0.01, weight_decay=5e-4, epochs=100)  # link stealing's target
 TELLER = Gnn(hidden=16, learning_rate=0.01, weight_decay=5e-4, epochs=500)  # LinkTeller's

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from strength_nodes import BEST_OF_8, PUBLISHED, Pool, attacked, figures
 
-from gnnaudit.attacks.multi_lira import strongest
-from gnnaudit.attacks.relative import Relative
+from gnnaudit.attacks.membership.multi_lira import strongest
+from gnnaudit.attacks.membership.rmia import Relative
 from gnnaudit.attacks.roc import roc_points
 
 STARS = {

@@ -13,14 +13,14 @@ from strength_nodes import ANY, Array
 
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.attacks.base import Challenge, Pilot
+from gnnaudit.attacks.membership.shadow_classifier import ShadowMlp
 from gnnaudit.attacks.roc import measure
-from gnnaudit.attacks.shadow import ShadowMlp
 from gnnaudit.models.base import Release
-from gnnaudit.models.edgerand import EdgeRand
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.graph import Graph, Worlds
-from gnnaudit.models.mlp import Mlp
-from gnnaudit.models.noise import stream
+from gnnaudit.models.baselines.edgerand import EdgeRand
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.mlp import Mlp
+from gnnaudit.models.graph.graph import Graph, Worlds
+from gnnaudit.models.random.streams import stream
 
 MEMBERS, TEST = 0.4, 0.3  # of a class: trained on, and as many others; of those two together: what the attack is tried on
 PER_CLASS = 230  # nodes that are drawn of each class where the official figures are known

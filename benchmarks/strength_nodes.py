@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from proof import Proof
 
 from gnnaudit.attacks.base import Challenge
-from gnnaudit.attacks.lira import Lira
-from gnnaudit.attacks.multi_lira import strongest
-from gnnaudit.attacks.pool import scores_split
-from gnnaudit.attacks.relative import Relative
+from gnnaudit.attacks.membership.cross_fit import scores_split
+from gnnaudit.attacks.membership.lira import Lira
+from gnnaudit.attacks.membership.multi_lira import strongest
+from gnnaudit.attacks.membership.rmia import Relative
+from gnnaudit.attacks.membership.threshold import Confidence
 from gnnaudit.attacks.roc import measure
-from gnnaudit.attacks.threshold import Confidence
 from gnnaudit.models.base import Release
-from gnnaudit.models.gnn import Gnn
-from gnnaudit.models.graph import Graph, Mask, Worlds
-from gnnaudit.models.noise import stream
+from gnnaudit.models.baselines.gnn import Gnn
+from gnnaudit.models.graph.graph import Graph, Mask, Worlds
+from gnnaudit.models.random.streams import stream
 
 Array = NDArray[np.float64]
 PUBLISHED = Lira(shrinkage=0)

@@ -11,14 +11,14 @@ from sklearn.metrics import balanced_accuracy_score
 from strength_nodes import ANY, Array, Band, halves
 
 from gnnaudit.attacks.base import Challenge, Pilot
+from gnnaudit.attacks.membership.shadow_classifier import ShadowMlp
+from gnnaudit.attacks.membership.threshold import Confidence
 from gnnaudit.attacks.roc import Leak, auc, measure
-from gnnaudit.attacks.shadow import ShadowMlp
-from gnnaudit.attacks.threshold import Confidence
 from gnnaudit.models.base import Release
-from gnnaudit.models.blocks import Blocks, features
-from gnnaudit.models.gnn import Gnn
-from gnnaudit.models.graph import Graph
-from gnnaudit.models.noise import stream
+from gnnaudit.models.baselines.gnn import Gnn
+from gnnaudit.models.graph.graph import Graph
+from gnnaudit.models.random.streams import stream
+from gnnaudit.models.sparse.block_diagonal import Blocks, features
 
 TSTF: list[tuple[str, str, dict[str, Band]]] = [
     ("N1", "TSTF as published, balanced accuracy", {"cora": (".811", 0.791, 0.831), "citeseer": (".879", 0.859, 0.899)}),

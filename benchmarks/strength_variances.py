@@ -18,12 +18,12 @@ from strength_edges import KIPF, QUERY, as_kipf
 from strength_nodes import Pool, figures
 
 from gnnaudit.attacks.base import Challenge
-from gnnaudit.attacks.lira import Lira
-from gnnaudit.attacks.pool import scores_split
+from gnnaudit.attacks.membership.cross_fit import scores_split
+from gnnaudit.attacks.membership.lira import Lira
 from gnnaudit.models.base import Release
-from gnnaudit.models.datasets import load
-from gnnaudit.models.graph import Graph, Mask, Worlds
-from gnnaudit.models.noise import stream
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.graph.graph import Graph, Mask, Worlds
+from gnnaudit.models.random.streams import stream
 
 RULES = {"own": 0.0, "found": None, "pooled": np.inf}
 COUNTS, SHADOWS, TARGETS = (8, 16, 32, 64), 64, 20

@@ -21,26 +21,26 @@ from pathlib import Path
 
 from scipy.stats import binom
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.curves import curve
-from gnnaudit.accounting.family import Family
-from gnnaudit.accounting.ranks import best_place, chance_of_so_few
-from gnnaudit.audit.audits import AUDITS
+from gnnaudit.accounting.lower.families import Family
+from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.accounting.upper.tradeoff import curve
+from gnnaudit.audit.audits.edge_sums import AUDITS
+from gnnaudit.audit.audits.gradients import family
 from gnnaudit.audit.case import Case
-from gnnaudit.audit.executor import one_thread
-from gnnaudit.audit.gradients import family
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.store import Store
-from gnnaudit.models.datasets import load
-from gnnaudit.models.dpar import Dpar
-from gnnaudit.models.edgerand import EdgeRand
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.lpgnn import Lpgnn
-from gnnaudit.models.mlp import Mlp
-from gnnaudit.models.privgnn import PrivGnn
-from gnnaudit.models.progap import ProGap
-from gnnaudit.models.vesper import Vesper
+from gnnaudit.audit.storage.executor import one_thread
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.baselines.edgerand import EdgeRand
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.dpar.dpar import Dpar
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.mlp import Mlp
+from gnnaudit.models.gap.progap import ProGap
+from gnnaudit.models.lpgnn.lpgnn import Lpgnn
+from gnnaudit.models.privgnn.privgnn import PrivGnn
+from gnnaudit.models.vesper.vesper import Vesper
 
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 EDGE, NODE, LOCAL = (Unit.UNDIRECTED_EDGE, 1e-5), (Unit.NODE, 1e-4), (Unit.FEATURES, 0.0)

@@ -5,12 +5,13 @@ python benchmarks/tightness.py
 
 import numpy as np
 
-from gnnaudit.accounting import curves, gaussian
+from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.factorised import factorised
-from gnnaudit.accounting.lower import lower
-from gnnaudit.accounting.one_run import canaries, mahloujifar, steinke
-from gnnaudit.accounting.sequential import anytime
+from gnnaudit.accounting.lower.anytime import anytime
+from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.one_run import canaries, mahloujifar, steinke
+from gnnaudit.accounting.lower.residuals import factorised
+from gnnaudit.accounting.upper import tradeoff
 
 DELTA, AUDITS, EPSILONS = 1e-5, 21, (1, 2, 4, 8)
 
@@ -20,7 +21,7 @@ def main() -> None:
     rows: dict[str, list[float]] = {}
     for e in EPSILONS:
         mu, claim, draw = float(gaussian.mu_of(e, DELTA)), Claim(e, DELTA), np.random.default_rng(e)
-        curve, found = curves.gaussian(mu), {}
+        curve, found = tradeoff.gaussian(mu), {}
         for _ in range(AUDITS):
             for m, name in ((10_000, "10,000 trials"), (1000, "1000 canaries in one run")):
                 bits = draw.random((1, m)) < 0.5

@@ -12,18 +12,18 @@ import time
 
 import numpy as np
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.accounting.curves import curve
-from gnnaudit.accounting.one_run import canaries
-from gnnaudit.attacks.likelihood import LikelihoodRatio
+from gnnaudit.accounting.lower.one_run import canaries
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.accounting.upper.tradeoff import curve
+from gnnaudit.attacks.canary.gaussian_ratio import LikelihoodRatio
 from gnnaudit.audit.case import keeping
-from gnnaudit.audit.executor import one_thread
-from gnnaudit.audit.game import Game, matching
+from gnnaudit.audit.games.game import Game, matching
 from gnnaudit.audit.key import Key
-from gnnaudit.models.datasets import load
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.progap import ProGap
+from gnnaudit.audit.storage.executor import one_thread
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.progap import ProGap
 
 DELTA = 1e-6
 

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.published_vesper import truncated_gcn_sensitivity
-from gnnaudit.models.campus import campus
-from gnnaudit.models.datasets import load
-from gnnaudit.models.graph import Graph, Worlds
-from gnnaudit.models.message_passing import sensitivity
-from gnnaudit.models.noise import stream
-from gnnaudit.models.vesper import Vesper
-from gnnaudit.models.vfl_baselines import gap_resampled, vfgnn
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.models.data.campus import campus
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.graph.graph import Graph, Worlds
+from gnnaudit.models.random.streams import stream
+from gnnaudit.models.vesper.aggregators import sensitivity
+from gnnaudit.models.vesper.published import truncated_gcn_sensitivity
+from gnnaudit.models.vesper.vesper import Vesper
+from gnnaudit.models.vesper.vfl_baselines import gap_resampled, vfgnn
 
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
 DELTA = 1e-6

@@ -20,7 +20,7 @@ def commands(group: Any = None, path: str = "audit") -> Iterator[tuple[str, Any]
     if group is None:
         from typer.main import get_command
 
-        from gnnaudit.audit.cli import app
+        from gnnaudit.audit.cli.main import app
 
         group = get_command(app)
     for name, command in group.commands.items():

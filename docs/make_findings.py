@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gnnaudit.reports.words import down
+from gnnaudit.reports.rounding import down
 
 PAGE = Path(__file__).parent / "findings.md"
 PLAYED = Path("findings/findings.json")

@@ -15,8 +15,8 @@ from typing import Any
 
 from gnnaudit.reports import results
 from gnnaudit.reports.results import AttackRow, Results, UtilityRow
+from gnnaudit.reports.rounding import down, percent, up
 from gnnaudit.reports.summary import BESIDE, UNITS, budget, key, lines, name, skips, strongest, units, utility
-from gnnaudit.reports.words import down, percent, up
 
 PAGE = Path(__file__).parent / "study.md"
 RATE = "0.01"  # false positives at which true ones are counted

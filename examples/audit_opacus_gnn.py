@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.accounting.curves import gaussian
 from gnnaudit.accounting.gaussian import mu_of
-from gnnaudit.accounting.lower import lower
-from gnnaudit.models.datasets import load
+from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.upper.tradeoff import gaussian
+from gnnaudit.models.data.loading import load
 
 sys.path.insert(0, str(Path(__file__).parent))
 import opacus_gnn as user

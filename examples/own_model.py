@@ -11,7 +11,7 @@ import numpy as np
 
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.models.base import Release
-from gnnaudit.models.noise import normal
+from gnnaudit.models.random.streams import normal
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.upper import tightest, upper
-from gnnaudit.models.channel import NOTHING
-from gnnaudit.models.gloo import PARTY_A, PARTY_B, connected
-from gnnaudit.models.parties import party_a, party_b, train
-from gnnaudit.models.vesper import Vesper
+from gnnaudit.accounting.upper.accountants import tightest, upper
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.models.vesper.channel import NOTHING
+from gnnaudit.models.vesper.gloo import PARTY_A, PARTY_B, connected
+from gnnaudit.models.vesper.parties import party_a, party_b, train
+from gnnaudit.models.vesper.vesper import Vesper
 
 
 def run_a(part: Path, recipe: Vesper, claim: Claim, address: str) -> None:
@@ -54,7 +54,7 @@ def run_b(part: Path, recipe: Vesper, address: str) -> None:
 
 def both(options: argparse.Namespace) -> None:
     """Writes each party's part of a graph to a folder of its own and starts both."""
-    from gnnaudit.models.datasets import load
+    from gnnaudit.models.data.loading import load
 
     graph = load(options.data, data_dir=options.data_dir)
     with socket.socket() as free:

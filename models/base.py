@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..accounting.claim import Unit
-    from .graph import Graph, Worlds
+    from .graph.graph import Graph, Worlds
 
 
 @dataclass(frozen=True, eq=False)

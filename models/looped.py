@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
-    from .graph import Graph, Worlds
+    from .graph.graph import Graph, Worlds
 
 NODE_AXIS = {"posteriors": 0, "aggregates": 1, "inputs": 1}
 

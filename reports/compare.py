@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from . import results
 from .files import plain
 from .results import AttackRow, BoundRow, Results, Row, UtilityRow
+from .rounding import down, up
 from .summary import UNITS, Key, budget, key, lines, name, units
-from .words import down, up
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..accounting.claim import Claim, Relation, Unit
 from .files import lists, plain, tuples, write_text
-from .words import at_least, up
+from .rounding import at_least, up
 
 if TYPE_CHECKING:
-    from ..accounting.lower import Bound
-    from ..accounting.upper import Upper
+    from ..accounting.lower.bounds import Bound
+    from ..accounting.upper.accountants import Upper
 
 GRID = 1e-3  # relative; the accountants' own grids differ by less, so a smaller excess is no news
 
@@ -74,8 +74,8 @@ class Evidence:
     @staticmethod
     def from_json(text: str) -> Evidence:
         """Raises ValueError when a field is missing or wrong. Fields that this version does not know are passed over."""
-        from ..accounting.lower import Bound
-        from ..accounting.upper import Upper
+        from ..accounting.lower.bounds import Bound
+        from ..accounting.upper.accountants import Upper
 
         document = json.loads(text)
         try:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from gnnaudit.models.graph import Graph
+from gnnaudit.models.graph.graph import Graph
 
 # A busy machine is no counter-example, and a commit passes or fails alike wherever it runs; `make nightly` looks for new ones.
 settings.register_profile("gnnaudit", deadline=None, derandomize=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gnnaudit.accounting.cache import sources
-from gnnaudit.audit.store import source_digest
+from gnnaudit.audit.storage.store import source_digest
 
 ROOT = Path(__file__).parent.parent
 MAY_IMPORT = {
@@ -154,7 +154,7 @@ def test_a_digest_of_code_changes_with_a_file_of_a_sub_package(tmp_path, digest)
 def test_help_loads_no_heavy_library():
     heavy = "torch", "mlflow", "opacus", "sklearn", "dp_accounting", "matplotlib", "scipy", "pandas"
     code = (
-        "import sys; from gnnaudit.audit.cli import app\n"
+        "import sys; from gnnaudit.audit.cli.main import app\n"
         "from typer.testing import CliRunner\n"
         "assert CliRunner().invoke(app, ['run', '--help']).exit_code == 0\n"
         f"print([m for m in {heavy!r} if m in sys.modules])"

@@ -5,7 +5,7 @@ import pytest
 
 from gnnaudit.attacks.base import Challenge
 from gnnaudit.models.base import Release
-from gnnaudit.models.graph import Graph
+from gnnaudit.models.graph.graph import Graph
 
 
 @pytest.fixture

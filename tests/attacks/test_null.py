@@ -7,17 +7,17 @@ import pytest
 import scipy.sparse as sp
 
 from gnnaudit.attacks.base import Challenge
-from gnnaudit.attacks.baselines import EDGE_FREE, FEATURES
-from gnnaudit.attacks.graph_base import GraphBase
-from gnnaudit.attacks.influence import LinkTeller
-from gnnaudit.attacks.link_stealing import LinkClassifier
-from gnnaudit.attacks.lira import Lira
-from gnnaudit.attacks.multi_lira import MultiLira, strongest
-from gnnaudit.attacks.pool import scores_split
-from gnnaudit.attacks.relative import Relative
+from gnnaudit.attacks.links.link_stealing import LinkClassifier
+from gnnaudit.attacks.links.linkteller import LinkTeller
+from gnnaudit.attacks.links.model_free import EDGE_FREE, FEATURES
+from gnnaudit.attacks.membership.cross_fit import scores_split
+from gnnaudit.attacks.membership.g_base import GraphBase
+from gnnaudit.attacks.membership.lira import Lira
+from gnnaudit.attacks.membership.multi_lira import MultiLira, strongest
+from gnnaudit.attacks.membership.rmia import Relative
+from gnnaudit.attacks.membership.shadow_classifier import ShadowMlp
+from gnnaudit.attacks.registry import ATTACKS
 from gnnaudit.attacks.roc import measure
-from gnnaudit.attacks.shadow import ShadowMlp
-from gnnaudit.audit.suite import ATTACKS
 from gnnaudit.models.base import Release
 
 from .conftest import draw_graph

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 
+from gnnaudit.attacks.membership.shadow_classifier import decision, perceptron
 from gnnaudit.attacks.perceptrons import Perceptrons, perceptrons
-from gnnaudit.attacks.shadow import decision, perceptron
 
 
 def planted(runs=3, rows=600, dim=6, seed=0):

@@ -73,7 +73,7 @@ def test_defaults_that_the_options_of_run_name_are_those_of_a_plan():
 def test_help_on_a_terminal_says_every_word_of_the_reference():
     from typer.testing import CliRunner
 
-    from gnnaudit.audit.cli import app
+    from gnnaudit.audit.cli.main import app
 
     for name, command in COMMANDS.items():
         shown = CliRunner().invoke(app, [*name.split()[1:], "--help"], env={"COLUMNS": "400", "TERMINAL_WIDTH": "400"}).output

@@ -9,8 +9,8 @@ import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.rdp import RdpAccountant
 
-from gnnaudit.audit.doors import External
-from gnnaudit.models.graph import Mask, Worlds
+from gnnaudit.audit.own.doors import External
+from gnnaudit.models.graph.graph import Mask, Worlds
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from typer.testing import CliRunner
 
-from gnnaudit.audit.cli import app
-from gnnaudit.audit.doors import read_release
-from gnnaudit.audit.game import Game
+from gnnaudit.audit.cli.main import app
+from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.doors import read_release
 from gnnaudit.audit.plan import Plan, read
-from gnnaudit.models.datasets import load
+from gnnaudit.models.data.loading import load
 
 FOLDERS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 STRANGE = [

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnnaudit.audit.game import Game
+from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.store import CHUNK_BYTES, Store
-from gnnaudit.models import mapped
-from gnnaudit.models.datasets import load
-from gnnaudit.models.graph import Graph
-from gnnaudit.models.progap import ProGap
+from gnnaudit.audit.storage.store import CHUNK_BYTES, Store
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.gap.progap import ProGap
+from gnnaudit.models.graph import memory_mapped
+from gnnaudit.models.graph.graph import Graph
 
 BULK = 64 << 20  # bytes, of features or of edges
 HELD = 48 << 20  # bytes that a process may hold beyond what the libraries take
@@ -81,7 +81,7 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
     part, x = random.random(nodes), random.random((nodes, 16), dtype=np.float32)
     y, masks = random.integers(0, 3, nodes), (part < 0.7, (part >= 0.7) & (part < 0.8), part >= 0.8)
     folder = tmp_path_factory.mktemp("memory") / "dense"
-    mapped.write(Graph(x, y, np.stack(ends), *masks, name="dense"), folder)
+    memory_mapped.write(Graph(x, y, np.stack(ends), *masks, name="dense"), folder)
     return folder
 
 
@@ -96,7 +96,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edges = np.stack(np.divmod(number, nodes))
     graph = Graph(x, random.integers(0, 3, nodes), edges, part < 0.7, (part >= 0.7) & (part < 0.8), part >= 0.8, name="wide")
     folder = tmp_path_factory.mktemp("memory") / "wide"
-    mapped.write(graph, folder)
+    memory_mapped.write(graph, folder)
     return folder
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gnnaudit.audit.case import cases, recipes
 from gnnaudit.audit.plan import Plan, read
-from gnnaudit.models.datasets import load
+from gnnaudit.models.data.loading import load
 
 
 def test_a_plan_file_says_what_the_options_say(tmp_path):

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.audit.audits import AUDITS, quantiles
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.audit.audits.edge_sums import AUDITS, quantiles
 from gnnaudit.audit.case import Case, offered
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.run import testimony as told_of
-from gnnaudit.audit.store import Store
-from gnnaudit.models.datasets import load
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.lpgnn import Lpgnn
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.reports import results
 
 

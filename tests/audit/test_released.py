@@ -9,24 +9,24 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.stats import ks_2samp
 
-from gnnaudit.accounting.calibrate import calibrate
-from gnnaudit.accounting.channel import channel_epsilon
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.exact import argmax_top_probability, noisy_argmax_epsilon
-from gnnaudit.accounting.lower import lower
-from gnnaudit.accounting.power import notices_along
-from gnnaudit.audit import entries, exact, local, transcript, votes
-from gnnaudit.audit.audits import AUDITS
+from gnnaudit.accounting.closed_forms import argmax_top_probability, noisy_argmax_epsilon
+from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.finite_channels import channel_epsilon
+from gnnaudit.accounting.lower.power import notices_along
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.audit.audits import entries, exact, transcript, user_reports, votes
+from gnnaudit.audit.audits.edge_sums import AUDITS
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.store import Store
-from gnnaudit.models.edgerand import EdgeRand
-from gnnaudit.models.gap import Gap
-from gnnaudit.models.graph import Worlds
-from gnnaudit.models.lpgnn import Lpgnn
-from gnnaudit.models.mlp import Mlp
-from gnnaudit.models.privgnn import PrivGnn
-from gnnaudit.models.vesper import Vesper
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.baselines.edgerand import EdgeRand
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.mlp import Mlp
+from gnnaudit.models.graph.graph import Worlds
+from gnnaudit.models.lpgnn.lpgnn import Lpgnn
+from gnnaudit.models.privgnn.privgnn import PrivGnn
+from gnnaudit.models.vesper.vesper import Vesper
 
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 NODE = Claim(4.0, 1e-4, Unit.NODE)
@@ -109,16 +109,16 @@ def test_reports_reach_nine_tenths_of_what_enumeration_finds(epsilon, graph, tmp
 
 def test_declared_reports_follow_the_law_of_those_that_are_sent(graph):
     model = calibrate(Lpgnn(), dataclasses.replace(LOCAL, epsilon=8.0))
-    wider, users = local.planted(model, graph, np.arange(8000) % 2 == 0)
+    wider, users = user_reports.planted(model, graph, np.arange(8000) % 2 == 0)
     release = dataclasses.replace(model, epochs=1).fit(Worlds(wider, np.array([3], dtype=np.uint64), users))
-    sent, (drawn, high) = local.log_ratio(model, release, graph), local.declared(model, graph, Key("declared"))
+    sent, (drawn, high) = user_reports.log_ratio(model, release, graph), user_reports.declared(model, graph, Key("declared"))
     for real, declared in ((sent[1::2], drawn[~high]), (sent[::2], drawn[high])):
         assert {float(v) for v in real} <= {float(v) for v in declared}  # equal to the last bit, as a threshold needs
         assert ks_2samp(real, declared).pvalue > 1e-6  # fails once in a million honest runs, or more rarely
 
 
 def test_published_ranges_are_those_of_the_users(graph):
-    wider, users = local.planted(Lpgnn(mode="paper"), graph, np.array([True, False]))
+    wider, users = user_reports.planted(Lpgnn(mode="paper"), graph, np.array([True, False]))
     np.testing.assert_array_equal(wider.x[users], np.stack([graph.x.max(0), graph.x.min(0)]))
 
 
@@ -160,8 +160,8 @@ def test_what_each_game_cannot_look_at_is_said():
     assert "sends messages" in (transcript.refuses(Case(Gap(), EDGE)) or "")
     assert "game on sums" in (transcript.refuses(Case(Vesper(variant="s2"), EDGE)) or "")
     assert "trained on the private edges" in (transcript.refuses(Case(Vesper(mode="paper", n_train=20), EDGE)) or "")
-    assert "send no reports" in (local.refuses(Case(Mlp(), EDGE)) or "")
-    assert "one user's features" in (local.refuses(Case(Lpgnn(), EDGE)) or "")
+    assert "send no reports" in (user_reports.refuses(Case(Mlp(), EDGE)) or "")
+    assert "one user's features" in (user_reports.refuses(Case(Lpgnn(), EDGE)) or "")
     assert "no graph by randomised response" in (entries.refuses(Case(Gap(), EDGE)) or "")
     assert "adjacency matrix" in (entries.refuses(Case(EdgeRand(sigma=1.0), NODE)) or "")
     assert "nothing is claimed" in (entries.refuses(Case(EdgeRand(), EDGE)) or "")
@@ -228,9 +228,9 @@ def test_reports_that_leak_as_much_as_the_game_notices_are_refuted_nine_times_ou
     """Reports are drawn from the channels at that many times their budgets, and cut where those that are declared say."""
     claim = Claim(epsilon, 0.0, Unit.FEATURES, Relation.REPLACE)
     model, few, many, alpha = calibrate(Lpgnn(), claim), 5000, 45_000, 1e-3
-    kappa = notices_along(claim, lambda k: local.rates(model, graph, k), many, few, alpha)
+    kappa = notices_along(claim, lambda k: user_reports.rates(model, graph, k), many, few, alpha)
     loud = dataclasses.replace(model, feature_budget=kappa * model.feature_budget, label_budget=kappa * model.label_budget)
-    pilot, draw, refuted = local.declared(model, graph, Key("pilot")), np.random.default_rng(0), 0
+    pilot, draw, refuted = user_reports.declared(model, graph, Key("pilot")), np.random.default_rng(0), 0
     (_, copies), _ = model.channels(graph.dim, graph.classes)
     one = 1 / (1 + math.exp(-loud.feature_budget / copies))
     kept = math.exp(loud.label_budget) / (math.exp(loud.label_budget) + graph.classes - 1)
@@ -239,6 +239,6 @@ def test_reports_that_leak_as_much_as_the_game_notices_are_refuted_nine_times_ou
         ups = draw.binomial(copies, np.where(bits, one, 1 - one))
         other = draw.integers(1, graph.classes, bits.size)
         sent = np.where(draw.random(bits.size) < kept, bits, (bits + other) % graph.classes)
-        scores = local.ratio(model, graph, ups, copies - ups, sent)
+        scores = user_reports.ratio(model, graph, ups, copies - ups, sent)
         refuted += lower(scores, bits, claim, alpha=alpha, pilot=pilot, seed=seed).refuted
     assert stats.binom.cdf(refuted, 60, 0.9) > 1e-6  # fails once in a million

@@ -31,7 +31,7 @@ def audit(*words, cwd, check=None, **options):
     """Runs the command in a process of its own. Returns what it printed and its exit code."""
     env = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(Path(cwd) / "cache")}
     done = subprocess.run(
-        [sys.executable, "-m", "gnnaudit.audit.cli", *words], cwd=cwd, env=env, capture_output=True, text=True, **options
+        [sys.executable, "-m", "gnnaudit.audit.cli.main", *words], cwd=cwd, env=env, capture_output=True, text=True, **options
     )
     assert check is None or done.returncode == check, done.stderr
     return done
@@ -97,7 +97,7 @@ def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished):
     words = ["run", *PLAN, "--seed", "test", "--out", "out", "--json", "--mlflow", "none"]
     env = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     first = subprocess.Popen(
-        [sys.executable, "-m", "gnnaudit.audit.cli", *words],
+        [sys.executable, "-m", "gnnaudit.audit.cli.main", *words],
         cwd=tmp_path,
         env=env,
         stdout=subprocess.DEVNULL,

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.audit.audits import AUDITS
+from gnnaudit.audit.audits.edge_sums import AUDITS
 from gnnaudit.audit.case import cases, recipes
 from gnnaudit.audit.plan import read
 from gnnaudit.audit.run import run
-from gnnaudit.models.datasets import load
+from gnnaudit.models.data.loading import load
 
 OWN = """
 import numpy as np

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import chi2_contingency
 
-from gnnaudit.models.noise import add_normal, stream
+from gnnaudit.models.random.streams import add_normal, stream
 
 STD, DRAWS = 5.0, 400_000
 SUMS = (0.0, 1.0, 0.7071)  # a neighbour's row moves a sum from one to another of these

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.models.base import Model
-from gnnaudit.models.graph import Graph, Mask, Worlds
+from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.looped import Looped
 
 

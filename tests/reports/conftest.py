@@ -12,10 +12,11 @@ from scipy.stats import norm
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import epsilon_of, mu_of
-from gnnaudit.accounting.lower import Bound
-from gnnaudit.accounting.upper import Upper
-from gnnaudit.reports import evidence, html, results
+from gnnaudit.accounting.lower.bounds import Bound
+from gnnaudit.accounting.upper.accountants import Upper
+from gnnaudit.reports import evidence, results
 from gnnaudit.reports.evidence import Evidence, judge
+from gnnaudit.reports.formats import html
 
 EDGE, NODE, FEATURES = Unit.UNDIRECTED_EDGE, Unit.NODE, Unit.FEATURES
 BUDGETS = (1.0, 8.0, math.inf)

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.lower import Bound
-from gnnaudit.accounting.upper import Upper
+from gnnaudit.accounting.lower.bounds import Bound
+from gnnaudit.accounting.upper.accountants import Upper
 from gnnaudit.reports import evidence
 from gnnaudit.reports.evidence import Evidence, exit_code, judge
-from gnnaudit.reports.words import down, percent, up
+from gnnaudit.reports.rounding import down, percent, up
 
 CLAIM = Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE)
 

@@ -1,0 +1,32 @@
+"""What was run, as data: the events of a ledger, how a ledger is walked, and what it counts."""
+
+from .mechanisms import (
+    composed,
+    dp_sgd,
+    dp_sgd_capped,
+    dp_sgd_fixed,
+    dp_sgd_occurrences,
+    dp_sgd_seen,
+    dp_sgd_without_replacement,
+    edge_response,
+    gaussian,
+    gaussian_hops,
+    inclusion,
+    message_passing,
+    message_passing_as_published,
+    message_passing_rows,
+    message_passing_secret_edges,
+    message_passing_seen,
+    multi_bit,
+    noisy_argmax,
+    noisy_posterior,
+    on_sampled_nodes,
+    on_the_mean,
+    page_rank_exponential,
+    page_rank_gaussian,
+    pate,
+    randomised_response,
+    repeated,
+)
+from .tree import Unsupported, gaussian_mu, parts, scaled
+from .types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent

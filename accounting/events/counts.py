@@ -1,0 +1,157 @@
+"""What a ledger says was done, in numbers that can be counted in a run, and exact tests that batches were drawn as it says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import dp_accounting as dp
+import numpy as np
+from dp_accounting import DpEvent
+from numpy.typing import NDArray
+from scipy import stats
+
+from .mechanisms import composed, on_sampled_nodes, repeated
+from .types import VisibleMixtureDpEvent
+
+STEPS = (dp.PoissonSampledDpEvent, VisibleMixtureDpEvent, dp.SampledWithoutReplacementDpEvent)
+
+PEOPLE = 1 << 12  # that are looked at together
+MOST_PAIRED = 2000  # batches of which every two are compared
+
+
+@dataclass(frozen=True)
+class Charged:
+    """plain: mechanisms on everybody. steps: mechanisms that each draw a sample of their own.
+
+    rate: the chance to be in such a sample; None without any, or where it is not that of independent coins. whole: the rate of
+    one sample that everything is done with, 1 without. multipliers: of the Gaussian noise, plain and in steps; infinite
+    where none.
+    """
+
+    plain: int = 0
+    steps: int = 0
+    rate: float | None = None
+    whole: float = 1.0
+    plain_multiplier: float = math.inf
+    step_multiplier: float = math.inf
+
+
+def charged(ledger: DpEvent) -> Charged:
+    """Reads a ledger as `events` builds them: repetitions, compositions, samples of one mechanism, one sample of everything."""
+    plain = steps = 0
+    rates: list[float | None] = []
+    multipliers: dict[bool, list[float]] = {True: [], False: []}
+    whole = 1.0
+
+    def walk(event: DpEvent, count: int) -> None:
+        nonlocal plain, steps, whole
+        if isinstance(event, dp.ComposedDpEvent):
+            for part in event.events:
+                walk(part, count)
+        elif isinstance(event, dp.SelfComposedDpEvent):
+            walk(event.event, count * event.count)
+        elif isinstance(event, dp.PoissonSampledDpEvent) and _is_whole(event):
+            whole = float(event.sampling_probability)
+            walk(event.event, count)
+        elif isinstance(event, STEPS):
+            steps += count
+            rates.append(_rate(event))
+            multipliers[True].extend(_multipliers(event))
+        elif not isinstance(event, dp.NoOpDpEvent):
+            plain += count
+            multipliers[False].extend(_multipliers(event))
+
+    walk(ledger, 1)
+    rate = rates[0] if len(set(rates)) == 1 else None
+    smallest = {sampled: min(found, default=math.inf) for sampled, found in multipliers.items()}
+    return Charged(plain, steps, rate, whole, smallest[False], smallest[True])
+
+
+def recounted(ledger: DpEvent, plain: float, steps: float) -> DpEvent:
+    """The same ledger with that many times as many mechanisms of both sorts: what was really run."""
+    if isinstance(ledger, dp.ComposedDpEvent):
+        return composed(*(recounted(part, plain, steps) for part in ledger.events))
+    if isinstance(ledger, dp.PoissonSampledDpEvent) and _is_whole(ledger):
+        return on_sampled_nodes(ledger.sampling_probability, recounted(ledger.event, plain, steps))
+    inner, count = (ledger.event, ledger.count) if isinstance(ledger, dp.SelfComposedDpEvent) else (ledger, 1)
+    if isinstance(inner, dp.ComposedDpEvent | dp.SelfComposedDpEvent):
+        return repeated(recounted(inner, plain, steps), count)
+    return repeated(inner, round(count * (steps if isinstance(inner, STEPS) else plain)))
+
+
+def unsampled(ledger: DpEvent) -> DpEvent:
+    """The same ledger with nothing amplified: everybody is in every sample."""
+    if isinstance(ledger, dp.ComposedDpEvent):
+        return composed(*(unsampled(part) for part in ledger.events))
+    if isinstance(ledger, dp.SelfComposedDpEvent):
+        return repeated(unsampled(ledger.event), ledger.count)
+    if isinstance(ledger, dp.PoissonSampledDpEvent | dp.SampledWithoutReplacementDpEvent):
+        return unsampled(ledger.event)
+    return ledger.events[-1] if isinstance(ledger, VisibleMixtureDpEvent) else ledger
+
+
+def coin_p_values(joined: NDArray[np.bool_], rate: float) -> dict[str, float]:
+    """Exact p-values of "everybody joins every batch by an independent coin". joined: (batches, people) bool.
+
+    rate: of all coins together. sizes: batches of exactly the expected size are no more frequent than coins make them. visits:
+    the same of people who are in exactly the expected number of batches, as in a shuffled partition. repeats: pairs of batches
+    share as many people as coins do. twins: no two batches, however far apart, share more than that many pairs would; each pair
+    shares a binomial number.
+    """
+    batches, people = joined.shape
+    pairs, some = joined[0 : batches // 2 * 2 : 2] & joined[1::2], joined[:MOST_PAIRED]
+    return {
+        "rate": _two_sided(int(joined.sum()), joined.size, rate),
+        "sizes": _too_often(joined.sum(1), people, rate),
+        "visits": _too_often(joined.sum(0), batches, rate),
+        "repeats": _two_sided(int(pairs.sum()), pairs.size, rate**2),
+        "twins": min(1.0, math.comb(len(some), 2) * float(stats.binom.sf(_most_shared(some) - 1, people, rate**2))),
+    }
+
+
+def _most_shared(joined: NDArray[np.bool_]) -> int:
+    """How many people the two batches share that share most."""
+    shared = np.zeros((len(joined), len(joined)), dtype=np.float32)
+    for first in range(0, joined.shape[1], PEOPLE):
+        part = joined[:, first : first + PEOPLE].astype(np.float32)
+        shared += part @ part.T
+    np.fill_diagonal(shared, 0)
+    return int(shared.max(initial=0))
+
+
+def _too_often(counts: NDArray[np.int64], trials: int, rate: float) -> float:
+    """p-value that so many of the counts are the expected one, each a binomial draw."""
+    expected = round(trials * rate)
+    chance = float(stats.binom.pmf(expected, trials, rate))
+    return float(stats.binom.sf(int((counts == expected).sum()) - 1, len(counts), chance))
+
+
+def _two_sided(count: int, trials: int, chance: float) -> float:
+    return float(stats.binomtest(count, trials, chance).pvalue) if trials else 1.0
+
+
+def _is_whole(event: dp.PoissonSampledDpEvent) -> bool:
+    return isinstance(event.event, dp.ComposedDpEvent | dp.SelfComposedDpEvent)
+
+
+def _rate(event: DpEvent) -> float | None:
+    if isinstance(event, dp.PoissonSampledDpEvent):
+        return float(event.sampling_probability)
+    if not isinstance(event, VisibleMixtureDpEvent):
+        return None
+    # The weights of own + 2 others, own ~ Bernoulli(q), others ~ Binomial(cap, q), as in `events.dp_sgd_capped`.
+    cap, odd = divmod(len(event.probabilities) - 2, 2)
+    if odd:
+        return None
+    rate = 1 - event.probabilities[0] ** (1 / (1 + cap))
+    others = stats.binom.pmf(np.arange(cap + 1), cap, rate)
+    weights = np.stack([(1 - rate) * others, rate * others], axis=1).ravel()
+    return float(rate) if np.allclose(weights, event.probabilities, rtol=1e-6) else None
+
+
+def _multipliers(event: DpEvent) -> list[float]:
+    if isinstance(event, dp.GaussianDpEvent):
+        return [float(event.noise_multiplier)]
+    inner = [event.event] if hasattr(event, "event") else getattr(event, "events", ())
+    return [m for part in inner for m in _multipliers(part)]

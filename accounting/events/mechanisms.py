@@ -1,0 +1,314 @@
+"""What was run, as data: one function a mechanism, each returning a dp_accounting event tree (a ledger).
+
+`sigma` is always noise std / sensitivity, the sensitivity being that of the unit and relation which the ledger is for,
+so that no accountant has to double anything. Zero sigma is a mechanism without privacy.
+"""
+
+from __future__ import annotations
+
+import math
+
+import dp_accounting as dp
+from dp_accounting import DpEvent
+
+from .types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
+
+
+def gaussian(sigma: float) -> DpEvent:
+    """One Gaussian release. Valid for whatever unit and relation sigma's sensitivity was taken for."""
+    sigma = _at_least_zero("sigma", sigma)
+    return dp.GaussianDpEvent(sigma) if sigma else dp.NonPrivateDpEvent()
+
+
+def gaussian_hops(sigma: float, hops: int) -> DpEvent:
+    """K noisy aggregations, each of the outputs of the one before (GAP, ProGAP at edge level; a transcript of PMP rows).
+
+    Sensitivity of one hop over unit rows: 1 for a directed edge, sqrt(2) for an undirected edge, sqrt(D) for the other
+    nodes' rows when a node with at most D out-edges comes or goes. Conditioned on the released hops before it, a
+    hop differs in those rows only, so the hops compose adaptively. No hop at all releases nothing.
+    """
+    return repeated(gaussian(sigma), hops)
+
+
+def message_passing(sigma: float, layers: int) -> DpEvent:
+    """All layers of one noisy pass over one sampled neighbourhood: a single Gaussian with multiplier sigma / sqrt(layers).
+
+    The layers share a sample, so they are folded before anything is amplified. sigma: noise std / edge sensitivity of a layer,
+    which is sqrt(2) ||W|| for a sum over neighbours when an undirected edge comes or goes.
+    """
+    if layers < 1:
+        raise ValueError(f"layers={layers}: must be at least 1.")
+    return gaussian(_at_least_zero("sigma", sigma) / math.sqrt(layers))
+
+
+def inclusion(roots: int, batch: int, fan_out: int, layers: int) -> float:
+    """How likely an edge is in a batch's neighbourhood: 1 - C(N - t, B) / C(N, B).
+
+    Each of the t = 2 (1 + D + … + D^(L-1)) roots near the edge may bring it in. A batch is `batch` of `roots` nodes without
+    replacement; every node draws at most fan_out neighbours a layer.
+    """
+    near = min(2 * sum(fan_out**i for i in range(layers)), roots)
+    if roots - near < batch:
+        return 1.0
+    miss = sum(math.log1p(-near / (roots - i)) for i in range(batch))
+    return float(-math.expm1(miss))
+
+
+def message_passing_as_published(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
+    """VESPER's own view of its training: every step a secret sample without replacement that holds an edge with this rate.
+
+    Not sound: the other party knows the batches, and the bound is for replaced records. See `message_passing_seen`.
+    """
+    step = message_passing(sigma, layers)
+    if isinstance(step, dp.NonPrivateDpEvent) or rate == 1:
+        return repeated(step, steps)
+    source = 10**12  # large enough to express any rate
+    return repeated(dp.SampledWithoutReplacementDpEvent(source, math.ceil(_probability("rate", rate) * source), step), steps)
+
+
+def message_passing_rows(sigma: float, layers: int, epochs: int, batches: int, degree: int) -> DpEvent:
+    """Every row that is ever computed counted as released: sound whoever knows the batches, as it uses no sampling.
+
+    Node u's row at layer l is computed in at most min(1 + D + … + D^(L-l), batches) batches of an epoch, in which each
+    training node is a root once. Undirected edges, full neighbourhoods of at most `degree` nodes; weights learned from
+    released values alone.
+    """
+    rows = sum(min(sum(degree**i for i in range(layers - layer + 1)), batches) for layer in range(1, layers + 1))
+    return gaussian_hops(sigma, epochs * rows)
+
+
+def message_passing_seen(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
+    """Independent random batches whose members the adversary knows; an edge is in one with this rate."""
+    return dp_sgd_seen(_at_least_zero("sigma", sigma) / math.sqrt(layers), rate, steps)
+
+
+def message_passing_secret_edges(sigma: float, layers: int, keep: float, steps: int) -> DpEvent:
+    """Each step keeps every undirected edge with probability `keep`, one secret draw for all layers.
+
+    A Poisson-sampled Gaussian for edges, whatever the adversary knows of the batches. Sums are not rescaled by 1 / keep.
+    """
+    return dp_sgd(_at_least_zero("sigma", sigma) / math.sqrt(layers), keep, steps)
+
+
+def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
+    """DP-SGD with secret Poisson batches. sigma: noise std / clipping norm, on the SUM of the clipped gradients.
+
+    rate: probability that a record joins a batch. Add/remove of one record that enters one gradient; under replace, sigma is
+    noise std / (2 clipping norms). For noise that is added to a mean see `on_the_mean`.
+    Not for batches that are fixed, or known to the adversary: see `dp_sgd_fixed` and `dp_sgd_seen`.
+    """
+    rate = _probability("rate", rate)
+    event = gaussian(sigma)
+    if rate == 0:
+        return dp.NoOpDpEvent()
+    return repeated(event if rate == 1 or not sigma else dp.PoissonSampledDpEvent(rate, event), steps)
+
+
+def on_the_mean(noise_std: float, batch: float, clip: float) -> float:
+    """sigma of noise that is added to the mean over `batch` gradients (the expected batch, a public number)."""
+    if not (batch > 0 and clip > 0):
+        raise ValueError(f"batch={batch}, clip={clip}: must be above 0.")
+    return _at_least_zero("noise_std", noise_std) * float(batch) / float(clip)
+
+
+def dp_sgd_fixed(sigma: float, epochs: int, visits: int = 1) -> DpEvent:
+    """DP-SGD over a fixed or shuffled partition: a record is in `visits` batches of every epoch, and nothing is amplified."""
+    return repeated(gaussian(sigma), epochs * visits)
+
+
+def dp_sgd_without_replacement(sigma: float, records: int, batch: int, steps: int) -> DpEvent:
+    """DP-SGD with secret batches of fixed size, drawn anew each step. Replace only; sigma: noise std / (2 clipping norms)."""
+    if not 0 < batch <= records:
+        raise ValueError(f"batch={batch}: must be between 1 and records={records}.")
+    event = gaussian(sigma)
+    if isinstance(event, dp.NonPrivateDpEvent):
+        return event
+    return repeated(dp.SampledWithoutReplacementDpEvent(int(records), int(batch), event), steps)
+
+
+def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
+    """DP-SGD with independent random batches that the adversary sees: linear in the rate where secrecy is quadratic."""
+    rate, event = _probability("rate", rate), gaussian(sigma)
+    if isinstance(event, dp.NonPrivateDpEvent) and rate:
+        return event
+    return repeated(VisibleMixtureDpEvent((1 - rate, rate), (dp.NoOpDpEvent(), event)), steps)
+
+
+def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps: int) -> DpEvent:
+    """DP-SGD where one node enters `terms` of the `records` loss terms, of which a batch draws `batch` without replacement.
+
+    sigma: noise std / (2 terms clipping norms), the sensitivity if all terms met in one batch; terms = K + 1 for a degree
+    bound K and one layer. How many do meet is hypergeometric and taken to be seen (Daigavane et al. 2021, theorem 1).
+    """
+    from scipy.stats import hypergeom
+
+    sigma = _at_least_zero("sigma", sigma)
+    if not sigma:
+        return dp.NonPrivateDpEvent()
+    met = range(max(0, terms + batch - records), min(terms, batch) + 1)
+    chance = [float(hypergeom.pmf(k, records, terms, batch)) for k in met]
+    kept = [(k, c) for k, c in zip(met, chance, strict=True) if c > 0]
+    total = sum(c for _, c in kept)
+    parts = tuple(dp.GaussianDpEvent(sigma * terms / k) if k else dp.NoOpDpEvent() for k, _ in kept)
+    return repeated(VisibleMixtureDpEvent(tuple(c / total for _, c in kept), parts), steps)
+
+
+def dp_sgd_capped(sigma: float, rate: float, cap: int, steps: int) -> DpEvent:
+    """DP-SGD over rows that aggregate other nodes, each node listed in at most `cap` rows besides its own (DPAR, repaired).
+
+    Rows join a batch independently with this rate; removing a node takes its own gradient away (one clipping norm) and
+    changes each of the others (two). sigma: noise std / ((1 + 2 cap) clipping norms). Which rows met is taken to be seen.
+    """
+    from scipy.stats import binom
+
+    sigma, rate = _at_least_zero("sigma", sigma), _probability("rate", rate)
+    if not sigma:
+        return dp.NonPrivateDpEvent()
+    weights: dict[int, float] = {}
+    for own in (0, 1):
+        for others in range(cap + 1):
+            chance = (rate if own else 1 - rate) * float(binom.pmf(others, cap, rate))
+            weights[own + 2 * others] = weights.get(own + 2 * others, 0.0) + chance
+    kept = {shift: chance for shift, chance in sorted(weights.items()) if chance > 0}
+    full = 1 + 2 * cap
+    parts = tuple(dp.GaussianDpEvent(sigma * full / shift) if shift else dp.NoOpDpEvent() for shift in kept)
+    return repeated(VisibleMixtureDpEvent(tuple(c / sum(kept.values()) for c in kept.values()), parts), steps)
+
+
+def on_sampled_nodes(rate: float, *events: DpEvent) -> DpEvent:
+    """Everything that is done with ONE secret sample of the nodes: composed first, amplified once.
+
+    Amplifying each part and adding up would pretend that every part drew a sample of its own.
+    """
+    whole = composed(*events)
+    rate = _probability("rate", rate)
+    return whole if rate == 1 or isinstance(whole, dp.NonPrivateDpEvent) else dp.PoissonSampledDpEvent(rate, whole)
+
+
+def page_rank_gaussian(sigma: float, rows: int) -> DpEvent:
+    """DP-APPR-GM: `rows` PageRank vectors clipped to L2 norm C and noised. sigma: noise std / (sqrt(2) C).
+
+    Two non-negative vectors of norm at most C are at most sqrt(2) C apart.
+    """
+    return gaussian_hops(sigma, rows)
+
+
+def page_rank_exponential(epsilon: float, picks: int, rows: int, values_epsilon: float = 0.0) -> DpEvent:
+    """DP-APPR-EM: one-shot Gumbel selection of `picks` entries in each of `rows` vectors clipped at C, Gumbel scale 2C / epsilon.
+
+    values_epsilon: the picked values are released too, with Laplace noise of scale picks C / values_epsilon; 0 withholds them.
+    """
+    selection = repeated(BoundedRangeDpEvent(_at_least_zero("epsilon", epsilon)), picks * rows)
+    values = repeated(dp.LaplaceDpEvent(1 / float(values_epsilon)), rows) if values_epsilon else dp.NoOpDpEvent()
+    return composed(selection, values)
+
+
+def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEvent:
+    """PrivGNN: each query draws a secret Poisson sample of the private nodes, then releases the argmax of a noisy posterior.
+
+    scale: of the Laplace noise on each of the `classes` entries, which add up to one; 0 classes for a number that is not known
+    charges the costliest. Any posterior may turn into any other, and the exact epsilon of one release is below 1.18 / scale;
+    add/remove of one private node.
+
+    Sure of one class against sure of another is the worst pair at every delta, so that it may be composed and sampled. For a set
+    of s classes the chance that it holds the label is least where a class outside of it is sure: given the highest noisy
+    entry of the set, the chance that no other passes it is log-concave in the posterior, so least at a corner, where it is s o
+    with o that of one class. It is then at most 1 - (c - s) o, which makes delta(epsilon) at most
+    1 - (c - s) o - e^epsilon s o, largest at s = 1.
+    """
+    from ..closed_forms import argmax_pair, noisy_argmax_epsilon
+
+    if not _at_least_zero("scale", scale):
+        return dp.NonPrivateDpEvent()
+    if classes:
+        return _each_sampled(FiniteDpEvent(*argmax_pair(classes, float(scale))), rate, queries)
+    costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # it falls from there
+    return _each_sampled(PureDpEvent(costliest), rate, queries)
+
+
+def noisy_posterior(scale: float, rate: float, queries: int) -> DpEvent:
+    """As `noisy_argmax`, with the whole noisy posterior released: Laplace noise on a vector that moves by 2 in L1."""
+    scale = _at_least_zero("scale", scale)
+    return _each_sampled(dp.LaplaceDpEvent(scale / 2), rate, queries) if scale else dp.NonPrivateDpEvent()
+
+
+def pate(scale: float, queries: int) -> DpEvent:
+    """PATE: the argmax of noisy vote counts, Laplace noise of this scale; one teacher may move a vote from class to class."""
+    scale = _at_least_zero("scale", scale)
+    return repeated(PureDpEvent(2 / scale), queries) if scale else dp.NonPrivateDpEvent()
+
+
+def multi_bit(epsilon: float, sent: int = 1) -> DpEvent:
+    """LPGNN's encoder: `sent` of a user's features, each as one coin with epsilon / sent. Replacement of one user's features.
+
+    The worst pair of users has all features lowest against all highest. epsilon: nats; inf sends the truth.
+    """
+    if epsilon == math.inf:
+        return dp.NonPrivateDpEvent()
+    epsilon = _at_least_zero("epsilon", epsilon)
+    return repeated(PureDpEvent(epsilon / sent), sent) if epsilon else dp.NoOpDpEvent()
+
+
+def randomised_response(epsilon: float, categories: int = 2) -> DpEvent:
+    """One of `categories` values, kept with probability e^epsilon / (e^epsilon + categories - 1). Replacement of the value.
+
+    epsilon: nats; inf sends the truth.
+    """
+    if epsilon == math.inf:
+        return dp.NonPrivateDpEvent()
+    if not _at_least_zero("epsilon", epsilon) or categories < 2:
+        return dp.NoOpDpEvent()
+    return dp.RandomizedResponseDpEvent(categories / (math.exp(epsilon) + categories - 1), int(categories))
+
+
+def edge_response(kept: float, invented: float, entries: int = 1) -> DpEvent:
+    """Edge-wise randomised response: a true entry survives with probability `kept`, a false one appears with `invented`.
+
+    entries: 1 for a directed edge or one coin an undirected edge, 2 where both directions of an undirected edge have coins of
+    their own.
+    """
+    kept, invented = _probability("kept", kept), _probability("invented", invented)
+    if kept == invented:
+        return dp.NoOpDpEvent()
+    return repeated(FiniteDpEvent((kept, 1 - kept), (invented, 1 - invented)), entries)
+
+
+def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
+    """`count` mechanisms, each on a secret sample of its own."""
+    rate = _probability("rate", rate)
+    if rate == 0:
+        return dp.NoOpDpEvent()
+    return repeated(event if rate == 1 else dp.PoissonSampledDpEvent(rate, event), count)
+
+
+def repeated(event: DpEvent, count: int) -> DpEvent:
+    """The same mechanism `count` times, each run seeing the outputs of those before it."""
+    if int(count) != count or count < 0:
+        raise ValueError(f"count={count}: must be a whole number of at least 0.")
+    if count == 0 or isinstance(event, dp.NoOpDpEvent):
+        return dp.NoOpDpEvent()
+    if count == 1 or isinstance(event, dp.NonPrivateDpEvent):
+        return event
+    return dp.SelfComposedDpEvent(event, int(count))
+
+
+def composed(*events: DpEvent) -> DpEvent:
+    """Unlike mechanisms one after the other, each seeing the outputs of those before it."""
+    parts = [e for e in events if not isinstance(e, dp.NoOpDpEvent)]
+    if any(isinstance(e, dp.NonPrivateDpEvent) for e in parts):
+        return dp.NonPrivateDpEvent()
+    if not parts:
+        return dp.NoOpDpEvent()
+    return parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)
+
+
+def _at_least_zero(name: str, value: float) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name}={value}: must be a finite number of at least 0; 0 means no privacy.")
+    return float(value)
+
+
+def _probability(name: str, value: float) -> float:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name}={value}: must be a probability, in [0, 1].")
+    return float(value)

@@ -1,0 +1,157 @@
+"""Reading a ledger: flattened into parts, checked for what accountants misread, and rescaled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import dp_accounting as dp
+import numpy as np
+from dp_accounting import DpEvent
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+
+from .types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Parts = list[tuple[DpEvent, int]]
+LEAST = -690.0  # the logarithm of a probability that is still a number: with however little noise, no outcome vanishes
+
+
+class Unsupported(ValueError):
+    """An accountant cannot say anything of this ledger; the message is the reason."""
+
+
+def parts(ledger: DpEvent) -> Parts:
+    """The mechanisms that were run and how often, order forgotten: [(event, count), …].
+
+    Gaussians are folded into one (their composition is exactly one Gaussian), also below a sampling step, where
+    dp_accounting would refuse them or, given an int for a multiplier, ignore the composition without a word.
+    A mechanism without privacy swallows everything else; no parts at all is a mechanism that releases nothing.
+    """
+    flat: Parts = []
+    precision = 0.0  # sum of 1 / sigma^2
+    for event, count in _walk(ledger, 1):
+        if isinstance(event, dp.NonPrivateDpEvent):
+            return [(event, 1)]
+        if isinstance(event, dp.GaussianDpEvent):
+            precision += count / event.noise_multiplier**2
+            continue
+        place = next((i for i, (e, _) in enumerate(flat) if e == event), None)
+        if place is None:
+            flat.append((event, count))
+        else:
+            flat[place] = (event, flat[place][1] + count)
+    return [(dp.GaussianDpEvent(1 / math.sqrt(precision)), 1), *flat] if precision else flat
+
+
+def gaussian_mu(ledger: DpEvent) -> float | None:
+    """mu when the whole ledger is mu-Gaussian differential privacy (0 when nothing is released), else None."""
+    found = parts(ledger)
+    if not found:
+        return 0.0
+    if len(found) == 1 and isinstance(found[0][0], dp.GaussianDpEvent):
+        return float(1 / found[0][0].noise_multiplier)
+    return None
+
+
+def scaled(ledger: DpEvent, kappa: float) -> DpEvent:
+    """The same ledger with kappa times less noise: every noise multiplier divided by kappa, every epsilon multiplied by it.
+
+    Turns "the curve of this ledger is refuted, that of kappa times less noise is not" into an epsilon. kappa > 0.
+    """
+    if not (math.isfinite(kappa) and kappa > 0):
+        raise ValueError(f"kappa={kappa}: must be a finite number above 0; 1 leaves the ledger as it is.")
+    return _scaled(ledger, float(kappa))
+
+
+def _scaled(event: DpEvent, kappa: float) -> DpEvent:
+    match event:
+        case dp.GaussianDpEvent() | dp.LaplaceDpEvent():
+            return type(event)(event.noise_multiplier / kappa)
+        case PureDpEvent() | BoundedRangeDpEvent():
+            return type(event)(event.epsilon * kappa)
+        case dp.ZCDpEvent():
+            return dp.ZCDpEvent(event.rho * kappa**2, event.xi * kappa)
+        case DiscreteLaplaceDpEvent():
+            return DiscreteLaplaceDpEvent(event.noise_parameter * kappa, event.sensitivity)
+        case dp.SelfComposedDpEvent():
+            return dp.SelfComposedDpEvent(_scaled(event.event, kappa), event.count)
+        case dp.ComposedDpEvent():
+            return dp.ComposedDpEvent([_scaled(e, kappa) for e in event.events])
+        case dp.PoissonSampledDpEvent():
+            return dp.PoissonSampledDpEvent(event.sampling_probability, _scaled(event.event, kappa))
+        case dp.SampledWithoutReplacementDpEvent():
+            inner = _scaled(event.event, kappa)
+            return dp.SampledWithoutReplacementDpEvent(event.source_dataset_size, event.sample_size, inner)
+        case VisibleMixtureDpEvent():
+            return VisibleMixtureDpEvent(event.probabilities, tuple(_scaled(e, kappa) for e in event.events))
+        case dp.NoOpDpEvent() | dp.NonPrivateDpEvent():
+            return event
+        case FiniteDpEvent():
+            return FiniteDpEvent(*_tempered(event, kappa))
+    raise ValueError(f"{type(event).__name__} has no noise multiplier to scale. Scale its parts one by one.")
+
+
+def _tempered(event: FiniteDpEvent, kappa: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Both distributions with their log likelihood ratio multiplied by kappa about their geometric mean.
+
+    An outcome that only one of them has gives the secret away whatever the noise: it keeps its probability, and the others theirs
+    in all. No outcome leaves, so that kappa = 1 changes nothing.
+    """
+    upper, lower = np.array(event.upper), np.array(event.lower)
+    common = (upper > 0) & (lower > 0)
+    if not common.any():
+        return event.upper, event.lower
+
+    def side(own: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, ...]:
+        p, q = np.log(own[common]), np.log(other[common])
+        power = (p + q) / 2 + kappa * (p - q) / 2
+        weight = np.exp(np.maximum(power - power.max(), LEAST))
+        made = own.copy()
+        made[common] = weight / weight.sum() * own[common].sum()
+        return tuple(made.tolist())
+
+    return side(upper, lower), side(lower, upper)
+
+
+def _walk(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:
+    match event:
+        case dp.NoOpDpEvent():
+            return
+        case dp.ComposedDpEvent():
+            for part in event.events:
+                yield from _walk(part, count)
+        case dp.SelfComposedDpEvent():
+            if event.count:
+                yield from _walk(event.event, count * event.count)
+        case dp.GaussianDpEvent() | dp.LaplaceDpEvent():
+            multiplier = float(event.noise_multiplier)
+            yield (type(event)(multiplier), count) if multiplier else (dp.NonPrivateDpEvent(), 1)
+        case dp.PoissonSampledDpEvent() if event.sampling_probability == 0:
+            return
+        case dp.PoissonSampledDpEvent() if event.sampling_probability == 1:
+            yield from _walk(event.event, count)
+        case dp.PoissonSampledDpEvent():
+            for inner in _inside(event.event):
+                sampled = dp.PoissonSampledDpEvent(float(event.sampling_probability), inner)
+                yield (inner if isinstance(inner, dp.NonPrivateDpEvent) else sampled), count
+        case dp.SampledWithoutReplacementDpEvent() if event.sample_size == event.source_dataset_size:
+            yield from _walk(event.event, count)
+        case dp.SampledWithoutReplacementDpEvent():
+            for inner in _inside(event.event):
+                yield dp.SampledWithoutReplacementDpEvent(event.source_dataset_size, event.sample_size, inner), count
+        case _:
+            yield event, count
+
+
+def _inside(event: DpEvent) -> list[DpEvent]:
+    """What one sample is used for, as a single event; nothing at all when it is used for nothing."""
+    inner = parts(event)
+    if not inner:
+        return []
+    if len(inner) == 1 and inner[0][1] == 1:
+        return [inner[0][0]]
+    return [dp.ComposedDpEvent([dp.SelfComposedDpEvent(e, n) if n > 1 else e for e, n in inner])]

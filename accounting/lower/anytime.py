@@ -1,0 +1,121 @@
+"""Bounds that hold at any stopping time: look after every round, stop early, or go on tomorrow, at no cost in alpha."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from .. import gaussian
+from ..claim import Claim
+from . import power
+from .bounds import Bound, split
+from .error_rates import Rule
+
+if TYPE_CHECKING:
+    from ..upper.tradeoff import Curve
+
+Array = NDArray[np.float64]
+TUNED = math.sqrt(2)  # the violation that the mixture is made for; others are noticed too, a little later
+STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.7])  # shares of the largest bet that cannot ruin
+STEP, STEPS = 0.02, 1000  # nats: the bounds that `any_shape` can return
+
+
+def log_e_values(differences: ArrayLike, mu: float, scale: float) -> Array:
+    """log of the e-process against "the differences have mean at most mu", after each of them. (…, rounds) -> (…, rounds).
+
+    differences: independent normal, variance 2 (world 1 less world 0, both over their sd). One-sided normal mixture (Robbins
+    1970; Howard et al. 2021, Proposition 6): at any time, stopped by any rule, e reaches 1 / alpha with probability at most
+    alpha. scale: sd of the mixture over how far the mean lies above mu.
+    """
+    x = np.asarray(differences, float)
+    t = np.arange(1, x.shape[-1] + 1)
+    total = np.cumsum(x, axis=-1) - mu * t  # variance 2t
+    spread = scale**2 / (1 + scale**2 * t / 2)
+    root = np.sqrt(spread) * total / 2
+    return np.asarray(math.log(2) + np.log(spread / scale**2) / 2 + root**2 / 2 + special.log_ndtr(root))
+
+
+def anytime(
+    scores: ArrayLike,
+    bits: ArrayLike,
+    claim: Claim,
+    curve: Curve,
+    alpha: float = 0.05,
+    *,
+    sd: float,
+    attack: str = "",
+    audit: str = "",
+) -> Bound:
+    """The anytime-valid form of the Gaussian likelihood-ratio bound. Rounds in the order of play; call it as often as you like.
+
+    scores: log-likelihood ratios of an exactly Gaussian ledger. sd: their standard deviation in each world, known other than
+    from them. The i-th round of one world is paired with the i-th of the other; rounds without a partner wait. The bound is
+    the best that was reached at any time so far, and p_value is 1 over the largest e-value against the claim.
+    """
+    if curve.mu is None or not sd > 0:
+        raise ValueError(f"mu={curve.mu}, sd={sd}: needs an exactly Gaussian ledger and the sd of the scores, above 0.")
+    scores0, scores1 = split(scores, bits)
+    pairs = min(len(scores0), len(scores1))
+    differences = (scores1[:pairs] - scores0[:pairs]) / sd
+    claimed = gaussian.mu_of_claim(claim)
+    scale = (TUNED - 1) * (claimed if 0 < claimed < math.inf else 1.0)
+    mu = float(mu_reached(differences, alpha, scale).max(initial=0.0))
+    epsilon = float(gaussian.epsilon_of(mu, claim.delta))
+    largest = float(log_e_values(differences, claimed, scale).max(initial=0.0)) if math.isfinite(claimed) else 0.0
+    reach = power.notices(claim, pairs, pairs, alpha, "likelihood-ratio, noise known")
+    trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
+    p_value = math.exp(-largest)
+    return Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, p_value, *reach, attack, audit)
+
+
+def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:
+    """The anytime-valid lower bound on mu after each pair, 0 where there is none. (…, rounds) -> (…, rounds)."""
+    x = np.asarray(differences, float)
+    t = np.arange(1, x.shape[-1] + 1)
+    spread = scale**2 / (1 + scale**2 * t / 2)
+    # e(root) = 2 sqrt(spread) / scale exp(root^2/2) Phi(root) meets 1/alpha at one root, whatever mu is.
+    target = -math.log(2 * alpha) - np.log(spread / scale**2) / 2
+    low, high = np.full(t.shape, -40.0), np.sqrt(2 * np.maximum(target, 0)) + 3.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = middle**2 / 2 + special.log_ndtr(middle) < target
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.maximum((np.cumsum(x, axis=-1) - 2 * high / np.sqrt(spread)) / t, 0.0)
+
+
+def any_shape(
+    scores: ArrayLike, bits: ArrayLike, claim: Claim, rule: Rule, alpha: float = 0.05, *, attack: str = "", audit: str = ""
+) -> Bound:
+    """Anytime-valid against any mechanism, by betting at a threshold that was fixed beforehand.
+
+    Under (epsilon, delta)-DP a pair of rounds has E[1{world 1 above} - e^epsilon 1{world 0 above}] <= delta, so that wealth
+    staked on the opposite is a supermartingale; the same with the worlds exchanged. e is the mean over stakes and both
+    directions; the bound is the largest epsilon up to 20 such that it and all smaller ones were bankrupted at some time.
+    """
+    scores0, scores1 = split(scores, bits)
+    pairs = min(len(scores0), len(scores1))
+    above = [rule.sign * s[:pairs] > rule.threshold for s in (scores0, scores1)]
+    steps = 0
+    while steps < STEPS and _largest_wealth(above[0], above[1], STEP * steps, claim.delta) >= -math.log(alpha):
+        steps += 1
+    epsilon = STEP * max(steps - 1, 0)
+    p_value = math.exp(-_largest_wealth(above[0], above[1], claim.epsilon, claim.delta)) if claim.epsilon < 700 else 1.0
+    reach = power.notices(claim, pairs, pairs, alpha, "any")
+    trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
+    return Bound(epsilon, alpha, "any", "betting e-process", trials, refuted, p_value, *reach, attack, audit)
+
+
+def _largest_wealth(above0: NDArray[np.bool_], above1: NDArray[np.bool_], epsilon: float, delta: float) -> float:
+    """log of the largest mean wealth at any time, at least 0."""
+    if not len(above0):
+        return 0.0
+    price = math.exp(epsilon)
+    paths = []
+    for won, lost in ((above1, above0), (~above0, ~above1)):
+        gain = won - price * lost - delta  # mean at most 0 under the claim, at least -price - delta
+        paths += [np.cumsum(np.log1p(stake / (price + delta) * gain)) for stake in STAKES]
+    return float(max(special.logsumexp(paths, axis=0).max() - math.log(len(paths)), 0.0))

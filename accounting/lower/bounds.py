@@ -1,0 +1,195 @@
+"""From scores and bits to a lower bound on epsilon. Knows nothing of graphs or models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import gaussian
+from ..claim import Claim
+from . import power
+from .error_rates import Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
+from .families import Family
+
+if TYPE_CHECKING:
+    from ..upper.tradeoff import Curve
+
+Array = NDArray[np.float64]
+SHAPES = {"any": "any shape", "ledger": "shape of the ledger", "exact": "exact"}
+PILOT_SHARE = 0.25  # of the rounds, when no pilot is given: a threshold needs fewer rounds than a bound
+PILOT_MOST = 100_000
+
+
+@dataclass(frozen=True)
+class Bound:
+    """With probability at least 1 - alpha the true epsilon, at the claim's delta, is at least `epsilon`.
+
+    shape says against whom it holds: "any" mechanism; "ledger", mechanisms shaped like the model's own ledger with all
+    noise divided by one factor; "exact", no sampling took place. notices and reach: the smallest factor by which the noise
+    could be too small, and the true epsilon, that this look would have noticed with 90 % power under the best attack.
+    """
+
+    epsilon: float  # nats
+    alpha: float  # spent on this look, after division
+    shape: str  # "any", "ledger" or "exact"
+    method: str
+    trials: tuple[int, int]  # world 0, world 1
+    refuted: bool  # the claim is contradicted at level alpha
+    p_value: float | None  # of the claim itself
+    notices: float
+    reach: float  # nats
+    attack: str = ""
+    audit: str = ""
+    confirmed: bool | None = None  # whether fresh coins refuted too, where that was tried
+
+    def __str__(self) -> str:
+        return f"at least {self.epsilon:.2f} ({100 * (1 - self.alpha):.6g} %, {SHAPES[self.shape]})"
+
+
+def lower(
+    scores: ArrayLike,
+    bits: ArrayLike,
+    claim: Claim,
+    *,
+    shape: str = "any",
+    ledger_curve: Curve | None = None,
+    family: Callable[[float], Curve] | None = None,
+    alpha: float = 0.05,
+    pilot: tuple[ArrayLike, ArrayLike] | None = None,
+    rule: Rule | None = None,
+    likelihood_ratio: bool = False,
+    sd: float | None = None,
+    seed: int = 0,
+    attack: str = "",
+    audit: str = "",
+) -> Bound:
+    """A lower bound on epsilon from independent rounds of the two-worlds game.
+
+    scores: any shape, float, higher means world 1; infinities allowed. bits: the same shape, True for world 1.
+    shape "any": Clopper-Pearson bounds on both error rates of one threshold, alpha / 2 each, turned into epsilon by the error
+    region of (epsilon, delta)-DP (Kairouz et al. 2015). Valid for every mechanism. shape "ledger": the same two bounds
+    against the trade-off curve of the ledger (Dong et al. 2022), which needs `ledger_curve`, and for a ledger that is not
+    Gaussian `family`, the curve of the ledger with all noise divided by its argument. likelihood_ratio: the scores are
+    linear in the noise of an exactly Gaussian ledger, so that they are normal with one sd in both worlds; the exact
+    two-sample test then replaces the threshold. sd: that sd, if it is known other than from these scores.
+
+    The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds), else from a
+    random quarter of the rounds, which then do not count. Raises ValueError for NaN, unequal shapes, a missing world.
+    """
+    scores0, scores1 = split(scores, bits)
+    _check(alpha, shape, ledger_curve, likelihood_ratio, sd)
+    mu_like = shape == "ledger" and ledger_curve is not None and ledger_curve.mu is not None
+    if likelihood_ratio and _has_a_spread(scores0, scores1, sd):
+        return _likelihood_ratio(scores0, scores1, claim, alpha, sd, attack, audit)
+
+    def gain(a: Array, b: Array) -> Array:
+        return mu_of_rates(a, b) if shape == "ledger" else epsilon_of_rates(a, b, claim.delta)
+
+    if rule is None:
+        if pilot is not None:
+            pilot0, pilot1 = split(*pilot, both=False)
+        else:
+            pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, seed)
+        rule = rule_from_pilot(pilot0, pilot1, (len(scores0), len(scores1)), alpha, gain)
+    trials = len(scores0), len(scores1)
+    errors = rule.errors(scores0, scores1) if rule else trials  # no rule: nothing is proved
+
+    def rates(level: float) -> tuple[float, float]:
+        return float(rate_at_most(errors[0], trials[0], level / 2)), float(rate_at_most(errors[1], trials[1], level / 2))
+
+    a, b = rates(alpha)
+    any_shape = float(epsilon_of_rates(a, b, claim.delta))
+    if shape == "any":
+        epsilon, method = any_shape, "Clopper-Pearson"
+        p_value = smallest_level(lambda level: bool(epsilon_of_rates(*rates(level), claim.delta) > claim.epsilon))
+    elif mu_like:
+        mu, claimed = max(float(mu_of_rates(a, b)), 0.0), gaussian.mu_of_claim(claim)
+        epsilon, method = float(gaussian.epsilon_of(mu, claim.delta)), "Gaussian profile gate"
+        p_value = smallest_level(lambda level: bool(mu_of_rates(*rates(level)) > claimed))
+    else:
+        assert ledger_curve is not None
+        members = Family(ledger_curve, family)
+        epsilon, method = max(members.epsilon(a, b, claim.delta), any_shape), "profile gate"
+        claimed_curve = members.above(claim)
+
+        def refutes(level: float) -> bool:
+            a, b = rates(level)
+            curve_says = claimed_curve is not None and bool(claimed_curve.beta(np.array([a]))[0] > b)
+            return curve_says or bool(epsilon_of_rates(a, b, claim.delta) > claim.epsilon)
+
+        p_value = smallest_level(refutes)
+    notices, reach = power.notices(claim, *trials, alpha, "any" if shape == "any" else "gate")
+    p_value = 1.0 if math.isinf(claim.epsilon) else p_value
+    refuted = epsilon > claim.epsilon
+    return Bound(epsilon, alpha, shape, method, trials, refuted, p_value, notices, reach, attack, audit)
+
+
+def split(scores: ArrayLike, bits: ArrayLike, *, both: bool = True) -> tuple[Array, Array]:
+    """The scores of world 0 and of world 1, flat. both: a missing world is an error."""
+    s, b = np.asarray(scores, float), np.asarray(bits).astype(bool)
+    if s.shape != b.shape:
+        raise ValueError(f"scores have shape {s.shape}, bits {b.shape}: they must be equal.")
+    if np.isnan(s).any():
+        raise ValueError(
+            f"scores hold {int(np.isnan(s).sum())} NaN of {s.size}: each score must be a number; infinities will do."
+        )
+    ones = int(b.sum())
+    if both and ones in (0, b.size):
+        raise ValueError(f"all {b.size} bits are {int(ones > 0)}: rounds of both worlds are needed.")
+    return s[~b], s[b]
+
+
+def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array, Array, Array]:
+    """A random share of the rounds as pilot, the others as test: pilot 0, pilot 1, test 0, test 1."""
+    draw = np.random.default_rng(seed)
+    share = min(PILOT_SHARE, PILOT_MOST / (len(scores0) + len(scores1)))
+    is0, is1 = draw.random(len(scores0)) < share, draw.random(len(scores1)) < share
+    return scores0[is0], scores1[is1], scores0[~is0], scores1[~is1]
+
+
+def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
+    """Whether the scores can be a normal sample at all; rounded or infinite ones are left to the threshold."""
+    finite = bool(np.isfinite(scores0).all() and np.isfinite(scores1).all())
+    if not finite or len(scores0) + len(scores1) <= 2:
+        return False
+    spread = pooled_sd(scores0, scores1)
+    return spread < math.inf and (sd is not None or spread > 0)
+
+
+def pooled_sd(scores0: Array, scores1: Array) -> float:
+    """The common standard deviation of two samples with means of their own."""
+    with np.errstate(over="ignore", invalid="ignore"):  # scores near the largest float: infinite, and treated as such
+        squares = len(scores0) * scores0.var() + len(scores1) * scores1.var()
+    return math.sqrt(squares / (len(scores0) + len(scores1) - 2))
+
+
+def _likelihood_ratio(
+    scores0: Array, scores1: Array, claim: Claim, alpha: float, sd: float | None, attack: str, audit: str
+) -> Bound:
+    trials = len(scores0), len(scores1)
+    difference, spread, known = scores1.mean() - scores0.mean(), sd or pooled_sd(scores0, scores1), sd is not None
+    mu = gaussian.mu_lower(difference, spread, *trials, alpha, sd_known=known)
+    epsilon = float(gaussian.epsilon_of(mu, claim.delta))
+    claimed = gaussian.mu_of_claim(claim)
+    p_value = 1.0 if math.isinf(claimed) else gaussian.mu_p_value(difference, spread, *trials, claimed, sd_known=known)
+    notices, reach = power.notices(claim, *trials, alpha, "likelihood-ratio, noise known" if known else "likelihood-ratio")
+    refuted = epsilon > claim.epsilon
+    return Bound(epsilon, alpha, "ledger", "Gaussian likelihood ratio", trials, refuted, p_value, notices, reach, attack, audit)
+
+
+def _check(alpha: float, shape: str, curve: Curve | None, likelihood_ratio: bool, sd: float | None) -> None:
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
+    if shape not in ("any", "ledger"):
+        raise ValueError(f"shape={shape!r}: must be 'any' or 'ledger'.")
+    if shape == "ledger" and curve is None:
+        raise ValueError("shape='ledger' needs ledger_curve, the trade-off curve of what was run. Use shape='any' without one.")
+    if likelihood_ratio and (shape != "ledger" or curve is None or curve.mu is None):
+        raise ValueError("likelihood_ratio=True needs shape='ledger' and a ledger that is exactly Gaussian (ledger_curve.mu).")
+    if sd is not None and not sd > 0:
+        raise ValueError(f"sd={sd}: must be above 0, or None to take it from the scores.")

@@ -1,0 +1,52 @@
+"""One ledger at many strengths: which of its copies with less noise a pair of error rates rules out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..claim import Claim
+    from ..upper.tradeoff import Curve
+
+# Noise divided by these; a fixed grid, so that a cached `member` computes each curve once in a whole plan.
+KAPPAS = tuple(float(k) for k in np.exp2(np.arange(-640, 641) / 128))
+
+
+@dataclass(frozen=True)
+class Family:
+    """The curves of a ledger whose noise is divided by kappa. member: kappa -> curve; None knows kappa = 1 only."""
+
+    ledger: Curve
+    member: Callable[[float], Curve] | None
+
+    def holding(self, holds: Callable[[Curve], bool]) -> int:
+        """For how many of KAPPAS `holds`, given that it does up to some kappa and not from there on. Needs `member`."""
+        assert self.member is not None
+        low, high = -1, len(KAPPAS)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if holds(self.member(KAPPAS[middle])) else (low, middle)
+        return high
+
+    def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
+        """The weakest privacy of which `holds` is true, on the same condition; without `member` that of the ledger or none."""
+        if self.member is None:
+            return self.ledger if holds(self.ledger) else None
+        count = self.holding(holds)
+        return self.member(KAPPAS[count - 1]) if count else None
+
+    def epsilon(self, false_positive: float, false_negative: float, delta: float) -> float:
+        """The epsilon of the weakest member whose curve lies above this pair of rates; 0 if none does."""
+        curve = self.last(lambda c: bool(c.beta(np.array([false_positive]))[0] > false_negative))
+        return float(curve.epsilon(delta)) if curve is not None else 0.0
+
+    def above(self, claim: Claim) -> Curve | None:
+        """The strongest member that does not keep the claim; None if every member known keeps it."""
+        if self.member is None:
+            return self.ledger if self.ledger.epsilon(claim.delta) > claim.epsilon else None
+        count = self.holding(lambda c: c.epsilon(claim.delta) <= claim.epsilon)
+        return self.member(KAPPAS[count]) if count < len(KAPPAS) else None

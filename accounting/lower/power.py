@@ -1,0 +1,143 @@
+"""How large a violation an audit would notice, and how many rounds it needs to notice a given one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from .. import gaussian
+from ..claim import Claim
+from .error_rates import rate_at_most
+
+Array = NDArray[np.float64]
+METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any")
+MOST_ROUNDS = 10**12
+MOST_KAPPA = 1e3
+QUANTILES = (np.arange(24) + 0.5) / 24  # of the false positives: a deterministic stand-in for their distribution
+
+
+def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05, method: str = "gate") -> int | None:
+    """Rounds per world that notice noise `kappa` times too small with probability `power`; None if no number does.
+
+    The violation is that of a Gaussian mechanism attacked optimally: mu = kappa times the mu of the claim (for delta = 0:
+    randomised response with kappa times the claimed epsilon). Methods: "likelihood-ratio" (`lower` with
+    likelihood_ratio=True; "noise known" also with sd), "gate" (shape="ledger"), "any" (shape="any"), both at the best threshold.
+    """
+    _check(claim, power, alpha, method)
+    if not kappa > 1:
+        raise ValueError(f"kappa={kappa}: must be above 1. It is the factor by which the noise is too small.")
+    low, high = 1, 2
+    while _power(claim, kappa, high, high, alpha, method) < power:
+        low, high = high, high * 2
+        if high > MOST_ROUNDS:
+            return None
+    while high - low > max(1, low // 500):
+        middle = (low + high) // 2
+        enough = _power(claim, kappa, middle, middle, alpha, method) >= power
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=4096)
+def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "gate", power: float = 0.9) -> tuple[float, float]:
+    """(kappa, reach): the smallest violation that n0 + n1 rounds notice with probability `power`.
+
+    kappa: factor by which the noise is too small, infinity if no factor up to 1000 is noticed. reach: the true epsilon of
+    such a mechanism at the claim's delta. Both suppose the attack that is optimal for that mechanism.
+    """
+    _check(claim, power, alpha, method)
+    if math.isinf(claim.epsilon) or min(n0, n1) < 1 or _mu(claim) <= 0:
+        return math.inf, math.inf
+    kappa = _smallest(lambda kappa: _power(claim, kappa, n0, n1, alpha, method) >= power)
+    if math.isinf(kappa):
+        return math.inf, math.inf
+    reach = kappa * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(kappa * _mu(claim), claim.delta))
+    return kappa, reach
+
+
+def notices_along(
+    claim: Claim, rates: Callable[[float], tuple[Array, Array]], n0: int, n1: int, alpha: float = 0.05, power: float = 0.9
+) -> float:
+    """The smallest kappa from 1 on that `lower` of any shape notices with probability `power`; infinity if none up to 1000.
+
+    rates: kappa -> (thresholds,) true false-positive and false-negative rates of each threshold, where the attack and the
+    mechanism are known, and what kappa does to it.
+    """
+    _check(claim, power, alpha, "any")
+    if math.isinf(claim.epsilon) or min(n0, n1) < 1:
+        return math.inf
+
+    def noticed(kappa: float) -> bool:
+        a, b = rates(kappa)
+        return float(_power_of_gate(a, b, lambda x: _region(claim, x), n0, n1, alpha).max()) >= power
+
+    return _smallest(noticed)
+
+
+def _smallest(noticed: Callable[[float], bool]) -> float:
+    low, high = 1.0, 2.0
+    while not noticed(high):
+        low, high = high, high * 2
+        if high > MOST_KAPPA:
+            return math.inf
+    while high / low > 1.005:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if noticed(middle) else (middle, high)
+    return high
+
+
+def _region(claim: Claim, a: Array) -> Array:
+    """The least false-negative rate that the claim allows at each false-positive rate."""
+    e, d = claim.epsilon, claim.delta
+    return np.maximum(np.maximum(1 - d - np.exp(e) * a, np.exp(-e) * (1 - d - a)), 0.0)
+
+
+def _check(claim: Claim, power: float, alpha: float, method: str) -> None:
+    if method not in METHODS:
+        raise ValueError(f"method={method!r}: must be one of {', '.join(METHODS)}.")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
+    if not 0 < power < 1:
+        raise ValueError(f"power={power}: must be between 0 and 1, both excluded. 0.95 is a common choice.")
+
+
+def _mu(claim: Claim) -> float:
+    """The strength of the claim in the family that is made stronger: mu, or epsilon itself for delta = 0."""
+    return claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
+
+
+def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: str) -> float:
+    mu = _mu(claim)
+    if method == "likelihood-ratio":
+        return _power_of_t(mu, kappa * mu, n0, n1, alpha)
+    if method == "likelihood-ratio, noise known":
+        return float(special.ndtr((kappa - 1) * mu / math.sqrt(1 / n0 + 1 / n1) + special.ndtri(alpha)))
+
+    if claim.delta == 0:  # randomised response sits at the corner of its region
+        corner = np.array([special.expit(-kappa * claim.epsilon)])
+        return float(np.max(_power_of_gate(corner, corner, lambda a: _region(claim, a), n0, n1, alpha)))
+    a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
+    claimed = (lambda x: _region(claim, x)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
+    return float(np.max(_power_of_gate(a, gaussian.tradeoff(kappa * mu, a), claimed, n0, n1, alpha)))
+
+
+def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float:
+    freedom, error = n0 + n1 - 2, math.sqrt(1 / n0 + 1 / n1)
+    if freedom < 1:
+        return 0.0
+    critical = special.nctdtrit(freedom, mu / error, 1 - alpha)
+    return float(1 - special.nctdtr(freedom, true / error, critical))
+
+
+def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
+    """How often the gate rejects `claimed` at each threshold with true error rates a and b. (thresholds,) -> (thresholds,)."""
+    seen = np.clip(np.ceil(special.bdtrik(QUANTILES, n0, a[:, None])), 0, n0)
+    limit = claimed(rate_at_most(seen, n0, alpha / 2))
+    most = special.bdtrik(alpha / 2, n1, limit)  # counts below this prove a rate below the limit
+    most = np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
+    return np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n1, b[:, None])).mean(axis=1)

@@ -1,0 +1,153 @@
+"""One run, nearly tight: the exact sensitivity from a replay times what the residual noise proves about its own size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from .. import gaussian
+from ..claim import Claim
+from .bounds import Bound
+from .independence import not_normal
+
+Array = NDArray[np.float64]
+SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
+ROUNDING = 1e-9  # of the claimed noise sd: what is left below is arithmetic, not noise
+MOST_SORTED = 1_000_000  # residuals that the normality test looks at
+
+
+def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
+    """With probability 1 - alpha the sd of independent centred normal residuals is at most this (chi-squared, exact)."""
+    r = np.asarray(residuals, float)
+    if not r.size:
+        return math.inf
+    return math.sqrt(float(np.dot(r.ravel(), r.ravel())) / (2 * float(special.gammaincinv(r.size / 2, alpha))))
+
+
+def factorised(
+    residuals: ArrayLike, moves: ArrayLike, claim: Claim, alpha: float = 0.05, *, attack: str = "replay", audit: str = "residual"
+) -> Bound:
+    """A lower bound on the epsilon of Gaussian releases from the noise of one or a few runs.
+
+    residuals: (runs, stages, rows, columns) float, (release - its mean on the graph that was used) / claimed noise sd: an
+    honest run shows independent N(0, 1). moves: (moved rows, stages, columns) float, how far the means move between the two
+    neighbouring graphs, in units of the claimed noise sd, exactly, by replay.
+
+    mu = ||moves|| / sd of the noise, with the chi-squared upper end for the sd. Half of alpha pays for the noise as a whole,
+    the rest for two linear views that see noise which is small, or absent, only there: the best weighting of stages and
+    columns, and a row less its neighbour. Their weights come from one half of the rows, their bounds from the other half.
+    Noise below a billionth of what was claimed proves epsilon = infinity. Raises ValueError for other shapes, NaN, infinities.
+    """
+    r, d = np.asarray(residuals, float), np.asarray(moves, float)
+    if r.ndim != 4 or d.ndim != 3 or d.shape[1:] != (r.shape[1], r.shape[3]):
+        raise ValueError(
+            f"residuals {r.shape}, moves {d.shape}: need (runs, stages, rows, columns) and (moved, stages, columns)."
+        )
+    if not np.isfinite(r).all() or not np.isfinite(d).all() or not r.size:
+        raise ValueError(f"residuals {r.shape} and moves {d.shape} must be finite, and there must be some.")
+    strength = float(np.linalg.norm(d))
+    views = {"all noise": (r, strength), **_views(r, d)}
+    shares = {
+        name: alpha if len(views) == 1 else alpha / 2 if name == "all noise" else alpha / 2 / (len(views) - 1) for name in views
+    }
+    mus = {name: _over(move, noise_at_most(x, shares[name])) for name, (x, move) in views.items()}
+    best = max(mus, key=lambda name: mus[name])
+    epsilon = float(gaussian.epsilon_of(mus[best], claim.delta))
+    claimed = gaussian.mu_of_claim(claim)
+    p_value = min(_p_value(x, move, claimed) * alpha / shares[name] for name, (x, move) in views.items())
+    notices, reach = _notices(claim, claimed, strength, r.size, shares["all noise"])
+    method = "replay and residuals" if best == "all noise" else f"replay and residuals, {best}"
+    refuted = epsilon > claim.epsilon
+    return Bound(epsilon, alpha, "ledger", method, (r.size, 0), refuted, min(1.0, p_value), notices, reach, attack, audit)
+
+
+def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
+    """p-values of what the factorised bound rests on. residuals as in `factorised`. Print them beside the bound.
+
+    variance: of all residuals against 1, two-sided. mean: against 0. normality: distance to the normal law. columns: the
+    variances of the columns agree. stages, rows: no correlation between consecutive ones. duplicates: 0 if whole rows repeat.
+    """
+    r = np.asarray(residuals, float)
+    n, flat = r.size, r.ravel()
+    square = float(np.dot(flat, flat))
+    tail = float(special.gammainc(n / 2, square / 2))
+    variances = (r**2).sum(axis=(0, 1, 2))
+    each = n // r.shape[3]
+    pooled = square / r.shape[3]
+    spread = float((((variances - pooled) / pooled) ** 2).sum() * each / 2) if pooled > 0 else 0.0
+    rows = np.ascontiguousarray(r.reshape(-1, r.shape[3]))
+    repeats = r.shape[3] >= 3 and len(np.unique(rows.view([("", rows.dtype)] * r.shape[3]))) < len(rows)
+    return {
+        "variance": min(1.0, 2 * min(tail, 1 - tail)),
+        "mean": _two_sided(float(flat.sum()), square),
+        "normality": not_normal(flat[:: max(1, n // MOST_SORTED)]),
+        "columns": float(special.chdtrc(r.shape[3] - 1, spread)) if r.shape[3] > 1 else 1.0,
+        "stages": _link(r[:, :-1], r[:, 1:]),
+        "rows": _link(r[:, :, :-1], r[:, :, 1:]),
+        "duplicates": 0.0 if repeats else 1.0,
+    }
+
+
+def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
+    """Linear views of the residuals: independent entries of one variance each, and how far the mean moves in that view."""
+    half = r.shape[2] // 2
+    if half < 2:
+        return {}
+    pilot, test = r[:, :, :half], r[:, :, half:]
+    stages = _correlation_inverse(np.moveaxis(pilot, 1, 0).reshape(r.shape[1], -1))
+    columns = (pilot**2).mean(axis=(0, 1, 2))
+    weights = np.einsum("kl,mlc->mkc", stages, d) / np.maximum(columns, SMALLEST * max(float(columns.max()), SMALLEST))
+    gains = np.einsum("mkc,mkc->m", weights, d)
+    row = int(np.argmax(gains))
+    scale = float(np.linalg.norm(weights[row])) or 1.0
+    follow = _slope(pilot[:, :, :-1], pilot[:, :, 1:])
+    even = test.shape[2] // 2 * 2
+    return {
+        "weighted stages and columns": (np.einsum("kc,akbc->ab", weights[row] / scale, test), float(gains[row]) / scale),
+        "a row less its neighbour": (test[:, :, :even:2] - follow * test[:, :, 1:even:2], float(np.linalg.norm(d))),
+    }
+
+
+def _correlation_inverse(x: Array) -> Array:
+    """Inverse of the second moments of x (variables, samples), directions without variance kept at a floor."""
+    values, vectors = np.linalg.eigh(x @ x.T / x.shape[1])
+    return np.asarray((vectors / np.maximum(values, SMALLEST * max(float(values[-1]), SMALLEST))) @ vectors.T)
+
+
+def _slope(x: Array, y: Array) -> float:
+    square = float((y**2).sum())
+    return float((x * y).sum()) / square if square > 0 else 0.0
+
+
+def _over(move: float, sd: float) -> float:
+    return 0.0 if move == 0 else math.inf if sd < ROUNDING else move / sd
+
+
+def _p_value(x: Array, move: float, claimed: float) -> float:
+    """The level at which a view would just reject the claimed mu."""
+    if math.isinf(claimed) or move == 0:
+        return 1.0
+    return float(special.gammainc(x.size / 2, float((x**2).sum()) * (claimed / move) ** 2 / 2))
+
+
+def _notices(claim: Claim, claimed: float, strength: float, entries: int, alpha: float) -> tuple[float, float]:
+    """(kappa, reach) of Bound, for noise that is too small everywhere."""
+    if math.isinf(claimed) or strength == 0 or claimed == 0:
+        return math.inf, math.inf
+    usual, rare = special.gammaincinv(entries / 2, 0.9), special.gammaincinv(entries / 2, alpha)
+    kappa = math.sqrt(usual / rare) * max(claimed / strength, 1.0) if rare > 0 else math.inf
+    return kappa, float(gaussian.epsilon_of(kappa * claimed, claim.delta))
+
+
+def _two_sided(total: float, square: float) -> float:
+    return float(2 * special.ndtr(-abs(total) / math.sqrt(square))) if square > 0 else 1.0
+
+
+def _link(x: Array, y: Array) -> float:
+    """Two-sided p-value that paired entries are uncorrelated; normal approximation."""
+    products = x * y
+    return _two_sided(float(products.sum()), float((products**2).sum())) if products.size else 1.0

@@ -1,0 +1,166 @@
+"""What each accountant makes of a ledger: upper bounds on epsilon, side by side, each with its reason where it differs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..cache import remembered
+from ..claim import Claim, Relation
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True)
+class Upper:
+    """What one accountant says of one ledger.
+
+    epsilon: nats; None where the accountant declines, with the reason in `unsupported`. is_upper_bound: False for
+    approximations, and for bounds that were proved for other neighbours. seconds: what the figure cost when first computed.
+    note: why it differs from the tightest bound.
+    """
+
+    accountant: str
+    epsilon: float | None
+    is_upper_bound: bool
+    unsupported: str | None
+    seconds: float
+    note: str = ""
+
+
+def upper(
+    ledger: DpEvent,
+    claim_or_delta: Claim | float,
+    relation: Relation = Relation.ADD_REMOVE,
+    accountants: Iterable[str] | None = None,
+) -> tuple[Upper, ...]:
+    """One row for each accountant, in the order of ACCOUNTANTS. A claim brings its own delta and relation.
+
+    Raises ValueError for an accountant that does not exist.
+    """
+    if isinstance(claim_or_delta, Claim):
+        delta, relation = claim_or_delta.delta, claim_or_delta.relation
+    else:
+        delta = Claim(0.0, claim_or_delta).delta
+    names = tuple(ACCOUNTANTS) if accountants is None else tuple(accountants)
+    for name in names:
+        if name not in ACCOUNTANTS:
+            raise ValueError(f"accountant {name!r}: must be one of {', '.join(ACCOUNTANTS)}.")
+    rows = tuple(_row(name, ledger, delta, relation) for name in names)
+    best = tightest(rows)
+    return rows if best is None else tuple(_explained(row, best) for row in rows)
+
+
+def tightest(rows: Iterable[Upper]) -> Upper | None:
+    """The smallest true upper bound; None when every accountant declined."""
+    valid = [r for r in rows if r.is_upper_bound and r.epsilon is not None]
+    return min(valid, key=lambda r: r.epsilon or 0.0, default=None)
+
+
+def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
+    from ..events.tree import Unsupported
+    from .caveats import proved_for_others
+
+    def compute() -> dict[str, object]:
+        begin = time.perf_counter()
+        value, reason = None, None
+        try:
+            value = ACCOUNTANTS[name](ledger, delta, relation)
+            if value < 0 or math.isnan(value):  # autodp does so where a search of its runs astray
+                value, reason = None, f"returned epsilon={value}, which no mechanism has."
+        except Unsupported as unsupported:
+            reason = str(unsupported)
+        return asdict(Upper(name, value, name not in APPROXIMATIONS, reason, time.perf_counter() - begin))
+
+    row = Upper(**remembered(compute, "upper", name, ledger, delta, str(relation)))
+    other = proved_for_others(ledger, relation)
+    return replace(row, is_upper_bound=False, note=other) if other and row.epsilon is not None else row
+
+
+def _explained(row: Upper, best: Upper) -> Upper:
+    if row.epsilon is None or row.note or row.accountant == best.accountant or not best.epsilon:
+        return row
+    if math.isinf(row.epsilon) and math.isinf(best.epsilon):
+        return row
+    share = row.epsilon / best.epsilon - 1
+    if abs(share) < 1e-3 and row.is_upper_bound:
+        return row
+    return replace(row, note=f"{share:+.1%} against {best.accountant}: {WHY[row.accountant]}")
+
+
+def _pld(ledger: DpEvent, delta: float, relation: Relation) -> float:
+    """By the library alone where it knows every part, else with the worst pairs that `loss` adds to it."""
+    from ..events.tree import Unsupported, parts
+    from .libraries import dp_accounting_pld
+    from .tradeoff import curve
+
+    if delta == 0 and parts(ledger):
+        raise Unsupported("delta=0: the grid of a privacy-loss distribution cuts off a tail. Use a delta above 0.")
+    try:
+        return dp_accounting_pld(ledger, delta, relation)
+    except Unsupported:
+        return curve(ledger, relation).epsilon(delta)
+
+
+def _rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
+    from ..events.tree import Unsupported, parts
+    from .rdp import epsilon
+
+    if delta == 0 and parts(ledger):
+        raise Unsupported("delta=0: finite Renyi orders say nothing of it. Use a delta above 0.")
+    return epsilon(ledger, delta, relation)
+
+
+def _exact(ledger: DpEvent, delta: float, relation: Relation) -> float:
+    from ..closed_forms import epsilon
+
+    return epsilon(ledger, delta)
+
+
+def _autodp_rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
+    from .libraries import autodp_rdp
+
+    return autodp_rdp(ledger, delta, relation)
+
+
+def _opacus_rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
+    from .libraries import opacus_rdp
+
+    return opacus_rdp(ledger, delta, relation)
+
+
+def _opacus_prv(ledger: DpEvent, delta: float, relation: Relation) -> float:
+    from .libraries import opacus_prv
+
+    return opacus_prv(ledger, delta, relation)
+
+
+def _opacus_gdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
+    from .libraries import opacus_gdp
+
+    return opacus_gdp(ledger, delta, relation)
+
+
+ACCOUNTANTS: dict[str, Callable[[DpEvent, float, Relation], float]] = {
+    "dp_accounting-pld": _pld,
+    "dp_accounting-rdp": _rdp,
+    "autodp-rdp": _autodp_rdp,
+    "opacus-rdp": _opacus_rdp,
+    "opacus-prv": _opacus_prv,
+    "opacus-gdp": _opacus_gdp,
+    "exact": _exact,
+}
+APPROXIMATIONS = ("opacus-gdp",)
+WHY = {
+    "dp_accounting-pld": "rounded up to a grid of losses, and a bounded-range step is replaced by its worst pair",
+    "dp_accounting-rdp": "turning a Renyi curve into (epsilon, delta) is loose",
+    "autodp-rdp": "turning a Renyi curve into (epsilon, delta) is loose, and fractional orders are interpolated",
+    "opacus-rdp": "turning a Renyi curve into (epsilon, delta) is loose",
+    "opacus-prv": "it adds its own error bound of 0.01 nats",
+    "opacus-gdp": "central limit approximation, not a bound",
+    "exact": "worst case over all mechanisms with the same parts",
+}

@@ -1,0 +1,178 @@
+"""The smallest noise that keeps a claim."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+from ..cache import remembered
+from ..claim import Claim, Unit
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+FARTHEST = 2.0**60  # a noise multiplier at which everything that noise can hide is hidden
+PROTECTS = {
+    Unit.DIRECTED_EDGE: "one directed edge",
+    Unit.UNDIRECTED_EDGE: "one undirected edge",
+    Unit.NODE: "one node with all its edges",
+    Unit.FEATURES: "a node's own features",
+}
+
+
+class Noisy(Protocol):
+    """What calibration needs of a model."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def unit(self) -> Unit: ...
+    @property
+    def ledger(self) -> DpEvent: ...
+    def with_noise(self, sigma: float) -> Self: ...
+    def printed(self, delta: float) -> float | None: ...
+
+
+Calibrated = TypeVar("Calibrated", bound=Noisy)
+
+
+def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibrated:
+    """The model with the smallest noise multiplier whose epsilon is at most the claim's, to a relative tolerance, never above.
+
+    Where the model prints an epsilon of its own (mode "paper") that one is held against the claim, for whatever unit the
+    paper means. Otherwise the ledger's: in closed form, or bracketed by RDP and finished by privacy-loss distributions, or by
+    the best bound there is. An infinite claim asks for no noise.
+    Raises ValueError for a claim about another unit and for one that no noise can keep.
+    """
+    if math.isinf(claim.epsilon):
+        return model.with_noise(0.0)
+    printed = said(model.with_noise(1.0), claim.delta)
+    if printed is None and claim.unit is not model.unit:
+        raise ValueError(
+            f"{model.name} protects {PROTECTS[model.unit]}; this plan claims {claim.unit} privacy. "
+            f'Use unit = "{model.unit}", or leave {model.name} out.'
+        )
+    if not 0 < relative < 1:
+        raise ValueError(f"relative={relative}: must be in (0, 1); 1e-4 is the default.")
+    # What the model does at two noises stands for the recipe; its class and fields may be anybody's.
+    kind = [printed, *(repr(model.with_noise(s).ledger) for s in (1.0, 2.0))]
+    search = partial(_accounted if printed is None else _printed, model, claim, relative)
+    return model.with_noise(float(remembered(search, "calibrate", kind, claim.epsilon, claim.delta, claim.relation, relative)))
+
+
+def _printed(model: Noisy, claim: Claim, relative: float) -> float:
+    def epsilon(sigma: float) -> float:
+        return float(said(model.with_noise(sigma), claim.delta) or 0.0)
+
+    return _smallest(epsilon, claim, relative, 1.0)
+
+
+def said(model: Noisy, delta: float) -> float | None:
+    """What the paper prints. At delta = 0 a formula that needs its logarithm promises nothing: infinity."""
+    try:
+        return model.printed(delta)
+    except (ZeroDivisionError, ValueError):
+        if delta:
+            raise
+        return math.inf
+
+
+def _accounted(model: Noisy, claim: Claim, relative: float) -> float:
+    from ..events.tree import Unsupported, gaussian_mu
+
+    if gaussian_mu(model.with_noise(1.0).ledger) is not None or claim.delta == 0:
+        return _smallest(lambda s: _by("exact", model, claim, s), claim, min(relative, 1e-9), 1.0)  # costs nothing
+    try:
+        start = _smallest(lambda s: _by("dp_accounting-rdp", model, claim, s), claim, 1e-2, 1.0)
+    except Unsupported:
+        start = 1.0
+    try:
+        coarse = _smallest(lambda s: _by_losses(model, claim, s, 10.0), claim, 10 * relative, start)
+        return _smallest(lambda s: _by_losses(model, claim, s, 1.0), claim, relative, coarse)
+    except Unsupported:
+        names = _bounding(model, claim)
+        return _smallest(lambda s: min(_by(name, model, claim, s) for name in names), claim, relative, start)
+
+
+def _by(accountant: str, model: Noisy, claim: Claim, sigma: float) -> float:
+    from .accountants import ACCOUNTANTS
+
+    return ACCOUNTANTS[accountant](model.with_noise(sigma).ledger, claim.delta, claim.relation)
+
+
+def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> float:
+    """epsilon from the privacy-loss distribution, or from RDP where that is tighter."""
+    from ..events.tree import parts
+    from ..events.types import BoundedRangeDpEvent
+    from .pld import grid
+    from .rdp import epsilon
+    from .tradeoff import curve
+
+    ledger = model.with_noise(sigma).ledger
+    by_losses = curve(ledger, claim.relation, coarser * grid(ledger, claim.relation)).epsilon(claim.delta)
+    if any(isinstance(e, BoundedRangeDpEvent) for e, _ in parts(ledger)):
+        return min(by_losses, epsilon(ledger, claim.delta, claim.relation))
+    return by_losses
+
+
+def _bounding(model: Noisy, claim: Claim) -> list[str]:
+    """The accountants that give a true upper bound for this model. Raises Unsupported, with all their reasons, when none does."""
+    from ..events.tree import Unsupported
+    from .accountants import upper
+
+    rows = upper(model.with_noise(1.0).ledger, claim)
+    names = [r.accountant for r in rows if r.is_upper_bound and r.epsilon is not None]
+    if not names:
+        reasons = "; ".join(f"{r.accountant}: {r.unsupported or r.note}" for r in rows)
+        raise Unsupported(f"no accountant bounds the ledger of {model.name}, so it cannot be calibrated: {reasons}")
+    return names
+
+
+def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, start: float) -> float:
+    """A root of epsilon(sigma) = claim.epsilon from above: the upper end of a bracket narrower than `relative`."""
+    target = claim.epsilon
+    high, at_high = start, epsilon(start)
+    low, at_low = start, at_high
+    factor = 1 + 4 * relative if start != 1.0 else 2.0  # a start that is already good needs a short step only
+    while at_high > target:
+        low, at_low = high, at_high
+        high *= factor
+        factor **= 2
+        if high > FARTHEST:
+            raise ValueError(
+                f"{claim}: even noise of {low:.3g} times the sensitivity leaves epsilon at {at_low:.4g}. "
+                "Claim a larger epsilon or delta."
+            )
+        at_high = epsilon(high)
+    while at_low <= target:
+        if at_low == 0 and low < 1 / FARTHEST:
+            return low
+        high, at_high = low, at_low
+        low /= factor
+        factor **= 2
+        at_low = epsilon(low)
+    side = 0
+    while high / low > 1 + relative:
+        middle = _between(low, at_low, high, at_high, target, relative, side)
+        at_middle = epsilon(middle)
+        if at_middle > target:
+            low, at_low, side = middle, at_middle, side - 1 if side < 0 else -1
+        else:
+            high, at_high, side = middle, at_middle, side + 1 if side > 0 else 1
+    return high
+
+
+def _between(low: float, at_low: float, high: float, at_high: float, target: float, relative: float, side: int) -> float:
+    """Where a straight line through the bracket in log-log meets the target, a little to the side that closes the bracket.
+
+    Halves the bracket where the line cannot be drawn, or has moved the same end twice running.
+    """
+    a, b = math.log(low), math.log(high)
+    if abs(side) >= 2 or not (math.isfinite(at_low) and at_high > 0 and at_low > at_high):
+        return math.exp((a + b) / 2)
+    share = math.log(at_low / target) / math.log(at_low / at_high)
+    nudge = 0.4 * math.log1p(relative) * (1 if share < 0.5 or side < 0 else -1)
+    inside = 0.2 * math.log1p(relative)
+    return math.exp(min(max(a + share * (b - a) + nudge, a + inside), b - inside))

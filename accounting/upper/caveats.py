@@ -1,0 +1,77 @@
+"""Traps between a ledger and a claim: what accountants cannot see, said aloud."""
+
+from __future__ import annotations
+
+import dp_accounting as dp
+from dp_accounting import DpEvent
+
+from ..claim import Claim, Relation
+from ..events.tree import parts
+
+SHOWS_BATCHES = ("batches", "transcript")
+
+
+def proved_for_others(ledger: DpEvent, relation: Relation) -> str:
+    """Why no figure for this ledger is a bound under `relation`, or an empty string."""
+    if relation is Relation.ADD_REMOVE and any(isinstance(e, dp.SampledWithoutReplacementDpEvent) for e, _ in parts(ledger)):
+        return (
+            "not a bound here: amplification without replacement is proved for replaced records, this claim adds or removes one"
+        )
+    return ""
+
+
+def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str, ...]:
+    """Everything about this pair that deserves a loud row in a report, one sentence each.
+
+    units: how many people, edges or nodes the claim protects, where that is public.
+    """
+    found = [_odd_number(ledger), _large_delta(claim, units), _seen_sample(ledger, claim), _shared_sample(ledger)]
+    other = proved_for_others(ledger, claim.relation)
+    found.append(f"{other[0].upper()}{other[1:]}." if other else "")
+    if claim.relation is Relation.ADD_REMOVE and any(_is_local(e) for e, _ in parts(ledger)):
+        found.append("Randomised response hides which value someone has; claim relation=replace, not add-remove.")
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _large_delta(claim: Claim, units: int | None) -> str:
+    if units and claim.delta > 1 / units:
+        return f"delta={claim.delta:g} is above 1/{units}: publishing one unit in full at random would satisfy the claim."
+    return ""
+
+
+def _seen_sample(ledger: DpEvent, claim: Claim) -> str:
+    shown = [n for n in claim.exposes if n in SHOWS_BATCHES]
+    if shown and any(isinstance(e, dp.PoissonSampledDpEvent | dp.SampledWithoutReplacementDpEvent) for e, _ in parts(ledger)):
+        return f"The adversary sees {shown[0]!r}: a sample that is not secret amplifies nothing. Use a ledger for seen batches."
+    return ""
+
+
+def _shared_sample(ledger: DpEvent) -> str:
+    rates = [e.sampling_probability for e, _ in parts(ledger) if isinstance(e, dp.PoissonSampledDpEvent)]
+    twice = sorted({r for r in rates if rates.count(r) > 1})
+    if twice:
+        return (
+            f"Unlike parts are amplified separately at the same rate {twice[0]:g}: right only if each draws a sample of its own. "
+            "For one shared sample, compose first and amplify once."
+        )
+    return ""
+
+
+def _odd_number(ledger: DpEvent) -> str:
+    odd = next((n for n in _multipliers(ledger) if type(n) is not float), None)
+    if odd is None:
+        return ""
+    return (
+        f"Noise multiplier {odd!r} is no Python float: dp_accounting may misread it inside a sample. Read here as {float(odd)}."
+    )
+
+
+def _multipliers(event: DpEvent) -> list[float]:
+    if isinstance(event, dp.GaussianDpEvent | dp.LaplaceDpEvent):
+        return [event.noise_multiplier]
+    inner = getattr(event, "event", None)
+    return [n for e in ([inner] if inner is not None else getattr(event, "events", ())) for n in _multipliers(e)]
+
+
+def _is_local(event: DpEvent) -> bool:
+    return isinstance(event, dp.RandomizedResponseDpEvent)

@@ -1,0 +1,177 @@
+"""dp_accounting, autodp and Opacus, asked about a ledger as they come; the latter two are loaded when they are asked."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import sys
+import types
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import dp_accounting as dp
+import numpy as np
+from numpy.typing import NDArray
+
+from ..claim import Relation
+from ..events.tree import Unsupported, parts
+from ..events.types import PureDpEvent
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+LARGEST_PRV = 200.0  # nats: beyond it the grid of losses takes gigabytes
+
+
+def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """epsilon (nats) from dp_accounting's own PLDAccountant, for the events that it knows."""
+    from .pld import grid
+
+    if relation is Relation.REPLACE:
+        raise Unsupported("dp_accounting doubles every sensitivity under replacement, which sigma already contains.")
+    asked = dp.pld.PLDAccountant(value_discretization_interval=grid(ledger, relation))
+    try:
+        for event, count in parts(ledger):
+            asked.compose(event, count)
+    except (dp.UnsupportedEventError, NotImplementedError) as reason:
+        raise Unsupported(f"dp_accounting's PLD accountant: {str(reason).splitlines()[0]}") from None
+    return float(asked.get_epsilon(delta))
+
+
+def autodp_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """epsilon (nats) from autodp's RDP curves. Its privacy-loss functions are left alone: they can return negative values."""
+    found = parts(ledger)
+    if not found:
+        return 0.0
+    if any(isinstance(e, dp.NonPrivateDpEvent) for e, _ in found):
+        return math.inf
+    if delta == 0:
+        raise Unsupported("delta=0: finite Renyi orders say nothing of it. Use a delta above 0.")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        from autodp.transformer_zoo import Composition
+
+        each = [_autodp(event, relation) for event, _ in found]
+        whole = Composition()(each, [count for _, count in found])
+        return float(whole.get_approxDP(delta))
+
+
+def _autodp(event: DpEvent, relation: Relation) -> Any:
+    from autodp import mechanism_zoo as zoo
+    from autodp.transformer_zoo import AmplificationBySampling
+
+    match event:
+        case dp.GaussianDpEvent():
+            return zoo.GaussianMechanism(event.noise_multiplier, phi_off=True)
+        case dp.LaplaceDpEvent():
+            return zoo.LaplaceMechanism(b=event.noise_multiplier, phi_off=True)
+        case PureDpEvent():
+            return zoo.PureDP_Mechanism(event.epsilon)
+        case dp.ZCDpEvent() if event.xi == 0:
+            return zoo.zCDP_Mechanism(event.rho)
+        case dp.RandomizedResponseDpEvent() if event.num_buckets == 2:
+            return zoo.RandresponseMechanism(1 - event.noise_parameter / 2, phi_off=True)
+        case dp.PoissonSampledDpEvent() if relation is Relation.ADD_REMOVE and isinstance(
+            event.event, dp.GaussianDpEvent | dp.LaplaceDpEvent
+        ):
+            inner = _autodp(event.event, relation)
+            return AmplificationBySampling(PoissonSampling=True)(inner, event.sampling_probability, improved_bound_flag=True)
+        case dp.SampledWithoutReplacementDpEvent() if isinstance(event.event, dp.GaussianDpEvent):
+            inner = _autodp(event.event, relation)
+            inner.neighboring = "replace_one"
+            rate = event.sample_size / event.source_dataset_size
+            return AmplificationBySampling(PoissonSampling=False)(inner, rate, improved_bound_flag=True)
+    raise Unsupported(f"autodp has no RDP curve for {_words(event)} under {relation} neighbours.")
+
+
+def opacus_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """epsilon (nats) from Opacus' RDP accountant."""
+    return _opacus("RDPAccountant", ledger, delta, relation)
+
+
+def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
+    """R(alpha) (nats) of one Poisson-sampled Gaussian by Opacus, whose series converges at fractional orders too."""
+    analysis = _opacus_accountants().rdp.privacy_analysis
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return np.asarray(analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=list(orders)), dtype=np.float64)
+
+
+def opacus_prv(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """epsilon (nats) from Opacus' privacy random variables: the upper end of its interval, at its error of 0.01 nats."""
+    from .pld import scale
+
+    if _opacus_history(ledger, relation) and LARGEST_PRV < (reach := scale(ledger, relation)) < math.inf:
+        raise Unsupported(f"losses reach about {reach:.0f} nats: a grid beyond {LARGEST_PRV:g} would not fit in memory.")
+    return _opacus("PRVAccountant", ledger, delta, relation)
+
+
+def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """epsilon (nats) by the central limit theorem. Not an upper bound: it may be far too small."""
+    if len(parts(ledger)) > 1:
+        raise Unsupported("Opacus' GDP accountant takes one kind of step; this ledger mixes several.")
+    return _opacus("GaussianAccountant", ledger, delta, relation)
+
+
+def _opacus_history(ledger: DpEvent, relation: Relation) -> list[tuple[float, float, int]] | None:
+    """(noise multiplier, sampling rate, steps) of every part; None for a ledger without privacy. Raises Unsupported."""
+    history: list[tuple[float, float, int]] = []
+    for event, count in parts(ledger):
+        match event:
+            case dp.NonPrivateDpEvent():
+                return None
+            case dp.GaussianDpEvent():
+                history.append((event.noise_multiplier, 1.0, count))
+            case dp.PoissonSampledDpEvent() if isinstance(event.event, dp.GaussianDpEvent):
+                if relation is Relation.REPLACE:
+                    raise Unsupported("Opacus counts Poisson samples under add-remove neighbours only.")
+                history.append((event.event.noise_multiplier, event.sampling_probability, count))
+            case _:
+                raise Unsupported(f"Opacus knows Gaussian noise with or without Poisson sampling; this is {_words(event)}.")
+    return history
+
+
+def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) -> float:
+    history = _opacus_history(ledger, relation)
+    if not history:
+        return math.inf if history is None else 0.0
+    if delta == 0:
+        raise Unsupported("delta=0: a Gaussian mechanism has no finite epsilon there. Use a delta above 0.")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        asked = getattr(_opacus_accountants(), accountant)()
+        asked.history = history
+        try:
+            return float(asked.get_epsilon(delta=delta))
+        except (ValueError, RuntimeError, OverflowError, FloatingPointError, IndexError) as failure:
+            raise Unsupported(f"Opacus' {accountant} failed: {str(failure).splitlines()[0]}.") from None
+
+
+@cache
+def _opacus_accountants() -> types.ModuleType:
+    """opacus.accountants without opacus: the package imports torch and takes seconds, its accountants need neither.
+
+    Empty stand-ins for `opacus` and its optimizers are in place while the accountants load, and gone afterwards.
+    """
+    if "opacus" in sys.modules:
+        return importlib.import_module("opacus.accountants")
+    spec = importlib.util.find_spec("opacus")
+    if spec is None or spec.submodule_search_locations is None:
+        raise Unsupported("Opacus is not installed. pip install 'opacus>=1.6,<2'.")
+    stand_in, optimizers = types.ModuleType("opacus"), types.ModuleType("opacus.optimizers")
+    stand_in.__path__ = list(spec.submodule_search_locations)
+    optimizers.DPOptimizer = object  # type: ignore[attr-defined]
+    sys.modules["opacus"], sys.modules["opacus.optimizers"] = stand_in, optimizers
+    try:
+        return importlib.import_module("opacus.accountants")
+    finally:
+        for name in [n for n in sys.modules if n == "opacus" or n.startswith("opacus.")]:
+            del sys.modules[name]
+
+
+def _words(event: DpEvent) -> str:
+    inner = getattr(event, "event", None)
+    name = type(event).__name__.removesuffix("DpEvent")
+    return f"{name} of {_words(inner)}" if inner is not None else name

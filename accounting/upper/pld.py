@@ -1,0 +1,242 @@
+"""Privacy-loss distributions of ledgers, by dp_accounting where it can and by hockey-stick profiles where it cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import dp_accounting as dp
+import numpy as np
+from dp_accounting import DpEvent
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent, MixtureOfGaussiansDpEvent, TruncatedSubsampledGaussianDpEvent
+from dp_accounting.pld import pld_pmf
+from dp_accounting.pld import privacy_loss_distribution as pld
+from numpy.typing import NDArray
+
+from ..claim import Relation
+from ..closed_forms import response_pair
+from ..events.tree import Unsupported, parts
+from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
+from ..gaussian import delta_of
+
+Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+TAIL = 10.0  # standard deviations of a Gaussian loss that are kept; 1e-23 of its mass lies beyond, and counts as infinite
+LIBRARY_RELATION = {
+    Relation.ADD_REMOVE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Relation.REPLACE: dp.NeighboringRelation.REPLACE_ONE,
+}
+
+
+def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: float = 1e-4) -> Any:
+    """The dp_accounting privacy-loss distribution of a ledger, rounded up to a grid of `interval` nats.
+
+    Its delta and epsilon are upper bounds that become exact as the interval shrinks. The worst pairs of the parts compose to
+    the worst pair of the whole, adaptively (Zhu, Dong and Wang 2022, theorem 10).
+    Raises Unsupported for a part without a known worst pair, and for a ledger without privacy.
+    """
+    total = pld.identity(value_discretization_interval=interval)
+    with np.errstate(over="ignore"):  # the library's own search for a cut-off passes through infinities
+        for event, count in parts(ledger):
+            one = _one(event, relation, interval)
+            total = total.compose(one.self_compose(count) if count > 1 else one)
+    return total
+
+
+def grid(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """An interval fine enough for the ledger: 1e-4 nats, coarser in proportion once its losses span more than 50 nats."""
+    try:
+        span = scale(ledger, relation)
+    except Unsupported:
+        return 1e-4
+    return 1e-4 * max(1.0, span / 50) if math.isfinite(span) else 1e-4
+
+
+def scale(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
+    """About how far the losses of a ledger reach (nats): a loose epsilon at delta = 1e-6, from a handful of Renyi orders."""
+    from .rdp import epsilon
+
+    return epsilon(ledger, 1e-6, relation, (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0))
+
+
+def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
+    match event:
+        case dp.GaussianDpEvent():
+            return _gaussian(1 / event.noise_multiplier, interval)
+        case dp.LaplaceDpEvent():
+            return pld.from_laplace_mechanism(event.noise_multiplier, value_discretization_interval=interval)
+        case DiscreteLaplaceDpEvent():
+            return pld.from_discrete_laplace_mechanism(
+                event.noise_parameter, event.sensitivity, value_discretization_interval=interval
+            )
+        case MixtureOfGaussiansDpEvent():
+            return pld.from_mixture_gaussian_mechanism(
+                event.standard_deviation,
+                event.sensitivities,
+                event.sampling_probs,
+                value_discretization_interval=interval,
+            )
+        case TruncatedSubsampledGaussianDpEvent():
+            return pld.from_truncated_subsampled_gaussian_mechanism(
+                event.dataset_size,
+                event.sampling_probability,
+                event.truncated_batch_size,
+                event.noise_multiplier,
+                value_discretization_interval=interval,
+                neighboring_relation=LIBRARY_RELATION[relation],
+            )
+        case dp.RandomizedResponseDpEvent():
+            return _one(response_pair(event), relation, interval)
+        case PureDpEvent():
+            return _one(pure_pair(event.epsilon), relation, interval)
+        case FiniteDpEvent():
+            return _finite(event, interval)
+        case BoundedRangeDpEvent():
+            at = _range(-event.epsilon, event.epsilon, interval)
+            return pld.PrivacyLossDistribution(_connect(at, bounded_range_delta(event.epsilon, at * interval), interval))
+        case VisibleMixtureDpEvent():
+            return _mixture(event, relation, interval)
+        case dp.PoissonSampledDpEvent():
+            return _sampled(event, relation, interval)
+    raise Unsupported(f"no worst pair of distributions is known for {type(event).__name__}; use an RDP accountant.")
+
+
+def bounded_range_delta(epsilon: float, at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """delta(x) of an epsilon-bounded-range mechanism: (1 - e^((x - epsilon)/2))^2 / (1 - e^-epsilon) for |x| <= epsilon.
+
+    The largest, over t, of the deltas of the two-point pairs with losses t and t - epsilon (Dong, Durfee and Rogers
+    2020); a maximum of privacy profiles is one, so its pair dominates adaptively chosen mechanisms too. at: (n,) -> (n,).
+    """
+    inside = np.expm1(np.minimum(at - epsilon, 0) / 2) ** 2 / -math.expm1(-epsilon)
+    return np.where(at < -epsilon, -np.expm1(np.minimum(at, 0)), inside)
+
+
+def pure_pair(epsilon: float) -> FiniteDpEvent:
+    """Binary randomised response: no epsilon-DP mechanism is easier to tell apart (Kairouz, Oh and Viswanath 2015)."""
+    high, low = 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(epsilon))
+    return FiniteDpEvent((high, low), (low, high))
+
+
+def _finite(event: FiniteDpEvent, interval: float) -> Any:
+    sides = []
+    for upper, lower in ((event.upper, event.lower), (event.lower, event.upper)):
+        p, q = np.array(upper), np.array(lower)
+        both = (p > 0) & (q > 0)
+        if not both.any():
+            raise Unsupported("two distributions without a common outcome: there is no privacy at all.")
+        losses = (np.log(p[both]) - np.log(q[both])) / interval
+        rounded = np.unique(np.concatenate([np.floor(losses), np.ceil(losses), [0]])).astype(int)
+        sides.append(_connect(rounded, np.maximum(p - np.exp(rounded[:, None] * interval) * q, 0).sum(axis=1), interval))
+    return pld.PrivacyLossDistribution(*sides)
+
+
+def _gaussian(mu: float, interval: float) -> Any:
+    """N(mu, 1) against N(0, 1), whose loss is N(mu^2 / 2, mu^2) and its own mirror image."""
+    at = _range(mu * mu / 2 - TAIL * mu, mu * mu / 2 + TAIL * mu, interval)
+    return pld.PrivacyLossDistribution(_connect(at, delta_of(mu, at * interval), interval))
+
+
+def _range(low: float, high: float, interval: float) -> NDArray[Any]:
+    return np.arange(math.floor(low / interval), math.ceil(high / interval) + 1)
+
+
+def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> Any:
+    """The distribution on the grid points at * interval that has these deltas there and larger ones in between."""
+    deltas = np.minimum.accumulate(np.clip(deltas, 0, 1))
+    if at.shape[0] == at[-1] - at[0] + 1 > 1:
+        return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, int(at[0]), int(at[-1]), deltas)
+    return pld_pmf.create_pmf_pessimistic_connect_dots(interval, at, deltas)
+
+
+def _mixture(event: VisibleMixtureDpEvent, relation: Relation, interval: float) -> Any:
+    """What is drawn is seen, so the loss is that of the drawn mechanism: the distributions mix."""
+    total: Any = None
+    seen = 0.0
+    for probability, part in zip(event.probabilities, event.events, strict=True):
+        if probability == 0:
+            continue
+        seen += probability
+        one = distribution(part, relation, interval)
+        total = one if total is None else total.compute_mixture(one, 1 - probability / seen)
+    return total
+
+
+def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: float) -> Any:
+    rate, inner = event.sampling_probability, event.event
+    if relation is Relation.REPLACE and isinstance(inner, dp.GaussianDpEvent):
+        # dp_accounting measures this multiplier by one record, and two of them make up our sensitivity.
+        return pld.from_gaussian_mechanism(
+            2 * inner.noise_multiplier,
+            value_discretization_interval=interval,
+            sampling_prob=rate,
+            neighboring_relation=LIBRARY_RELATION[relation],
+        )
+    if relation is Relation.REPLACE:
+        raise Unsupported(f"Poisson-sampled {type(inner).__name__}: only add-remove neighbours are supported.")
+    if isinstance(inner, dp.LaplaceDpEvent):
+        return pld.from_laplace_mechanism(inner.noise_multiplier, value_discretization_interval=interval, sampling_prob=rate)
+    if isinstance(inner, dp.GaussianDpEvent):
+        mu = 1 / inner.noise_multiplier
+        same = partial(delta_of, mu)
+        return _amplified(same, same, mu * mu / 2 + TAIL * mu, rate, interval)
+    base = distribution(inner, relation, interval)
+    top = max(float(knots(pmf)[0][-1]) for pmf in (base._pmf_remove, base._pmf_add))
+    return _amplified(partial(profile, base._pmf_remove), partial(profile, base._pmf_add), top, rate, interval)
+
+
+def _amplified(remove: Profile, add: Profile, top: float, rate: float, interval: float) -> Any:
+    """A worst pair (P, Q) used on a secret sample: ((1-q) Q + q P, Q), and the same pair in the other order.
+
+    remove, add: delta of (P, Q) and of (Q, P). top: the largest loss of either.
+    """
+    at = _range(math.log1p(-rate), math.log1p(rate * math.expm1(min(top, 700.0))), interval)
+    up, down = at * interval, -at[::-1] * interval
+    ratio = 1 + np.expm1(up) / rate
+    inside = rate * remove(np.log(np.maximum(ratio, 1e-300)))
+    left = np.maximum(1 - (1 - rate) * np.exp(down), 0.0)
+    outside = left * add(math.log(rate) + down - np.log(np.maximum(left, 1e-300)))
+    return pld.PrivacyLossDistribution(
+        _connect(at, np.where(ratio > 0, inside, -np.expm1(up)), interval),
+        _connect(-at[::-1], outside, interval),
+    )
+
+
+def profile(pmf: Any, at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """delta(epsilon) of one direction of a privacy-loss distribution. at: (n,) nats of either sign -> (n,)."""
+    losses, deltas = knots(pmf)
+    return between(losses, deltas, at)
+
+
+def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The grid of losses (ascending) and delta at each; delta is linear in e^epsilon in between, constant after the last.
+
+    dp_accounting gives the same numbers through get_delta_for_epsilon, a Python loop; this reads its masses at once.
+    """
+    dense = pmf.to_dense_pmf()
+    probs = np.maximum(dense._probs, 0)
+    losses = (dense._lower_loss + np.arange(probs.shape[0])) * dense._discretization
+    # delta_i - delta_{i+1} = (1 - e^-h) r_{i+1} with r_i = sum over j >= i of probs_j e^-(l_j - l_i), all of one sign.
+    step = math.exp(-dense._discretization)
+    discounted = _discounted(probs, step)
+    deltas = dense._infinity_mass + np.cumsum((-math.expm1(-dense._discretization) * discounted)[::-1])[::-1]
+    return losses, np.append(deltas[1:], dense._infinity_mass)
+
+
+def _discounted(probs: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    """r_i = probs_i + step * r_{i+1}."""
+    from scipy.signal import lfilter
+
+    return np.asarray(lfilter([1.0], [1.0, -step], probs[::-1])[::-1], dtype=np.float64)
+
+
+def between(losses: NDArray[np.float64], deltas: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Interpolates delta linearly in e^epsilon; below the first loss nothing of the lower distribution is spared."""
+    if losses.shape[0] == 1:
+        inside = np.full(at.shape, deltas[0])
+    else:
+        i = np.clip(np.searchsorted(losses, at, side="right") - 1, 0, losses.shape[0] - 2)
+        share = np.expm1(np.clip(at - losses[i], 0, None)) / np.expm1(losses[i + 1] - losses[i])
+        inside = deltas[i] + np.minimum(share, 1) * (deltas[i + 1] - deltas[i])
+    below = 1 - np.exp(np.minimum(at - losses[0], 0)) * (1 - deltas[0])
+    return np.where(at < losses[0], below, np.where(at >= losses[-1], deltas[-1], inside))

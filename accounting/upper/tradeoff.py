@@ -1,0 +1,118 @@
+"""What a ledger allows any test to achieve: its privacy profile and its trade-off curve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import dp_accounting as dp
+import numpy as np
+from dp_accounting import DpEvent
+from numpy.typing import ArrayLike, NDArray
+
+from ..claim import Relation
+from ..events.tree import Unsupported, gaussian_mu, parts, scaled
+from ..gaussian import delta_of, epsilon_of, tradeoff
+from .pld import between, distribution, grid, knots
+
+__all__ = ["Curve", "Unsupported", "approximate", "curve", "gaussian", "pure", "scaled"]
+
+LARGEST = 700.0  # nats: e^x still fits a float64. Beyond it delta is held constant, which never understates it.
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The worst of both orders of a pair of neighbours: delta as a function of epsilon, beta as a function of alpha.
+
+    mu: set when the curve is exactly that of N(0, 1) against N(mu, 1); then the knots are empty.
+    knots: (k,) float64 epsilons (nats), ascending from 0. deltas: (k,) delta at each, linear in e^epsilon in between and
+    constant after the last.
+    """
+
+    mu: float | None
+    knots: NDArray[np.float64]
+    deltas: NDArray[np.float64]
+
+    def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
+        """The smallest delta at each epsilon (nats, of either sign), the larger of the add and the remove direction."""
+        e = np.asarray(epsilon, dtype=np.float64)
+        size = np.abs(e)
+        positive = delta_of(self.mu, size) if self.mu is not None else between(self.knots, self.deltas, size)
+        # The trade-off curve is symmetric, hence 1 - delta(-e) = e^-e (1 - delta(e)).
+        return np.where(e < 0, 1 - np.exp(-size) * (1 - positive), positive)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon >= 0 (nats) whose delta is at most `delta`; inf when there is none."""
+        if self.mu is not None:
+            return float(epsilon_of(self.mu, delta))
+        if self.deltas[-1] > delta:
+            return math.inf
+        i = int(np.argmax(self.deltas <= delta))
+        if i == 0:
+            return 0.0
+        share = (self.deltas[i - 1] - delta) / (self.deltas[i - 1] - self.deltas[i])
+        step = math.expm1(self.knots[i] - self.knots[i - 1])
+        return float(self.knots[i - 1] + math.log1p(share * step))
+
+    def beta(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """The smallest type II error of any test whose type I error is alpha in [0, 1]: convex, decreasing, symmetric."""
+        a = np.asarray(alpha, dtype=np.float64)
+        if self.mu is not None:
+            return tradeoff(self.mu, a)
+        return np.interp(a, *self._vertices)
+
+    @cached_property
+    def _vertices(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Corners (alpha, beta): upper envelope of the lines 1 - delta(e) - e^e alpha and their mirror images."""
+        d = np.minimum.accumulate(self.deltas)
+        slope = (d[:-1] - d[1:]) / np.expm1(np.diff(self.knots))  # alpha times e^epsilon, where two neighbouring lines meet
+        beta = np.maximum.accumulate(np.clip(1 - d[:-1] - slope, 0, 1))
+        alpha = np.maximum.accumulate((slope * np.exp(-self.knots[:-1]))[::-1])[::-1]
+        top = 1 - d[-1]
+        first = np.concatenate([[0.0], alpha[::-1], beta, [top, 1.0]])
+        second = np.concatenate([[top], beta[::-1], alpha, [0.0, 0.0]])
+        return np.maximum.accumulate(first), np.minimum.accumulate(second)
+
+
+def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: float | None = None) -> Curve:
+    """The curve of a ledger, from its privacy-loss distribution; a closed form where it is Gaussian throughout.
+
+    interval: grid of the losses in nats; the default follows the ledger. The grid rounds delta up and beta down.
+    Raises Unsupported (a ValueError) when no worst pair of distributions is known for a part of the ledger.
+    """
+    mu = gaussian_mu(ledger)
+    if mu is not None:
+        return gaussian(mu)
+    if any(isinstance(e, dp.NonPrivateDpEvent) for e, _ in parts(ledger)):
+        return _from_knots(np.zeros(1), np.ones(1))
+    losses = distribution(ledger, relation, interval or grid(ledger, relation))
+    sides = [knots(losses._pmf_remove), knots(losses._pmf_add)]
+    top = min(max(float(k[-1]) for k, _ in sides), LARGEST)
+    at = np.unique(np.concatenate([[0.0], *(k[(k > 0) & (k <= top)] for k, _ in sides)]))
+    return _from_knots(at, np.maximum(*(between(k, d, at) for k, d in sides)))
+
+
+def gaussian(mu: float) -> Curve:
+    """N(0, 1) against N(mu, 1): Gaussian composition with mu = sqrt(count) / sigma (Dong, Roth and Su 2022). mu >= 0."""
+    if not mu >= 0:
+        raise ValueError(f"mu={mu}: must be at least 0; mu is sensitivity / noise std.")
+    return Curve(float(mu), np.zeros(0), np.zeros(0))
+
+
+def pure(epsilon: float) -> Curve:
+    """The curve of epsilon-DP: randomised response. epsilon: nats, at least 0."""
+    return approximate(epsilon, 0.0)
+
+
+def approximate(epsilon: float, delta: float) -> Curve:
+    """The curve of (epsilon, delta)-DP: with probability delta everything is seen, else randomised response."""
+    if not epsilon >= 0 or not 0 <= delta <= 1:
+        raise ValueError(f"epsilon={epsilon}, delta={delta}: need epsilon >= 0 and delta in [0, 1].")
+    at = np.array([0.0]) if epsilon == 0 else np.array([0.0, min(epsilon, LARGEST)])
+    response = -np.expm1(at - epsilon) / (1 + math.exp(-epsilon))
+    return _from_knots(at, delta + (1 - delta) * response)
+
+
+def _from_knots(at: NDArray[np.float64], deltas: NDArray[np.float64]) -> Curve:
+    return Curve(None, at, np.minimum.accumulate(np.clip(deltas, 0, 1)))

@@ -1,0 +1,1 @@
+"""Scores of planted secrets whose distribution is known: likelihood ratios and a linear discriminant."""

@@ -1,0 +1,79 @@
+"""The exact likelihood ratio of one edge from messages that show the directions of noisy rows and not their lengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ..signals import rows
+from .gaussian_ratio import arcs_of, ends, known_sums, noise_std
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ..base import Challenge, Pilot
+
+REACH = (10.0, 25.0)  # widths of the peak on either side of it that are integrated over
+POINTS = 64
+
+
+@dataclass(frozen=True)
+class DirectionRatio:
+    """Neyman and Pearson's test of one edge on what VESPER's party B receives in variant s1.
+
+    Message k + 1 of a node is y / |y|, y = m + noise, where m is its own message k plus those of its neighbours: all of them
+    are in the transcript, so that the mean is known up to the challenge edge. A direction u has the density of a projected
+    normal law, proportional to e^(-|m|^2 / 2 s^2) times the integral of r^(dim - 1) e^(-r^2 / 2 + r <u, m> / s) over r > 0.
+    An edge counts at both of its ends and in every message. Scores are log-likelihood ratios.
+    """
+
+    name: str = "direction-ratio"
+    needs: tuple[str, ...] = ("transcript",)
+    kinds: tuple[str, ...] = ("edge",)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        return self
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """(runs, c) float64. Raises ValueError for challenge edges that share an end."""
+        reached, sent, std = ends(challenge), release["transcript"], noise_std(release)
+        inputs, directions = sent[:, :-1], sent[:, 1:]
+        seen = rows(release, reached)
+        total = np.zeros((len(release), len(challenge)))
+        for part, known in known_sums(release, inputs, challenge, reached):
+            without = known + inputs[part][:, :, seen]
+            for receive, send in arcs_of(challenge):
+                at = np.searchsorted(reached, receive)
+                u, m = directions[part][:, :, rows(release, receive)], without[:, :, at]
+                more = m + inputs[part][:, :, rows(release, send)]
+                for run in range(len(u)):  # one at a time, for the memory of the quadrature
+                    total[part.start + run] += (log_density(u[run], more[run], std) - log_density(u[run], m[run], std)).sum(0)
+        return total
+
+
+def log_density(u: NDArray[np.float32], mean: NDArray[np.float32], std: float) -> NDArray[np.float64]:
+    """Of the direction of a normal vector with this mean and std in every coordinate, up to a constant. (…, dim) -> (…)."""
+    u, scaled = u.astype(np.float64), mean.astype(np.float64) / std
+    return log_moment((u * scaled).sum(-1), u.shape[-1] - 1) - np.square(scaled).sum(-1) / 2
+
+
+def log_moment(t: NDArray[np.float64], power: int) -> NDArray[np.float64]:
+    """ln of the integral of r^power e^(-r^2 / 2 + r t) over r > 0, by Gauss-Legendre points around its peak."""
+    peak = (t + np.sqrt(t * t + 4 * power)) / 2 if power else np.maximum(t, 0.0)
+    width = 1 / np.sqrt(1 + power / np.maximum(peak, 1e-12) ** 2) if power else np.ones_like(t)
+    low, high = np.maximum(peak - REACH[0] * width, 0.0), peak + REACH[1] * width
+    points, weights = legendre()
+    r = low[..., None] + (high - low)[..., None] * (points + 1) / 2
+    exponent = (power * np.log(r) if power else 0.0) - r * r / 2 + r * t[..., None]
+    top = exponent.max(-1, keepdims=True)
+    return np.asarray(np.log((np.exp(exponent - top) * weights).sum(-1) * (high - low) / 2) + top[..., 0])
+
+
+@cache
+def legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    points, weights = np.polynomial.legendre.leggauss(POINTS)
+    return points, weights

@@ -1,0 +1,147 @@
+"""The exact likelihood ratio of one edge, from released sums with Gaussian noise. No test of those sums is stronger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..signals import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ..base import Challenge, Pilot
+
+WIDE = 1 << 22  # numbers in the dense operands of the sparse products: 16 MiB of float32
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """Neyman and Pearson's test of "this edge was summed" against "it was not", studentised.
+
+    At hop k a release holds y_k = A h_k + noise, where the rows h_k are known. An arc u -> v adds h_k[u] to row v and
+    changes nothing else, so with d_k that difference, the log-likelihood ratio is an increasing function of
+
+        score = sum_k <y_k - A_known h_k, d_k> / (noise_std * sqrt(sum_k |d_k|^2)),
+
+    which is N(0, 1) without the edge and N(shift, 1) with it, shift = sqrt(sum_k |d_k|^2) / noise_std; an undirected
+    edge is its two arcs. Later h_k may depend on earlier y_k: given those, the noise is still fresh, so the law is exact.
+    """
+
+    name: str = "likelihood-ratio"
+    needs: tuple[str, ...] = ("aggregates", "inputs")
+    kinds: tuple[str, ...] = ("edge",)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        return self
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """(runs, c) float64. Raises ValueError where the law above would not hold: see `ends`, and noise without a std."""
+        reached, inputs = ends(challenge), release["inputs"]
+        arcs = [(np.searchsorted(reached, receive), rows(release, send)) for receive, send in arcs_of(challenge)]
+        total = np.zeros((len(release), len(challenge)))
+        for part, gap in gaps(release, challenge, reached):
+            for at, sender in arcs:
+                total[part] += np.einsum("khcd,khcd->kc", gap[:, :, at], inputs[part][:, :, sender], dtype=np.float64)
+        size = self.shift(release, challenge)
+        return np.divide(total / noise_std(release) ** 2, size, out=np.zeros_like(size), where=size > 0)
+
+    def across(self, release: Release, challenge: Challenge) -> tuple[float, int]:
+        """What the noise does across the directions of all challenge edges: squared, in noise_std, and in how many dimensions.
+
+        Chi-squared with so many degrees of freedom whatever the bits, and independent of the scores.
+        """
+        reached, scores = ends(challenge), self.score(release, challenge)
+        total = sum(float(np.square(gap, dtype=np.float64).sum()) for _, gap in gaps(release, challenge, reached))
+        # With d the edge's difference, |gap|^2 = |across|^2 + <gap, d / |d|>^2, and the last is the score in noise_std.
+        _, hops, _, dim = release["aggregates"].shape
+        squares = total / noise_std(release) ** 2 - float(np.square(scores).sum())
+        return squares, len(release) * hops * len(reached) * dim - scores.size
+
+    def shift(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """(runs, c) float64: how far the edge moves the score, in standard deviations. The attacker sees it."""
+        senders = [rows(release, send) for _, send in arcs_of(challenge)]
+        norms = sum(np.square(release["inputs"][:, :, s], dtype=np.float64).sum((1, 3)) for s in senders)
+        return np.asarray(np.sqrt(norms) / noise_std(release))
+
+    def residuals(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """(runs, hops, rows, dim) float64: what remains of every watched row that no challenge edge reaches, in noise_std.
+
+        Independent standard normal draws if the noise is what the mechanism says it is.
+        """
+        free = np.setdiff1d(release.watch, ends(challenge))
+        parts = [gap.astype(np.float64) for _, gap in gaps(release, challenge, free)]
+        return np.concatenate(parts) / noise_std(release)
+
+
+def noise_std(release: Release) -> float:
+    """The absolute standard deviation of the noise. Raises ValueError where there is none to speak of."""
+    std = release.public.get("noise_std", 0.0)
+    if not std > 0:
+        raise ValueError(f"noise_std={std}: must be above 0. Sums without noise need no likelihood ratio: they show every edge.")
+    return float(std)
+
+
+def arcs_of(challenge: Challenge) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The arcs that each challenge edge stands for, as (receivers, senders): one a directed edge, two an undirected one."""
+    start, end = challenge.items.T
+    return [(end, start)] if challenge.known.directed else [(end, start), (start, end)]
+
+
+def ends(challenge: Challenge) -> NDArray[np.int64]:
+    """The nodes that receive a challenge arc, ascending.
+
+    Raises ValueError where two challenge edges reach the same node, or the known graph holds one of them: the known mean
+    of that row would be wrong.
+    """
+    reached, sender = (np.concatenate(part) for part in zip(*arcs_of(challenge), strict=True))
+    unique, times = np.unique(reached, return_counts=True)
+    if len(unique) != len(reached):
+        node = unique[times > 1][0]
+        raise ValueError(f"{times.max()} challenge edges reach node {node}: at most 1 may; draw a matching.")
+    partner = np.full(challenge.known.nodes, -1)
+    partner[reached] = sender
+    for start, end in challenge.known.edge_blocks():
+        both = np.flatnonzero((partner[end] == start) | ((partner[start] == end) & (not challenge.known.directed)))
+        if both.size:
+            raise ValueError(f"the known graph holds challenge edge ({start[both[0]]}, {end[both[0]]}): leave it out.")
+    return unique
+
+
+def gaps(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Chunks of runs, and what the known arcs leave of the rows of `nodes`: (runs, hops, nodes, dim) float32."""
+    seen = rows(release, nodes)
+    for part, known in known_sums(release, release["inputs"], challenge, nodes):
+        yield part, release["aggregates"][part][:, :, seen] - known
+
+
+def known_sums(
+    release: Release, inputs: NDArray[np.float32], challenge: Challenge, nodes: NDArray[np.int64]
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Chunks of runs, and what the known arcs bring to `nodes`: (runs, hops, nodes, dim) float32.
+
+    inputs: (runs, hops, w, dim), the summed rows of the watched nodes.
+    """
+    runs, hops, watched, dim = inputs.shape
+    step = max(1, WIDE // max(1, hops * watched * dim))
+    for first in range(0, runs, step):
+        part = slice(first, min(first + step, runs))
+        known = np.empty((part.stop - first, hops, len(nodes), dim), dtype=inputs.dtype)
+        wides = [inputs[part, hop].transpose(1, 0, 2).reshape(watched, -1) for hop in range(hops)]
+        for some, adjacency in known_arcs(release, challenge, nodes):
+            for hop, wide in enumerate(wides):
+                known[:, hop, some] = (adjacency @ wide).reshape(adjacency.shape[0], -1, dim).transpose(1, 0, 2)
+        yield part, known
+
+
+def known_arcs(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, sp.csr_array]]:
+    """Some of `nodes` at a time, and (some, w) which watched rows they receive."""
+    for some, starts, senders in challenge.known.into(nodes):
+        ones, columns = np.ones(len(senders), np.float32), rows(release, senders.astype(np.int64))
+        yield some, sp.csr_array((ones, columns, starts), (len(starts) - 1, len(release.watch)))

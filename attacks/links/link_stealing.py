@@ -1,0 +1,158 @@
+"""Link stealing with a reference or a classifier: attacks 2 to 7, and 1, of He et al. 2021."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ...models.random.streams import stream
+from ..distances import distance
+from ..perceptrons import perceptrons
+from ..signals import logs
+from .pair_features import of_model, of_public, reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ...models.graph.graph import Graph
+    from ..base import Challenge, Pilot
+
+SHADOW, PARTIAL = (1, 4, 5, 7), (3, 4, 6, 7)  # which learn from a pilot, and which from the known edges of the target itself
+REFERENCE = (2, 5, 6, 7)
+
+
+@dataclass(frozen=True)
+class ReferenceGap:
+    """Attack 2: how much closer two ends are in the target's posteriors than in those of a model without edges."""
+
+    distance: str = "correlation"
+    query: str = "posteriors"
+    name: str = "link-stealing-2"
+    kinds: tuple[str, ...] = ("edge",)
+
+    def __post_init__(self) -> None:
+        distance(self.distance)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.query,)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        return self
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        u, v = challenge.items.T
+        measure, guess = distance(self.distance), reference(challenge.known)
+        usual = measure(guess[u], guess[v])
+        return np.stack([usual - measure(p[u], p[v]) for p in probabilities(release, challenge.items, self.query)])
+
+
+@dataclass(frozen=True, eq=False)
+class LinkClassifier:
+    """Attacks 1 and 3 to 7: a perceptron on what two ends' posteriors, and sometimes features, have in common.
+
+    attack: 1 and 5 learn from a pilot, which may be another graph with classes of its own; 3 and 6 from the edges of the
+    target that `challenge.known` holds, against as many random pairs; 4 and 7 from both. 5 to 7 also read the public
+    features and a reference model without edges. The perceptron is theirs, without its dropout. limit: at most so many pairs
+    are learnt from, by each perceptron and of either source. Only watched nodes are read.
+    """
+
+    attack: int = 3
+    query: str = "posteriors"
+    limit: int = 20_000
+    seed: int = 0
+    examples: tuple[NDArray[np.float64], NDArray[np.bool_]] | None = None  # (1, n, …) and (1, n) from the pilot
+    kinds: tuple[str, ...] = ("edge",)
+
+    def __post_init__(self) -> None:
+        if self.attack not in SHADOW + PARTIAL:
+            raise ValueError(f"attack={self.attack}: must be 1 or 3 to 7; 0 is LinkStealing and 2 is ReferenceGap.")
+
+    @property
+    def name(self) -> str:
+        return f"link-stealing-{self.attack}"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.query,)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        """Raises ValueError where the attack needs shadow data and there is none."""
+        if self.attack not in SHADOW:
+            return self
+        if pilot is None:
+            raise ValueError(f"attack '{self.name}' needs shadow data: fit it on a pilot.")
+        rows = self._features(pilot.release, pilot.challenge.known, pilot.challenge.items)
+        chosen = stream(self.seed, "examples").permutation(pilot.bits.size)[: self.limit]
+        return dataclasses.replace(
+            self, examples=(np.concatenate(list(rows))[None, chosen], pilot.bits.reshape(1, -1)[:, chosen])
+        )
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """Raises ValueError where the known graph has no watched edge to learn from."""
+        lessons = [self.examples] if self.examples is not None else []
+        if self.attack in PARTIAL:
+            pairs, bits = known_pairs(challenge, release.watch, self.limit, self.seed)
+            lessons.append((np.stack(list(self._features(release, challenge.known, pairs))), bits[None]))
+        if self.attack in SHADOW and self.examples is None:
+            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
+        runs = max(len(rows) for rows, _ in lessons)
+        rows = np.concatenate([np.broadcast_to(r, (runs, *r.shape[1:])) for r, _ in lessons], axis=1)
+        bits = np.concatenate([np.broadcast_to(b, (runs, b.shape[1])) for _, b in lessons], axis=1)
+        trained = perceptrons(rows, bits, (32, 32), rate=0.001, epochs=50, batch=128, seed=self.seed)
+        return trained.decisions(np.stack(list(self._features(release, challenge.known, challenge.items))))
+
+    def _features(self, release: Release, known: Graph, pairs: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:
+        """(c, …) for each run."""
+        guess = reference(known) if self.attack in REFERENCE else None
+        public = [of_public(known, guess, pairs)] if guess is not None else []
+        for run in probabilities(release, pairs, self.query):
+            yield np.concatenate([of_model(self.attack, run, guess, pairs), *public], axis=-1)
+
+
+def probabilities(release: Release, pairs: NDArray[np.int64], query: str) -> Iterator[NDArray[np.float64]]:
+    """For each run, probabilities (nodes, classes) of the ends of `pairs`; NaN for all other nodes.
+
+    Raises ValueError for an end that is not watched.
+    """
+    ends = np.unique(pairs)
+    for k in range(len(release)):
+        log_p = logs(release.part(slice(k, k + 1)), ends, query)[0]
+        p = np.full((int(release.watch.max()) + 1, log_p.shape[1]), np.nan)
+        p[ends] = np.exp(log_p)
+        yield p
+
+
+def known_pairs(
+    challenge: Challenge, watch: NDArray[np.int64], limit: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Known edges between watched nodes and as many random pairs that are neither known nor asked for: (2m, 2), (2m,) bits.
+
+    At most `limit` pairs in all. Raises ValueError where there is no such edge, or no such pair.
+    """
+    edges, random = challenge.known.edges.T, stream(seed, "negatives")
+    edges = edges[np.isin(edges, watch).all(1)]
+    if not len(edges):
+        raise ValueError("the known graph has no edges between watched nodes: use attack 0, 1, 2 or 5.")
+    chosen = edges if 2 * len(edges) <= limit else edges[np.sort(random.permutation(len(edges))[: max(1, limit // 2)])]
+    taken = unordered(np.concatenate([challenge.known.edges.T, challenge.items]), challenge.known.nodes)
+    within = np.isin(taken // challenge.known.nodes, watch) & np.isin(taken % challenge.known.nodes, watch)
+    if len(np.unique(taken[within])) >= len(watch) * (len(watch) - 1) // 2:
+        raise ValueError("every two watched nodes have an edge, known or asked for: use attack 0, 1, 2 or 5.")
+    found = np.zeros((0, 2), dtype=np.int64)
+    while len(found) < len(chosen):
+        pairs = random.choice(watch, size=(2 * len(chosen), 2))
+        free = (pairs[:, 0] != pairs[:, 1]) & ~np.isin(unordered(pairs, challenge.known.nodes), taken)
+        found = np.concatenate([found, pairs[free]])
+    return np.concatenate([chosen, found[: len(chosen)]]), np.arange(2 * len(chosen)) < len(chosen)
+
+
+def unordered(pairs: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
+    """(c, 2) -> (c,) one number for each pair, the same in both directions."""
+    return pairs.min(1) * nodes + pairs.max(1)

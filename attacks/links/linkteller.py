@@ -1,0 +1,73 @@
+"""LinkTeller: who moves when one node's features are moved, through an API that reads the private graph at inference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ..base import Challenge, Pilot
+
+TINY = 1e-30
+
+
+class Query(Protocol):
+    """A deployed model: features of all nodes, dense or sparse (nodes, dim), to log-probabilities (runs, nodes, classes)."""
+
+    def __call__(self, x: Any) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinkTeller:
+    """The norm of the change of one end's output per change of the other's features (Wu et al. 2022), the larger of both ways.
+
+    query: the model under attack, which answers for the runs of the release. step: the relative change of a node's
+    features. normalised: divides by how much the moved node moves itself, without which nodes with few neighbours seem to
+    have more. Costs one query for each node that some challenge names.
+    """
+
+    query: Query | None = None
+    step: float = 1e-4
+    normalised: bool = True
+    needs: tuple[str, ...] = ("queries",)
+    kinds: tuple[str, ...] = ("edge",)
+
+    @property
+    def name(self) -> str:
+        return "linkteller-normalised" if self.normalised else "linkteller"
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        return self
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """The log of the influence, (runs, c). Raises ValueError without a model to ask."""
+        if self.query is None:
+            raise ValueError(f"attack '{self.name}' asks the model itself: give it a query.")
+        nodes, at = np.unique(challenge.items, return_inverse=True)
+        moves = influence(self.query, challenge.known.x, nodes, self.step)
+        u, v = at.reshape(-1, 2).T
+        return symmetric(moves, self.normalised)[:, u, v]
+
+
+def influence(query: Query, x: Any, nodes: NDArray[np.int64], step: float = 1e-4) -> NDArray[np.float64]:
+    """(runs, moved, seen): how far the answer for each of `nodes` moves when one of them is scaled by 1 + step, per step."""
+    start, moved = query(x)[:, nodes].astype(np.float64), []
+    for node in nodes:
+        scale = np.ones(x.shape[0], dtype=x.dtype)
+        scale[node] += step
+        rescaled = sp.csr_array(sp.diags_array(scale) @ x) if sp.issparse(x) else x * scale[:, None]
+        moved.append(np.linalg.norm(query(rescaled)[:, nodes].astype(np.float64) - start, axis=-1) / step)
+    return np.stack(moved, axis=1)
+
+
+def symmetric(moves: NDArray[np.float64], normalised: bool) -> NDArray[np.float64]:
+    """The log of the larger of both directions, (runs, nodes, nodes)."""
+    if normalised:
+        moves = moves / np.maximum(np.diagonal(moves, axis1=1, axis2=2)[:, :, None], TINY)
+    return np.log(np.maximum(np.maximum(moves, moves.transpose(0, 2, 1)), TINY))

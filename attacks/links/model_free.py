@@ -1,0 +1,52 @@
+"""What is known of an edge without the target: what these score is homophily, never leakage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ..distances import distance
+from .pair_features import reference, rows_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ...models.graph.graph import Graph
+    from ..base import Challenge, Pilot
+
+
+def own_features(known: Graph, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    return rows_of(known.x, nodes)
+
+
+def without_edges(known: Graph, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    return reference(known)[nodes]
+
+
+@dataclass(frozen=True)
+class PublicDistance:
+    """Minus the distance of the two ends in what everybody can read of them, dense rows (c, dim). A baseline."""
+
+    name: str
+    distance: str
+    read: Callable[[Graph, NDArray[np.int64]], NDArray[np.float64]]
+    needs: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ("edge",)
+
+    def __post_init__(self) -> None:
+        distance(self.distance)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        return self
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        a, b = (self.read(challenge.known, challenge.items[:, side]) for side in (0, 1))
+        return np.tile(-distance(self.distance)(a, b), (len(release), 1))
+
+
+FEATURES = PublicDistance("feature-distance", "cosine", own_features)
+EDGE_FREE = PublicDistance("edge-free-distance", "correlation", without_edges)  # the half of attack 2 that sees no target

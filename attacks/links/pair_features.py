@@ -1,0 +1,115 @@
+"""What link stealing makes of two ends: distances, pairwise operators and entropies, of posteriors, references and features."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...models.random.streams import stream
+from ..distances import DISTANCES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph
+
+    Rows = NDArray[np.float64]
+
+LEARNT = 20_000  # labelled nodes that a reference learns from: on graphs of a million all of them would take minutes
+WIDE = 1 << 20  # numbers in one block of dense features: more fall out of the caches
+
+
+def distances(a: Rows, b: Rows) -> Rows:
+    """All eight, (c, dim) twice -> (c, 8)."""
+    return np.stack([measure(a, b) for measure in DISTANCES.values()], axis=-1)
+
+
+def operators(a: Rows, b: Rows) -> Rows:
+    """The four symmetric operators of He et al. 2021: mean, product, absolute and squared difference. (…, 4 dim)."""
+    return np.concatenate([(a + b) / 2, a * b, np.abs(a - b), (a - b) ** 2], axis=-1)
+
+
+def entropies(a: Rows, b: Rows) -> Rows:
+    """The same operators on the entropies of two probability rows, (c, 4)."""
+    own, other = (-(p * np.log(p + 1e-5)).sum(-1, keepdims=True) for p in (a, b))
+    return operators(own, other)
+
+
+def rows_of(x: object, nodes: NDArray[np.int64]) -> Rows:
+    """Dense rows of dense or sparse features."""
+    picked = x[nodes]  # type: ignore[index]
+    return np.asarray(picked.toarray() if sp.issparse(picked) else picked, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Public:
+    """Features, labels and training nodes; the edges play no part in what is equal."""
+
+    graph: Graph = field(compare=False)
+    digest: str
+
+    @staticmethod
+    def of(known: Graph) -> Public:
+        return Public(known, dataclasses.replace(known, edges=known.edges[:, :0]).digest)
+
+
+def reference(known: Graph, seed: int = 0) -> Rows:
+    """(nodes, classes) probabilities of a perceptron on the public features alone, trained on the public training labels.
+
+    What it says of two nodes is what can be said of their edge without any edge. Remembered: many attacks ask for it.
+    """
+    return _reference(Public.of(known), seed)
+
+
+@functools.lru_cache(maxsize=4)
+def _reference(public: Public, seed: int) -> Rows:
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+
+    known = public.graph
+    train = np.flatnonzero(known.train)
+    if len(train) > LEARNT:
+        train = stream(seed, "reference").permutation(train)[:LEARNT]
+    net = MLPClassifier((16,), alpha=5e-4, learning_rate_init=0.01, max_iter=100, random_state=seed)
+    x = sp.csr_matrix(known.x) if sp.issparse(known.x) else known.x
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)
+        net.fit(x[train], known.y[train])
+    p = np.full((known.nodes, known.classes), 1e-12)
+    p[:, net.classes_] = net.predict_proba(x)
+    return p
+
+
+def of_model(attack: int, posteriors: Rows, guess: Rows | None, pairs: NDArray[np.int64]) -> Rows:
+    """What attack 1, 3, 4, 5, 6 or 7 reads off the target for each pair, (c, …).
+
+    posteriors, guess: (nodes, classes) probabilities of the target and of the reference, which attack 6 joins. pairs: (c, 2).
+    """
+    u, v = pairs.T
+    a, b = posteriors[u], posteriors[v]
+    joined = []
+    if attack == 3:
+        joined = [operators(a, b)]
+    if attack == 6:
+        assert guess is not None
+        joined = [operators(np.concatenate([a, guess[u]], -1), np.concatenate([b, guess[v]], -1))]
+    return np.concatenate([*joined, distances(a, b), entropies(a, b)], axis=-1)
+
+
+def of_public(known: Graph, guess: Rows, pairs: NDArray[np.int64]) -> Rows:
+    """What attacks 5 to 7 know of each pair without the target: distances of features and of the reference. (c, 20)."""
+    u, v = pairs.T
+    near = [distances(rows_of(known.x, u[part]), rows_of(known.x, v[part])) for part in slices_of(len(pairs), WIDE // known.dim)]
+    return np.concatenate([np.concatenate(near), distances(guess[u], guess[v]), entropies(guess[u], guess[v])], axis=-1)
+
+
+def slices_of(count: int, step: int) -> list[slice]:
+    """Consecutive slices of at most `step` that cover `count`."""
+    return [slice(first, first + max(1, step)) for first in range(0, count, max(1, step))]

@@ -1,0 +1,109 @@
+"""G-BASE: membership by what a node's presence does to the losses of all nodes around it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit, logsumexp
+
+from ...models.random.streams import stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ...models.graph.graph import Graph
+    from ..base import Challenge, Pilot
+
+ROWS = 20_000  # rows of one query
+
+
+class GraphQuery(Protocol):
+    """Models that answer on any graph they are handed: log-probabilities (runs, nodes, classes)."""
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBase:
+    """Lassila et al. 2025, with members of the rest of the graph guessed by fair coins ("model-independent" sampling).
+
+    For each guess, gain = log-likelihood of the labels around the node with it, less that of the others without it. The
+    score is the log odds of the mean over guesses of sigmoid(gain of the target - alpha * log mean exp gain of shadows).
+
+    target, shadows: the runs under attack, and models that know nothing of their bits. hops: as far as the node's absence
+    can be felt, twice the layers of the model. The challenge's known graph is the union graph.
+    """
+
+    target: GraphQuery | None = None
+    shadows: GraphQuery | None = None
+    samples: int = 8
+    alpha: float = 1.0
+    hops: int = 4
+    seed: int = 0
+    name: str = "g-base"
+    needs: tuple[str, ...] = ("graph queries",)
+    kinds: tuple[str, ...] = ("node",)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        return self
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """Raises ValueError without models to ask."""
+        if self.target is None or self.shadows is None:
+            raise ValueError(f"attack '{self.name}' asks the models themselves: give it a target and shadows.")
+        random, guesses = stream(self.seed, "members"), []
+        for _ in range(self.samples):
+            member = random.random(challenge.known.nodes) < 0.5
+            gains = [self._gains(query, challenge, member) for query in (self.target, self.shadows)]
+            usual = logsumexp(gains[1], axis=0) - np.log(len(gains[1]))
+            guesses.append(gains[0] - self.alpha * usual)
+        z = np.clip(np.stack(guesses), -700, 700)
+        return np.log(expit(z).mean(0)) - np.log(expit(-z).mean(0))
+
+    def _gains(self, query: GraphQuery, challenge: Challenge, member: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """(runs, c)."""
+        found, step = [], max(1, ROWS // 50)
+        for first in range(0, len(challenge), step):
+            near, start, own = neighbourhoods(challenge.known, challenge.items[first : first + step], member, self.hops)
+            rows = np.arange(near.nodes)
+            with_node = query(near)[:, rows, near.y].astype(np.float64)
+            kept = ~np.isin(near.edges, own).any(0)
+            without = query(dataclasses.replace(near, edges=near.edges[:, kept]))[:, rows, near.y].astype(np.float64)
+            without[:, own] = 0
+            found.append(np.add.reduceat(with_node - without, start, axis=1))
+        return np.concatenate(found, axis=1)
+
+
+def neighbourhoods(
+    graph: Graph, items: NDArray[np.int64], member: NDArray[np.bool_], hops: int
+) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
+    """Every item with the members within `hops` of it, joined as in `graph`, side by side as one graph.
+
+    Returns that graph, the first row of each item's part, and the row of the item itself. Raises ValueError for a directed graph.
+    """
+    if graph.directed:
+        raise ValueError("the graph is directed: G-BASE needs an undirected one.")
+    n, joined = graph.nodes, graph.adjacency()
+    towards = sp.csr_array(joined @ sp.diags_array(member.astype(np.float32)))  # from a node to its member neighbours
+    reach = sp.csr_array((np.ones(len(items), dtype=np.float32), (np.arange(len(items)), items)), shape=(len(items), n))
+    for _ in range(hops):
+        reach = sp.csr_array(reach + reach @ towards)
+        reach.data[:] = 1
+    reach.eliminate_zeros()
+    reach.sort_indices()
+    node = reach.indices.astype(np.int64)
+    part = np.repeat(np.arange(len(items)), np.diff(reach.indptr))
+    key = part * n + node  # ascending: one row of the result for each
+    around = sp.coo_array(joined[node])  # row -> neighbours, of which those in the same part are kept
+    other = part[around.row] * n + around.col
+    place = np.searchsorted(key, other).clip(max=len(key) - 1)
+    once = (key[place] == other) & (around.row < place)
+    none = np.zeros(len(node), dtype=bool)
+    edges = np.stack([around.row[once], place[once]]).astype(np.int64)
+    near = dataclasses.replace(graph, x=graph.x[node], y=graph.y[node], edges=edges, train=none, val=none, test=none)
+    return near, reach.indptr[:-1].astype(np.int64), np.searchsorted(key, np.arange(len(items)) * n + items)

@@ -1,0 +1,57 @@
+"""Membership from labels alone, asked with and without the node's neighbours (Conti et al. 2022)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ..signals import logs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ..base import Challenge, Pilot
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourhoodLabels:
+    """The log odds of membership given which queries predict the node's label and which agree with each other.
+
+    queries: the same node with ever fewer of its neighbours. odds: (patterns,), counted on shadow models, each pattern
+    starting from one member and one non-member.
+    """
+
+    queries: tuple[str, ...] = ("posteriors@full", "posteriors@0-hop")
+    odds: NDArray[np.float64] | None = None
+    name: str = "label-only-neighbours"
+    kinds: tuple[str, ...] = ("node", "label")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.queries
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        """Raises ValueError without shadow models."""
+        if pilot is None:
+            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
+        pattern = self._patterns(pilot.release, pilot.challenge)
+        inside, outside = (np.bincount(pattern[side], minlength=4 ** len(self.queries)) + 1 for side in (pilot.bits, ~pilot.bits))
+        return dataclasses.replace(self, odds=np.log(inside / inside.sum()) - np.log(outside / outside.sum()))
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        if self.odds is None:
+            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
+        scores: NDArray[np.float64] = self.odds[self._patterns(release, challenge)]
+        return scores
+
+    def _patterns(self, release: Release, challenge: Challenge) -> NDArray[np.int64]:
+        """(runs, c): two bits a query, whether it is right and whether it agrees with the first."""
+        guesses = [logs(release, challenge.items, query).argmax(-1) for query in self.queries]
+        pattern = np.zeros(guesses[0].shape, dtype=np.int64)
+        for guess in guesses:
+            pattern = 4 * pattern + 2 * (guess == challenge.known.y[challenge.items]) + (guess == guesses[0])
+        return pattern

@@ -1,0 +1,132 @@
+"""The likelihood-ratio attack of Carlini et al. 2022 on one number for each challenge: nodes or edges, online or offline."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ..distances import correlation
+from ..signals import label_logit, logs
+from .shrinkage import TINY, alike, drawn_together
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ..base import Challenge, Pilot
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What the shadow models say of each challenge's signal, (c,) each: its mean and variance with the challenge in and out."""
+
+    mean_in: NDArray[np.float64]
+    mean_out: NDArray[np.float64]
+    variance_in: NDArray[np.float64]
+    variance_out: NDArray[np.float64]
+
+    @staticmethod
+    def of(signal: NDArray[np.float64], bits: NDArray[np.bool_], shrinkage: float | None = None, online: bool = True) -> Moments:
+        """signal, bits: (shadows, c).
+
+        Each variance is drawn towards the one pooled over all challenges, which counts as `shrinkage` degrees of freedom: 0
+        is the per-challenge form, infinity the global variance that Carlini et al. advise for few shadows, and None as many
+        as the shadows themselves call for. With None the means are drawn together too, by as much as they call for, and what
+        stays unknown of them adds to the variances. A challenge that no shadow saw in (or out) gets its other mean and the
+        shift between the two. Offline, nothing about `out` depends on shadows that hold the challenge.
+        """
+        sides = [moments(signal, side, shrinkage) for side in (bits, ~bits)]
+        mean, variance, n = (np.stack(parts, axis=1) for parts in zip(*sides, strict=True))
+        seen = n > 0
+        both = seen.all(1)
+        shift = float((mean[both, 0] - mean[both, 1]).mean()) if both.any() else 0.0
+        mean = np.where(seen, mean, mean[:, ::-1] + np.array([shift, -shift]))
+        if shrinkage is None:
+            drawn = slice(0, 2) if online else slice(1, 2)
+            precision = np.eye(2)[drawn, drawn] * (n / variance)[:, drawn, None]
+            mean[:, drawn], unsure = drawn_together(mean[:, drawn], precision)
+            variance[:, drawn] += np.diagonal(unsure, axis1=1, axis2=2)
+        return Moments(*mean.T, *variance.T)
+
+
+def moments(
+    signal: NDArray[np.float64], side: NDArray[np.bool_], shrinkage: float | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Mean, variance and number of each challenge's shadows on one side, (c,) each; variances drawn together."""
+    n = side.sum(0)
+    mean = np.where(side, signal, 0).sum(0) / np.maximum(n, 1)
+    squares = (np.where(side, signal - mean, 0) ** 2).sum(0)
+    pooled = squares.sum() / max(1, (n - 1)[n > 1].sum())
+    own = squares / np.maximum(n - 1, 1)
+    prior = alike(own[n > 1], (n - 1)[n > 1]) if shrinkage is None else shrinkage
+    weight = 1.0 if np.isinf(prior) else prior / np.maximum(n - 1 + prior, TINY)
+    return mean, np.maximum(np.where(n > 1, (1 - weight) * own + weight * pooled, pooled), TINY), n
+
+
+@dataclass(frozen=True, eq=False)
+class Lira:
+    """log N(signal; in) - log N(signal; out), each challenge with Gaussians from shadow models.
+
+    signal: "label", the logit of the node's own label, or "ends", minus the log of the correlation distance between the two
+    ends of an edge. online: uses shadows with and without the challenge; offline only those without, and the score is
+    how far above them the target stands, in standard deviations. shrinkage: see Moments.of.
+    """
+
+    signal: str = "label"
+    query: str = "posteriors@0-hop"
+    online: bool = True
+    shrinkage: float | None = None
+    shadows: Moments | None = None
+
+    def __post_init__(self) -> None:
+        if self.signal not in SIGNALS:
+            raise ValueError(f"signal={self.signal!r}: must be one of {', '.join(SIGNALS)}.")
+        if self.shrinkage is not None and not self.shrinkage >= 0:
+            raise ValueError(f"shrinkage={self.shrinkage}: must be at least 0; 0 is each challenge's own variance.")
+
+    @property
+    def name(self) -> str:
+        return ("" if self.signal == "label" else "edge-") + ("lira" if self.online else "lira-offline")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.query,)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("node", "label") if self.signal == "label" else ("edge",)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        """Raises ValueError without shadow models."""
+        if pilot is None:
+            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
+        signal = SIGNALS[self.signal](pilot.release, pilot.challenge, self.query)
+        return dataclasses.replace(self, shadows=Moments.of(signal, pilot.bits, self.shrinkage, self.online))
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        if self.shadows is None:
+            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
+        signal, m = SIGNALS[self.signal](release, challenge, self.query), self.shadows
+        if not self.online:
+            return (signal - m.mean_out) / np.sqrt(m.variance_out)
+        likelihood_in = -((signal - m.mean_in) ** 2) / m.variance_in - np.log(m.variance_in)
+        likelihood_out = -((signal - m.mean_out) ** 2) / m.variance_out - np.log(m.variance_out)
+        return (likelihood_in - likelihood_out) / 2
+
+
+def ends_logit(release: Release, challenge: Challenge, query: str) -> NDArray[np.float64]:
+    """Minus the log of the correlation distance between the posteriors of an edge's two ends, (runs, c).
+
+    Distances below 1e-12 count as that: they are made of rounding where two ends are predicted alike.
+    """
+    each = []
+    for k in range(len(release)):
+        a, b = (np.exp(logs(release.part(slice(k, k + 1)), challenge.items[:, side], query)[0]) for side in (0, 1))
+        each.append(-np.log(np.maximum(correlation(a, b), TINY)))
+    return np.stack(each)
+
+
+SIGNALS = {"label": label_logit, "ends": ends_logit}

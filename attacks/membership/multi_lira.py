@@ -1,0 +1,175 @@
+"""The likelihood-ratio attack on many signals at once, with as much of each law as few shadow models can carry."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ..signals import label_logit, logs, neighbours_logit
+from .lira import ends_logit
+from .shrinkage import drawn_together
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ..base import Attack, Challenge, Pilot
+
+NEAR, HALF, FAR = "posteriors@0-hop", "posteriors@half", "posteriors@full"
+STRONGEST = {"node": "strongest", "edge": "edge-strongest"}
+
+
+@dataclass(frozen=True, eq=False)
+class Student:
+    """What to expect of each challenge's signals after seeing some: a multivariate Student law for each, (c,) of them.
+
+    mean: (c, d). factor: (c, d, d), lower Cholesky factor of the scale matrix. freedom: (c,) degrees of freedom.
+    """
+
+    mean: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    freedom: NDArray[np.float64]
+
+    def log_density(self, signal: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(runs, c, d) -> (runs, c)."""
+        from scipy.special import gammaln
+
+        d, nu = signal.shape[-1], self.freedom
+        white = np.linalg.solve(self.factor, (signal - self.mean).transpose(1, 2, 0))
+        spread = np.log(np.diagonal(self.factor, axis1=1, axis2=2)).sum(1)
+        start = gammaln((nu + d) / 2) - gammaln(nu / 2) - d / 2 * np.log(nu * np.pi) - spread
+        return start - (nu + d) / 2 * np.log1p((white**2).sum(1).T / nu)
+
+
+def laws_of(
+    signal: NDArray[np.float64], bits: NDArray[np.bool_], shrinkage: float, groups: NDArray[np.int64]
+) -> tuple[Student, Student]:
+    """What to expect of each challenge's signals when it is in, and when it is out.
+
+    Normal laws, with an inverse Wishart prior on each covariance that is centred at the one pooled over all challenges and
+    worth `shrinkage` observations (Gelman et al., Bayesian Data Analysis, section 3.6), and with means, of both sides at
+    once, that are drawn together within groups.
+
+    signal: (shadows, c, d). bits: (shadows, c). groups: (c,). Raises ValueError where all shadows hold a challenge, or none.
+    """
+    sides = [bits, ~bits]
+    n = np.stack([side.sum(0) for side in sides], axis=1)
+    missing = int((n == 0).any(1).sum())
+    if missing:
+        raise ValueError(f"{missing} challenges are on one side in all {len(bits)} shadow models: use more shadows.")
+    means, scales, d = [], [], signal.shape[-1]
+    for k, side in enumerate(sides):
+        own = side[:, :, None]
+        means.append(np.where(own, signal, 0).sum(0) / n[:, k, None])
+        rest = np.where(own, signal - means[-1], 0)
+        squares = np.matmul(rest.transpose(1, 2, 0), rest.transpose(1, 0, 2))
+        pooled = squares.sum(0) / max(1, int((n[:, k] - 1).sum()))
+        ridge = 1e-9 * max(float(np.trace(pooled)) / d, 1e-9) * np.eye(d)
+        scales.append((squares + shrinkage * pooled) / (n[:, k] - 1 + shrinkage)[:, None, None] + ridge)
+    precision = np.zeros((len(n), 2 * d, 2 * d))
+    parts = slice(0, d), slice(d, 2 * d)
+    for k, part in enumerate(parts):
+        precision[:, part, part] = n[:, k, None, None] * np.linalg.inv(scales[k])
+    mean, unsure = drawn_together(np.concatenate(means, axis=1), precision, groups)
+    inside, outside = (
+        Student(mean[:, part], np.linalg.cholesky(scales[k] + unsure[:, part, part]), n[:, k] - 1 + shrinkage)
+        for k, part in enumerate(parts)
+    )
+    return inside, outside
+
+
+@dataclass(frozen=True, eq=False)
+class MultiLira:
+    """log p(signals | in) - log p(signals | out), one Student law for each side of each challenge.
+
+    kind: node or edge. logits: queries of which every logit is a signal: the node's own, or those of the two ends.
+    scalars: queries of which only the signal of `Lira` is one. around: queries of which the mean of that signal over the
+    node's watched neighbours is one; they tell what the neighbours have brought to the node's own. Logits are
+    log-probabilities, centred, without the last class, which follows from the others. shrinkage: 32 for logits and 8 for
+    scalars alone; chosen on one pool of runs and confirmed on others, see benchmarks/RESULTS.md.
+    """
+
+    kind: str = "node"
+    logits: tuple[str, ...] = (NEAR,)
+    scalars: tuple[str, ...] = (FAR,)
+    around: tuple[str, ...] = ()
+    shrinkage: float = 32.0
+    laws: tuple[Student, Student] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.shrinkage > 0:
+            raise ValueError(f"shrinkage={self.shrinkage}: must be above 0; few shadow models do not determine a covariance.")
+
+    @property
+    def name(self) -> str:
+        return "multi-lira" if self.kind == "node" else "edge-multi-lira"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.logits + self.scalars + self.around))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("node", "label") if self.kind == "node" else ("edge",)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        """Raises ValueError without shadow models, or where they hold a challenge always or never."""
+        if pilot is None:
+            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
+        challenge = pilot.challenge
+        groups = challenge.known.y[challenge.items] if self.kind == "node" else np.zeros(len(challenge), dtype=np.int64)
+        laws = laws_of(self._signals(pilot.release, challenge), pilot.bits, self.shrinkage, groups)
+        return dataclasses.replace(self, laws=laws)
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        if self.laws is None:
+            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
+        signal = self._signals(release, challenge)
+        return self.laws[0].log_density(signal) - self.laws[1].log_density(signal)
+
+    def _signals(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """(runs, c, d) float64."""
+        node = self.kind == "node"
+        rows = [challenge.items] if node else [challenge.items[:, 0], challenge.items[:, 1]]
+        every = [logs(release, r, query) for query in self.logits for r in rows]
+        single = [(label_logit if node else ends_logit)(release, challenge, query) for query in self.scalars]
+        single += [neighbours_logit(release, challenge, query) for query in self.around]
+        return np.concatenate(
+            [(z - z.mean(-1, keepdims=True))[..., :-1] for z in every] + [z[..., None] for z in single], axis=-1
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """The sum of several likelihood ratios: they err in different places, so that their sum errs less than each."""
+
+    attacks: tuple[Attack, ...]
+    name: str = "together"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(n for a in self.attacks for n in a.needs))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(k for k in self.attacks[0].kinds if all(k in a.kinds for a in self.attacks))
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        return dataclasses.replace(self, attacks=tuple(a.fit(pilot) for a in self.attacks))
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        return np.asarray(sum(a.score(release, challenge) for a in self.attacks))
+
+
+def strongest(kind: str = "node", query: str | None = None) -> Together:
+    """Our strongest attack: a law of the logits and a law of what `Lira` reads, summed.
+
+    query: the only one that is answered. By default a node is asked about alone, alone with half of its features, and on
+    the whole graph, and so are its neighbours.
+    """
+    if query is not None:
+        return Together((MultiLira(kind, (), (query,), shrinkage=8.0), MultiLira(kind, (query,), (query,))), STRONGEST[kind])
+    return Together((MultiLira("node", (), (NEAR, FAR, HALF), (NEAR, FAR), shrinkage=8.0), MultiLira()), STRONGEST["node"])

@@ -1,0 +1,74 @@
+"""Membership by how much surer the target is of a node than models usually are: RMIA and BASE."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..signals import logs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ..base import Challenge, Pilot
+
+
+@dataclass(frozen=True, eq=False)
+class Relative:
+    """BASE (Lassila et al. 2025): log p(y | target) - alpha * log of the mean of p(y | shadow).
+
+    With `gamma` it is RMIA (Zarifzadeh et al. 2024): the share of the other challenges over which a node's ratio is at least
+    gamma times theirs, as log odds. At gamma = 1 both order the nodes alike. online: the mean is over all shadows; offline
+    only over those without the node, and the mean over both is guessed as ((1 + guess) * mean_out + 1 - guess) / 2
+    (RMIA, equation 4).
+    """
+
+    alpha: float = 1.0
+    gamma: float | None = None
+    online: bool = True
+    guess: float = 0.3
+    query: str = "posteriors@0-hop"
+    usual: NDArray[np.float64] | None = None  # (c,) log of the mean probability over models
+    kinds: tuple[str, ...] = ("node", "label")
+
+    @property
+    def name(self) -> str:
+        return ("base" if self.gamma is None else "rmia") + ("" if self.online else "-offline")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.query,)
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        """Raises ValueError without shadow models, or offline where all of them hold a challenge."""
+        if pilot is None:
+            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
+        log_p = own_label(pilot.release, pilot.challenge, self.query)
+        if self.online:
+            return dataclasses.replace(self, usual=logsumexp(log_p, axis=0) - np.log(len(log_p)))
+        p, out = np.exp(log_p), (~pilot.bits).sum(0)
+        if not out.all():
+            raise ValueError(f"{int((out == 0).sum())} challenges are in all {len(p)} shadow models: use more shadows.")
+        mean_out = np.where(pilot.bits, 0, p).sum(0) / out
+        return dataclasses.replace(self, usual=np.log(((1 + self.guess) * mean_out + 1 - self.guess) / 2))
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        if self.usual is None:
+            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
+        ratio = own_label(release, challenge, self.query) - self.alpha * self.usual
+        if self.gamma is None:
+            return ratio
+        below = np.stack([np.searchsorted(np.sort(r), r - np.log(self.gamma), side="right") for r in ratio])
+        share = (below + 0.5) / (ratio.shape[1] + 1)
+        return np.log(share) - np.log1p(-share)
+
+
+def own_label(release: Release, challenge: Challenge, query: str) -> NDArray[np.float64]:
+    """Log-probability of every challenged node's own label, (runs, c)."""
+    log_p = logs(release, challenge.items, query)
+    return log_p[:, np.arange(len(challenge)), challenge.known.y[challenge.items]]

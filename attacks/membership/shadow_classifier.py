@@ -1,0 +1,118 @@
+"""Membership by a classifier that learns from shadow models how members are predicted."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ...models.random.streams import stream
+from ..signals import logs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ..base import Challenge, Pilot
+
+EXAMPLES = 20_000  # more shadow rows than this make the classifier slower, not better
+
+
+@dataclass(frozen=True, eq=False)
+class ShadowMlp:
+    """A perceptron on the posteriors of one or several queries, trained on the rows of the pilot's runs.
+
+    The defaults are those of Olatunji et al. 2021 (TSTF, TSTS). He et al. 2021 (0-hop, 2-hop, combined) sort the
+    probabilities: `ShadowMlp.he(queries)`. GAP's node attack adds the label: `ShadowMlp.gap()`, here with rectified units
+    for its SELU. The pilot may come from another graph: PrivGNN's Attack-1 draws it from the private nodes'
+    distribution, Attack-2 from the public one.
+
+    rate, epochs, batch, hidden: of Adam and the perceptron, which stops earlier where its loss no longer falls. seed: of its
+    start and shuffles. public: whether the pilot holds nodes that nobody hides, and within: whether it is the run under attack
+    itself; both only say where lessons come from.
+    """
+
+    queries: tuple[str, ...] = ("posteriors",)
+    hidden: tuple[int, ...] = (100, 50)
+    ranked: bool = False
+    labelled: bool = False
+    rate: float = 0.01
+    epochs: int = 100
+    batch: int = 32
+    seed: int = 0
+    public: bool = False
+    within: bool = False
+    name: str = "shadow-mlp"
+    classifier: Any = None
+    kinds: tuple[str, ...] = ("node", "label")
+
+    @staticmethod
+    def he(queries: tuple[str, ...]) -> ShadowMlp:
+        name = "shadow-mlp-ranked" if len(queries) == 1 else "shadow-mlp-combined"
+        return ShadowMlp(queries, (128, 64), ranked=True, rate=0.001, batch=128, name=name)
+
+    @staticmethod
+    def gap(query: str = "posteriors") -> ShadowMlp:
+        return ShadowMlp((query,), (64, 64), labelled=True, name="nmi")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.queries
+
+    def fit(self, pilot: Pilot | None) -> Self:
+        """Raises ValueError without shadow models."""
+        if pilot is None:
+            raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
+        rows, bits = self._rows(pilot.release, pilot.challenge).reshape(-1, self._width(pilot)), pilot.bits.ravel()
+        chosen = stream(self.seed, "examples").permutation(len(bits))[:EXAMPLES]
+        trained = perceptron(rows[chosen], bits[chosen], self.hidden, self.rate, self.epochs, self.batch, self.seed)
+        return dataclasses.replace(self, classifier=trained)
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        if self.classifier is None:
+            raise ValueError(f"attack '{self.name}' has not been fitted: call fit with a pilot first.")
+        return np.stack([decision(self.classifier, run) for run in self._rows(release, challenge)])
+
+    def _rows(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        """(runs, c, features)."""
+        each = [np.exp(logs(release, challenge.items, query)) for query in self.queries]
+        if self.ranked:
+            each = [-np.sort(-p, axis=-1) for p in each]
+        if self.labelled:
+            one_hot = np.eye(challenge.known.classes)[challenge.known.y[challenge.items]]
+            each.append(np.broadcast_to(one_hot, (len(release), *one_hot.shape)))
+        return np.concatenate(each, axis=-1)
+
+    def _width(self, pilot: Pilot) -> int:
+        return pilot.challenge.known.classes * (len(self.queries) + self.labelled)
+
+
+def perceptron(
+    rows: NDArray[np.float64], bits: NDArray[np.bool_], hidden: tuple[int, ...], rate: float, epochs: int, batch: int, seed: int
+) -> Any:
+    """scikit-learn's perceptron behind a scaler that has seen only the training rows."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    net = MLPClassifier(hidden, learning_rate_init=rate, max_iter=epochs, batch_size=min(batch, len(rows)), random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)  # so many epochs are the recipe
+        return make_pipeline(StandardScaler(), net).fit(rows, bits)
+
+
+def decision(classifier: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The logit of class True, before the sigmoid that would round it to one."""
+    *before, net = (step for _, step in classifier.steps)
+    value = rows
+    for step in before:
+        value = step.transform(value)
+    for i, (weight, bias) in enumerate(zip(net.coefs_, net.intercepts_, strict=True)):
+        value = value @ weight + bias
+        value = np.maximum(value, 0) if i + 1 < len(net.coefs_) else value
+    return np.asarray(value[:, 0], dtype=np.float64)

@@ -1,0 +1,121 @@
+"""Bounds from posteriors alone: canary edges in a crafted graph, and one run full of coins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...accounting.claim import Unit
+from ...accounting.events.tree import Unsupported
+from ...accounting.lower.bounds import lower
+from ...accounting.lower.guessed_coins import guessed
+from ...accounting.lower.one_run import mahloujifar, steinke
+from ...accounting.upper.tradeoff import curve
+from ...attacks.canary.fisher import log_likelihood_ratio
+from ...attacks.links.similarity import LinkStealing
+from ...attacks.membership.threshold import Confidence
+from ...attacks.signals import logs
+from ..case import EDGES, Case, Outcome, keeping, offered
+from ..games.crafted_graph import STRONG, Crafted, crafted
+from ..games.game import Game, Seen, sample
+from ..instruments.reach import unknown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...accounting.upper.tradeoff import Curve
+    from ...models.graph.graph import Graph
+    from ..key import Key
+    from ..storage.store import Store
+
+CANARIES = 40  # in one run, each in a component of its own
+COINS = 1000  # units with a coin in the one-run audit
+
+
+def ledger_curve(case: Case) -> Curve | None:
+    """The curve of the model's own ledger, or None where it has none."""
+    try:
+        return curve(case.model.ledger)
+    except (Unsupported, ValueError):
+        return None
+
+
+def refuses_canaries(case: Case) -> str | None:
+    if case.claim.unit not in EDGES:
+        return f"aligned canary edges are about edges; this claim is about {case.claim.unit}"
+    return refuses_coins(case)
+
+
+def aligned_canaries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """Canary edges in a graph of the adversary's own making, read off the posteriors of their ends.
+
+    Two looks: the ledger's own curve, by how many coins are guessed right; and any shape, at a threshold that a quarter of the
+    trials chooses. Given the classifier of a training its canaries are independent trials, each of which respects the curve;
+    errors that are not equally likely in all trials spread less than the binomial that bounds them (Hoeffding 1956).
+    """
+    made = crafted(CANARIES)
+    seen = store.fit(keeping(case.model, ("posteriors",)), canary_game(case, made, key.fold("game")), rounds)
+    scores = canary_scores(seen, made)
+    named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
+    shaped = ledger_curve(case)
+    found = [lower(scores, seen.bits, case.claim, alpha=alpha, seed=key.fold("coin").seed, **named)]
+    if shaped is not None:
+        found.append(guessed(scores, seen.bits, case.claim, shaped, alpha, **named))
+    told = f"{rounds} rounds of {CANARIES} canary edges in a crafted graph"
+    return Outcome("blackbox", tuple(unknown(b) for b in found), {}, told, ("posteriors",))
+
+
+def canary_game(case: Case, made: Crafted, key: Key) -> Game:
+    """A coin for every canary; looked at are its ends and the references."""
+    union = case.counted(made.graph)
+    watch = np.unique(np.concatenate([made.bare.ravel(), made.joined.ravel(), union.edges[:, made.canaries].ravel()]))
+    return Game(union, "edge", made.canaries, key, watch=watch)
+
+
+def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
+    """(runs, canaries): log-likelihood ratios of what the ends that receive something are answered.
+
+    Every run's own references say how; no bit of any run is needed.
+    """
+    scores = np.zeros(seen.bits.shape)
+    for side in (1,) if seen.challenge.known.directed else (0, 1):
+        bare, joined, asked = (odds(seen, nodes) for nodes in (made.bare[side], made.joined[side], seen.challenge.items[:, side]))
+        scores += [log_likelihood_ratio(*rows, STRONG) for rows in zip(asked, bare, joined, strict=True)]
+    return scores
+
+
+def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(runs, nodes, classes - 1): log-probabilities less that of the first class, which never saturate."""
+    log_p = logs(seen.release, nodes)
+    return log_p[..., 1:] - log_p[..., :1]
+
+
+def refuses_coins(case: Case) -> str | None:
+    if case.claim.unit is Unit.FEATURES:
+        return "coins that swap one node's features need a second set of features; the reports are enumerated instead"
+    if "posteriors" not in offered(case.model):
+        return f"{case.model.name} does not release 'posteriors'"
+    return "nothing is claimed" if np.isinf(case.claim.epsilon) else None
+
+
+def one_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """A single training in which a thousand units have coins, guessed from posteriors: valid for any mechanism and dependence."""
+    node = case.claim.unit is Unit.NODE
+    union = case.counted(graph)
+    ids = np.flatnonzero(graph.train) if node else np.arange(union.edges.shape[1])
+    if len(ids) < 2:
+        raise ValueError(f"{union.name} has {len(ids)} units that could have a coin; half of them get one.")
+    items = sample(ids, min(COINS, len(ids) // 2), key.fold("items"))
+    watch = items if node else np.unique(union.edges[:, items])
+    game = Game(union, "node" if node else "edge", items, key.fold("game"), watch=watch)
+    seen = store.fit(keeping(case.model, ("posteriors",)), game, 1)
+    attack = Confidence() if node else LinkStealing()
+    scores = attack.score(seen.release, seen.challenge)[0]
+    common: dict[str, Any] = {"attack": attack.name, "audit": "one-run", "seed": key.fold("coin").seed}
+    found = [steinke(scores, seen.bits[0], case.claim, alpha, **common)]
+    shaped = ledger_curve(case)
+    if shaped is not None:
+        found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, alpha, **common))
+    told = f"one run with {len(items)} coins"
+    return Outcome("one-run", tuple(unknown(b) for b in found), {}, told, ("posteriors",))

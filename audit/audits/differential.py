@@ -1,0 +1,177 @@
+"""What a training really did against what its ledger composed: counts, samples, noise, and a repetition with another secret."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammainc, gammaincinv
+
+from ...accounting.claim import Unit
+from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
+from ...accounting.lower.bounds import Bound
+from ...accounting.upper.accountants import tightest, upper
+from ...accounting.upper.tradeoff import curve, scaled
+from ..case import Case, Outcome, keeping, offered
+from ..instruments.recorder import Record, recorded
+from ..instruments.repetition import repeated, reports_of_others, world
+from ..own.doors import External
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph
+    from ..key import Key
+    from ..storage.store import Store
+
+NAME = "differential"
+
+
+def refuses(case: Case) -> str | None:
+    """It needs a training in this process, and a ledger that charges for something."""
+    if isinstance(case.model, External):
+        return "a program of its own cannot be listened to"
+    if math.isinf(case.claim.epsilon):
+        return "nothing is claimed"
+    if type(case.model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
+        return "the ledger charges for nothing that could be counted"
+    if case.claim.unit is not case.model.unit:
+        return f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+    return None
+
+
+def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """One run is listened to, then repeated without some edges or nodes while every noisy value is made the same again.
+
+    Then nothing else may change, and every sum may move by what the ledger's noise is for; as many mechanisms are counted as
+    the ledger composes, and every number drawn as noise is in one release. These are computations. Samples are held
+    against independent coins by exact tests, and the size of the noise against what was stated, at alpha in all. On the CPU
+    whatever the plan says: an accelerator adds up in another order each time, and a repetition must repeat.
+    """
+    union, ledger = case.counted(graph), charged(case.model.ledger)
+    frozen, other = (world(union, key.fold("frozen", i).seed) for i in range(2))
+    if case.claim.unit is Unit.FEATURES:
+        faults = reports_of_others(case.model, union, int(frozen.seeds[0]))
+        told = "one user's features change no report of others"
+        return outcome(case, [exactly(faults, told)], "" if faults else told)
+    model = keeping(case.model, offered(case.model))
+    release, first = recorded(model, frozen)
+    if not first.releases:
+        told = "this model tells nothing of its noise"
+        return outcome(case, [exactly([], told)], told)
+    _, second = recorded(keeping(case.model, case.model.releases), other)
+    faults, told = counted(case, first, ledger)
+    faults += repeated_draws(first, second)
+    strongest, found = repeated(model, union, release, first, ledger, key)
+    p_values = [*noise_p_values(first, second), *sample_p_values(first, second, ledger)]
+    notices = smallest_noticed([first, second], strongest, alpha / len(p_values))
+    bounds = [exactly(faults + found, "counts and a repetition"), tested(case, p_values, alpha, notices)]
+    return outcome(case, bounds, told)
+
+
+def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
+    """What is wrong with the counts, with what the counted mechanisms would cost, and the counts in words."""
+    plain, steps = executed(record, ledger)
+    told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
+    faults: list[str] = []
+    declared = run = case.model.ledger
+    drawn, noisy = sum(size for size, _ in record.draws), sum(r.noisy.size for r in record.releases)
+    if drawn != noisy:
+        faults.append(f"{noisy} noisy numbers left, and {drawn} were drawn for them")
+    if ledger.steps and not steps:
+        faults.append("the ledger amplifies by samples, and nothing was sampled")
+        run = unsampled(run)
+    elif steps > ledger.steps or plain > ledger.plain:
+        faults.append(told)
+        run = recounted(run, plain / ledger.plain if ledger.plain else 1.0, steps / ledger.steps if ledger.steps else 1.0)
+    best = tightest(upper(run, case.claim)) if run is not declared else None
+    if best is not None and best.epsilon is not None:
+        faults[-1] += f", which costs epsilon={best.epsilon:.4g} by {best.accountant}"
+    return faults, told
+
+
+def executed(record: Record, ledger: Charged) -> tuple[int, int]:
+    """Mechanisms on everybody and on samples. Where the ledger amplifies nothing, a batch counts for those in it only."""
+    plain = steps = 0
+    for purpose in dict.fromkeys(r.purpose for r in record.releases):
+        events = sum(r.events for r in record.releases if r.purpose == purpose)
+        if not record.samples.get(purpose):
+            plain += events
+        elif ledger.steps:
+            steps += events
+        else:
+            plain += int(np.stack(record.samples[purpose]).sum(0).max(initial=0))
+    return plain, steps
+
+
+def repeated_draws(first: Record, second: Record) -> Iterator[str]:
+    """What is wrong where two draws begin alike: eight normal numbers agree by no chance."""
+    one, other = ([start.tobytes() for _, start in r.draws if start.size == 8] for r in (first, second))
+    if set(one) & set(other):
+        yield "another seed draws the same noise"
+    if len(set(one)) < len(one):
+        yield f"of {len(one)} draws of noise {len(one) - len(set(one))} are drawn before"
+
+
+def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int]]:
+    """For each purpose, all its noise in units of its stated scale, over all runs, and the order of its norm."""
+    for purpose in dict.fromkeys(r.purpose for record in records for r in record.releases):
+        told = [r for record in records for r in record.releases if r.purpose == purpose]
+        yield np.concatenate([r.residuals for r in told]), told[0].order
+
+
+def noise_p_values(*records: Record) -> Iterator[float]:
+    """For each purpose, the exact p-value of "its noise is not smaller than stated": squares, or sizes, are gamma together."""
+    for noise, order in noises(records):
+        yield float(gammainc(noise.size / order, (np.abs(noise) ** order).sum() / order))
+
+
+def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[float]:
+    """Exact p-values of the coins of each purpose that the ledger amplifies, in two runs."""
+    for record in (first, second):
+        for purpose, batches in record.samples.items():
+            rate = ledger.rate if any(r.purpose == purpose for r in record.releases) else ledger.whole
+            if rate is not None and 0 < rate < 1:
+                yield from coin_p_values(np.stack(batches), rate).values()
+
+
+def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) -> float:
+    """The factor by which noise could be too small: what its test sees at the worst purpose, over the move of one secret."""
+    if not strongest > 0:
+        return math.inf
+    factors = [
+        (gammaincinv(noise.size / order, 0.9) / gammaincinv(noise.size / order, alpha)) ** (1 / order)
+        for noise, order in noises(records)
+    ]
+    return float(max(factors)) / min(strongest, 1.0)
+
+
+def exactly(faults: list[str], method: str) -> Bound:
+    """What was computed. Refuted without an epsilon: what a ledger of the right counts costs bounds the leakage from above."""
+    text = "; ".join(dict.fromkeys(faults)) or method
+    return Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME)
+
+
+def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
+    """The bound of what was tested, Bonferroni over all tests. What is no number fits no law."""
+    p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
+    refuted, reach = p_value < alpha, worth(case, notices)
+    method = "samples or noise are not what the ledger says" if refuted else "exact tests of samples and noise"
+    return Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME)
+
+
+def worth(case: Case, factor: float) -> float:
+    """The true epsilon where all noise is too small by this factor; in proportion where the ledger has no curve."""
+    if math.isinf(factor):
+        return math.inf
+    try:
+        return max(case.claim.epsilon, curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta))
+    except ValueError:
+        return case.claim.epsilon * factor
+
+
+def outcome(case: Case, bounds: list[Bound], told: str) -> Outcome:
+    reach = "; ".join(dict.fromkeys([*(b.method for b in bounds if b.refuted), told]))
+    return Outcome(NAME, tuple(bounds), {}, reach, offered(case.model))

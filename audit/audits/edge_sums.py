@@ -1,0 +1,206 @@
+"""The audits that turn what was released into lower bounds on epsilon. Each says what it needs, or why it cannot look."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import gammaincinv
+
+from ...accounting.claim import Unit
+from ...accounting.gaussian import mu_of_claim
+from ...accounting.lower.bounds import lower
+from ...accounting.lower.one_run import canaries
+from ...accounting.lower.residuals import ROUNDING, factorised
+from ...accounting.upper.tradeoff import Curve, approximate, curve, gaussian
+from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
+from ..case import EDGES, Case, Outcome, keeping, offered
+from ..games.game import Game, Seen, matching
+from ..instruments.reach import assumed, weaker
+from . import blackbox, differential, entries, exact, frozen_replay, gradients, node_stars, transcript, user_reports, votes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...attacks.base import Challenge
+    from ...models.graph.graph import Graph
+    from ..key import Key
+    from ..storage.store import Store
+
+CANARIES = 1000  # in one run at most; they move different rows, so they do not weaken one another
+MORE = 4  # pairs without an edge for each canary at most, as far as there are nodes: more would add little
+SUMS = ("aggregates", "inputs")  # what the game and the residual audit read
+NOISE_SHARE = 0.1  # of the game's alpha; the size of the noise is known far better than how far the scores are apart
+FEW = 20  # canaries of the residual audit, which takes the worst of them and the residuals of all rows they leave alone
+
+
+@dataclass(frozen=True)
+class Audit:
+    """refuses: why it cannot look at a case, or None. looks: how many of its bounds are statistical, and so cost alpha."""
+
+    name: str
+    looks: int
+    refuses: Callable[[Case], str | None]
+    play: Callable[[Case, Graph, Store, Key, int, float], Outcome]
+
+    def run(self, case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+        """What it sees in so many rounds, each look at alpha, and how long that took."""
+        started = time.perf_counter()
+        return dataclasses.replace(self.play(case, graph, store, key, rounds, alpha), seconds=time.perf_counter() - started)
+
+
+def needs_aggregates(case: Case) -> str | None:
+    """The game on released sums needs the sums, noise on them, and edges or nodes for secrets."""
+    if case.claim.unit is Unit.NODE:
+        return node_stars.refuses(case)
+    if case.claim.unit not in EDGES:
+        return f"the game on released sums is about edges; this claim is about {case.claim.unit}"
+    if not set(SUMS) <= set(offered(case.model)):
+        return f"{case.model.name} does not release 'aggregates'"
+    if np.isinf(case.claim.epsilon):
+        return "without noise the released sums show every edge; nothing is claimed and nothing is left to bound"
+    return None
+
+
+def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """The log-likelihood-ratio game on released aggregates, with many disjoint canary edges in every run.
+
+    Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of
+    the ledger's own shape applies, with the size of the noise from where no canary moves anything; should independence be
+    refuted, the one-run bound of Mahloujifar et al. (2024) takes its place, which needs none. Pairs that no edge joins are more
+    of the world without the edge, for no more runs. The second look assumes no shape at all.
+    """
+    game = canary_game(case, graph, key, CANARIES)
+    challenge, attack = game.challenge, LikelihoodRatio()
+    unjoined = strangers(challenge, key.fold("decoys"))
+    asked = dataclasses.replace(challenge, items=unjoined)
+    read = [look(attack, seen, challenge, asked) for seen in store.parts(keeping(case.model, SUMS), game, rounds)]
+    scores, decoys, bits, shifts = (np.concatenate(part) for part in zip(*(arrays for arrays, _ in read), strict=True))
+    squares, freedom = (sum(part) for part in zip(*(noise for _, noise in read), strict=True))
+    common: dict[str, Any] = {"alpha": alpha, "attack": attack.name, "audit": "game", "seed": key.fold("coin").seed}
+    sd = sd_at_most(squares, freedom, NOISE_SHARE * alpha)
+    left = common | {"alpha": (1 - NOISE_SHARE) * alpha}
+    shaped, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), sd=sd, decoys=decoys, **left)
+    shaped = weaker(dataclasses.replace(shaped, alpha=alpha), case.claim, float(shifts.mean()))
+    found = (shaped, lower(scores, bits, case.claim, shape="any", **common))
+    curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
+    reach = (
+        f"{rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without one; independence: {apart.reason}"
+    )
+    return Outcome("game", found, curves, reach, SUMS)
+
+
+def look(
+    attack: LikelihoodRatio, seen: Seen, challenge: Challenge, asked: Challenge
+) -> tuple[tuple[NDArray[Any], ...], tuple[float, int]]:
+    """What is kept of some rounds: scores of canaries and of pairs without an edge, bits, shifts, (runs, c) each; the noise."""
+    release = seen.release
+    scores, decoys, shifts = attack.score(release, challenge), attack.score(release, asked), attack.shift(release, challenge)
+    return (scores, decoys, seen.bits, shifts), attack.across(release, challenge)
+
+
+def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
+    """(c, 2) pairs of nodes that no edge joins and no canary touches, no node twice: more of the world without the edge."""
+    known = challenge.known
+    free = key.generator().permutation(np.setdiff1d(np.arange(known.nodes), challenge.items))
+    ends = np.sort(free[: len(free) // 2 * 2].reshape(-1, 2), axis=1)
+    pairs, joined = ends @ [known.nodes, 1], np.zeros(len(ends), dtype=bool)
+    for block in known.edge_blocks():
+        joined |= np.isin(pairs, np.sort(block, axis=0).T @ [known.nodes, 1])
+    return ends[~joined][: MORE * len(challenge)]
+
+
+def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
+    """With probability 1 - alpha the sd of normal noise is at most this, given its sum of squares in `freedom` dimensions.
+
+    What is left where there is no noise is rounding, of either sign.
+    """
+    return max(ROUNDING, math.sqrt(max(squares, 0.0) / (2 * float(gammaincinv(freedom / 2, alpha)))))
+
+
+def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """How far the worst canary edge moves the means of one run, times what the residuals prove about the noise."""
+    game, attack = canary_game(case, graph, key, FEW), LikelihoodRatio()
+    seen = store.fit(keeping(case.model, SUMS), game, 1)
+    worst = int(attack.shift(seen.release, seen.challenge)[0].argmax())
+    ends = seen.challenge.items[worst]
+    senders = ends[:1] if case.claim.unit is Unit.DIRECTED_EDGE else ends
+    moves = seen.release["inputs"][0][:, senders].transpose(1, 0, 2) / noise_std(seen.release)
+    residuals = attack.residuals(seen.release, seen.challenge)
+    bound = factorised(residuals, moves, case.claim, alpha)
+    reach = f"{residuals.size} residuals of one run; {assumed(residuals)}"
+    return Outcome("residual", (bound,), {"residuals": quantiles(residuals)}, reach, SUMS)
+
+
+def canary_game(case: Case, graph: Graph, key: Key, limit: int) -> Game:
+    """Rounds in which every edge of a random matching, `limit` at most, has a coin."""
+    union = case.counted(graph)
+    return Game(union, "edge", matching(union, limit, key.fold("canaries")), key.fold("game"))
+
+
+def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -> dict[str, Any]:
+    """Error rates of every threshold beside the curves that the claim and the ledger allow, thinned for plotting."""
+    ins, outs = np.sort(scores[bits]), np.sort(scores[~bits])
+    cuts = np.quantile(scores, np.linspace(0, 1, 201))
+    false_positive = 1 - np.searchsorted(outs, cuts) / len(outs)
+    false_negative = np.searchsorted(ins, cuts) / len(ins)
+    grid = np.concatenate([np.geomspace(1e-5, 0.1, 40), np.linspace(0.11, 0.999, 60)])
+    ledger = curve(case.model.ledger).beta(grid)
+    return {
+        "observed": [false_positive, false_negative],
+        "ledger": [grid, ledger],
+        "claimed": [grid, promised(case).beta(grid)],
+    }
+
+
+def quantiles(residuals: NDArray[np.float64]) -> dict[str, Any]:
+    """Quantiles of the residuals beside those of the normal law that the ledger says they follow, thinned for plotting."""
+    from scipy.special import ndtr, ndtri
+
+    edge = -float(ndtri(0.5 / residuals.size))
+    expected = np.linspace(-edge, edge, 161)
+    return {"expected": expected, "observed": np.quantile(residuals, ndtr(expected)), "count": residuals.size}
+
+
+def promised(case: Case) -> Curve:
+    """What the claim allows: the curve of a Gaussian mechanism where the ledger is one, else the (epsilon, delta) region."""
+    claim = case.claim
+    if curve(case.model.ledger).mu is not None:
+        return gaussian(mu_of_claim(claim))
+    return approximate(claim.epsilon, claim.delta)
+
+
+def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str, Any]:
+    """Scores in both worlds over common bins."""
+    edges = np.histogram_bin_edges(scores, bins=60)
+    return {
+        "without the edge": [edges, np.histogram(scores[~bits], edges)[0]],
+        "with the edge": [edges, np.histogram(scores[bits], edges)[0]],
+    }
+
+
+def by_unit(of_edges: Callable[..., Any], of_nodes: Callable[..., Any]) -> Callable[..., Any]:
+    """One name for what is done about claims on edges and about claims on nodes."""
+    return lambda case, *more: (of_nodes if case.claim.unit is Unit.NODE else of_edges)(case, *more)
+
+
+AUDITS: dict[str, Audit] = {
+    "replay": Audit("replay", 0, frozen_replay.refuses, frozen_replay.play),
+    "differential": Audit("differential", 1, differential.refuses, differential.differential),
+    "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
+    "residual": Audit("residual", 1, needs_aggregates, by_unit(weigh_noise, node_stars.weigh_star)),
+    "game": Audit("game", 2, needs_aggregates, by_unit(play_sums, node_stars.play_stars)),
+    "transcript": Audit("transcript", 1, transcript.refuses, transcript.play_messages),
+    "reports": Audit("reports", 1, user_reports.refuses, user_reports.play_reports),
+    "entries": Audit("entries", 1, entries.refuses, entries.play_entries),
+    "votes": Audit("votes", 1, votes.refuses, votes.play_votes),
+    "rows": Audit("rows", 1, node_stars.refuses_rows, node_stars.weigh_rows),
+    "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),
+    "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
+    "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
+}

@@ -1,0 +1,99 @@
+"""The game on randomised response: edges with a coin, and whether the graph that the network trains on has them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...accounting.claim import Unit
+from ...accounting.lower.bounds import lower
+from ...accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most
+from ...accounting.lower.power import notices_along
+from ..case import EDGES, Case, Outcome
+from ..games.game import Game, sample
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph
+    from ..key import Key
+    from ..storage.store import Store
+
+COINS = 5000  # edges with a coin in one run; every entry is flipped by a coin of its own, so that they are independent trials
+DECOYS = 50_000  # pairs that no edge joins: more of the world without the edge
+
+
+def refuses(case: Case) -> str | None:
+    """It needs a model that trains on a graph drawn by randomised response, and a claim on edges."""
+    model: Any = case.model
+    if not hasattr(model, "response"):
+        return f"{model.name} draws no graph by randomised response"
+    if case.claim.unit not in EDGES:
+        return f"entries of the adjacency matrix are about edges; this claim is about {case.claim.unit}"
+    return None if model.sigma else "nothing is claimed"
+
+
+def play_entries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """The score is how many of a pair's entries the drawn graph has; where to cut follows from the declared chances.
+
+    The drawn graph is all that the network sees of the edges, so nothing is trained. Given the noisy density entries are
+    independent, and one density serves all pairs in mode "sound". As published each block of rows has its own, and pairs
+    without an edge, which lie elsewhere, are left out.
+    """
+    model: Any = case.model
+    union = case.counted(graph)
+    game = Game(union, "edge", sample(np.arange(union.edges.shape[1]), COINS, key.fold("coins")), key.fold("game"))
+    pairs = union.edges[:, game.items]
+    apart = unjoined(union, DECOYS, key.fold("decoys")) if model.mode == "sound" else pairs[:, :0]
+    every = np.concatenate([pairs, apart], axis=1)
+    bits = np.zeros((rounds, every.shape[1]), dtype=bool)
+    scores = np.zeros(bits.shape)
+    for run in range(rounds):
+        drawn = game.rounds(run + 1, run)
+        bits[run, : pairs.shape[1]] = drawn.bits[0]
+        scores[run] = entries(union, model.response(drawn.worlds, 0), every)
+    common: dict[str, Any] = {"attack": "entry-ratio", "audit": "entries", "seed": key.fold("coin").seed}
+    trials, declared = (bits.size - int(bits.sum()), int(bits.sum())), rates(case, union, 1.0)
+    low, high = (rate_at_most(n * rate, n, alpha / 2) for n, rate in zip(trials, declared, strict=True))
+    cut = Rule(0.5 + int(epsilon_of_rates(low, high, case.claim.delta).argmax()), 1)
+    bound = lower(scores, bits, case.claim, shape="any", alpha=alpha, rule=cut, **common)
+    kappa = notices_along(case.claim, lambda k: rates(case, union, k), *bound.trials, alpha)
+    bound = dataclasses.replace(bound, notices=kappa, reach=kappa * case.claim.epsilon)
+    reach = f"{rounds} drawn graphs, {pairs.shape[1]} edges with a coin in each and {apart.shape[1]} pairs without an edge"
+    return Outcome("entries", (bound,), {}, reach, ("graph",))
+
+
+def entries(graph: Graph, drawn: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(pairs,) how many of each pair's entries the drawn graph has, one or two. drawn, pairs: (2, ·) node ids, from and to."""
+    there = among(graph, pairs, drawn).astype(np.float64)
+    return there if graph.directed else there + among(graph, pairs[::-1], drawn)
+
+
+def among(graph: Graph, pairs: NDArray[np.int64], arcs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(pairs,) whether each pair, from and to, is one of the arcs. pairs, arcs: (2, ·) node ids."""
+    return np.isin(*(ends[0] * graph.nodes + ends[1] for ends in (pairs, arcs)))
+
+
+def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
+    """(2, at most count) distinct random pairs of different nodes that no edge joins."""
+    drawn = key.generator().integers(0, graph.nodes, (2, count))
+    pairs = drawn if graph.directed else np.sort(drawn, axis=0)
+    pairs = np.unique(pairs[:, pairs[0] != pairs[1]], axis=1)
+    return pairs[:, ~among(graph, pairs, graph.arcs)]
+
+
+def rates(case: Case, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The error rates of "some entry is there" and, where a pair's entries have coins of their own, of "both are".
+
+    Entries are drawn for `kappa` times the epsilon, at the graph's own density.
+    """
+    from ...models.baselines.edgerand import LINK_SHARE, probabilities
+
+    model: Any = case.model
+    density = graph.arc_count / (graph.nodes * (graph.nodes - 1))
+    stays, appears = probabilities(LINK_SHARE * kappa * model.epsilon, density)
+    if graph.directed or model.unit is Unit.UNDIRECTED_EDGE:
+        return np.array([appears]), np.array([1 - stays])
+    return np.array([1 - (1 - appears) ** 2, appears**2]), np.array([(1 - stays) ** 2, 1 - stays**2])

@@ -1,0 +1,150 @@
+"""Nodes as secrets: stars around nodes that send to as many others as they may, and a hub that moves PageRank rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...accounting.claim import Unit
+from ...accounting.gaussian import mu_of_claim
+from ...accounting.lower.bounds import lower
+from ...accounting.lower.one_run import canaries
+from ...accounting.lower.residuals import factorised
+from ...accounting.upper.tradeoff import gaussian
+from ...models.graph.graph import Mask, Worlds
+from ..case import Case, Outcome, keeping, offered
+from ..games.canaries import hub, stars
+from ..instruments.reach import NOTHING, assumed, weaker
+from ..instruments.recorder import recorded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Model
+    from ...models.graph.graph import Graph
+    from ..key import Key
+    from ..storage.store import Store
+
+SUMS = ("aggregates", "inputs")
+STARS = 50  # in one run; no two of them move the same row
+
+
+def refuses(case: Case) -> str | None:
+    """The game and the residuals need released sums, noise on them, and a number of others that a node may send to."""
+    if not set(SUMS) <= set(offered(case.model)):
+        return f"{case.model.name} does not release 'aggregates'"
+    if not getattr(case.model, "max_degree", 0):
+        return f"{case.model.name} does not say to how many others a node may send"
+    return "nothing is claimed" if np.isinf(case.claim.epsilon) else None
+
+
+def play_stars(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """Runs in which the centre of every star has a coin; its leaves' rows are noise without it.
+
+    In hop k the centre adds one and the same row to all its leaves. From the second hop on that row depends on the centre's
+    own noisy sum, which need not leave: it is used for its direction only, so that the studentised score is
+    exactly normal and what it shows is no more than the leaves' rows are charged for.
+    """
+    played = [s for run in range(rounds) if (s := shine(case, graph, key.fold("game", run), store.device, STARS))]
+    if not played:
+        return Outcome("game", (), {}, NOTHING, SUMS)
+    scores, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
+    common: dict[str, Any] = {"alpha": alpha, "attack": "star-ratio", "audit": "game", "seed": key.fold("coin").seed}
+    shaped, apart = canaries(scores, bits, case.claim, gaussian(mu_of_claim(case.claim)), **common)
+    strength = float(np.linalg.norm(played[0].moves))
+    found = (weaker(shaped, case.claim, strength), lower(scores, bits, case.claim, shape="any", **common))
+    reach = (
+        f"{rounds} runs of {STARS} nodes with {played[0].moves.shape[0]} rows to move, by {strength:.3g} noise sds in all; "
+        f"independence: {apart.reason}"
+    )
+    return Outcome("game", found, {}, reach, SUMS)
+
+
+def weigh_star(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """How far one node moves the means of the rows of others, times what the residuals of one run prove about the noise."""
+    played = shine(case, graph, key.fold("game"), store.device, 1)
+    if played is None:
+        return Outcome("residual", (), {}, NOTHING, SUMS)
+    bound = factorised(played.residuals, played.moves, case.claim, alpha)
+    reach = f"{played.residuals.size} residuals of one run; {assumed(played.residuals)}"
+    return Outcome("residual", (bound,), {}, reach, SUMS)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shone:
+    """scores, bits: (stars,). moves: (rows, hops, dim) of the first star, residuals: (1, hops, nodes, dim), in noise sds."""
+
+    scores: NDArray[np.float64]
+    bits: NDArray[np.bool_]
+    moves: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+
+
+def shine(case: Case, graph: Graph, key: Key, device: str, count: int) -> Shone | None:
+    """One run with coins, and the means that it would have had with all centres along the same history; None if it tells none."""
+    model: Any = keeping(case.model, SUMS)
+    wider, centres, around = stars(graph, count, model.max_degree)
+    bits = key.fold("bits").generator().random(count) < 0.5
+    seeds = np.array([key.fold("run").seed], dtype=np.uint64)
+
+    def world(present: NDArray[np.bool_]) -> Worlds:
+        return Worlds(wider, seeds, np.arange(wider.nodes), nodes=Mask(centres, present[None]))
+
+    _, run = recorded(model, world(bits), device)
+    if not run.releases:
+        return None
+    _, every = recorded(model, world(np.ones_like(bits)), device, run.releases)
+    sums = [i for i, release in enumerate(run.releases) if release.shapes[0][1:-1] == (wider.nodes,)]
+    told = [run.releases[i] for i in sums]
+    noisy = np.stack([t.first(t.noisy)[0] / t.scale for t in told])
+    residuals = np.stack([t.first(t.residuals)[0] for t in told])
+    means = np.stack([every.releases[i].first(every.releases[i].clean)[0] for i in sums]) / told[0].scale
+    own = [centres[:, None]] if model.mode != "sound" else []  # as published its own row leaves too
+    rows = np.concatenate([around, *own], axis=1)
+    d, y = means[:, rows], noisy[:, rows]  # (hops, stars, rows, dim)
+    size = np.sqrt(np.square(d).sum((0, 2, 3)))
+    scores = (y * d).sum((0, 2, 3)) / size
+    return Shone(scores, bits, d[:, 0].transpose(1, 0, 2), residuals[None])
+
+
+def refuses_rows(case: Case) -> str | None:
+    model: Any = case.model
+    if model.name != "dpar" or not model.sources:
+        return f"{model.name} releases no PageRank rows"
+    if case.claim.unit is not Unit.NODE:
+        return f"the audit of PageRank rows is about nodes; this claim is about {case.claim.unit}"
+    if model.mechanism != "gaussian":
+        return "picks by Gumbel noise are not rows with Gaussian noise on them"
+    if model.mode == "paper" or model.node_rate < 1:
+        return "its node sample is secret: a node that is not drawn moves nothing"
+    return "nothing is claimed" if np.isinf(case.claim.epsilon) else None
+
+
+def weigh_rows(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+    """How far a hub moves all noisy PageRank rows of one draw, times what the residuals prove about the noise.
+
+    There are no edges but the hub's: others would keep the walks from it, and the adversary chooses the graph.
+    """
+    wider, canary = hub(dataclasses.replace(graph, edges=graph.edges[:, :0]))
+    moves, residuals = drawn_rows(case.model, wider, canary, key.fold("run"), store.device)
+    bound = factorised(residuals[None, None], moves[:, None], case.claim, alpha, audit="rows")
+    strength, told = np.linalg.norm(moves), assumed(residuals[None, None])
+    reach = f"{len(moves)} rows, which a hub moves by {strength:.3g} noise sds in all; {residuals.size} residuals, {told}"
+    return Outcome("rows", (bound,), {}, reach, ("rows",))
+
+
+def drawn_rows(
+    recipe: Model, graph: Graph, canary: NDArray[np.int64], key: Key, device: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How far one node moves every noisy row of one draw, and the noise without it: (rows, nodes) each, in noise sds.
+
+    Rows are drawn before any training, of which one epoch is enough.
+    """
+    model: Model = dataclasses.replace(recipe, epochs=1, keep=("rows",))  # type: ignore[type-var]
+    seeds = np.array([key.seed], dtype=np.uint64)
+    worlds = [Worlds(graph, seeds, canary, nodes=Mask(canary, np.array([[bit]]))) for bit in (False, True)]
+    without, with_it = (recorded(model, w, device)[1].releases[0] for w in worlds)
+    shape = without.shapes[0][1:]
+    return ((with_it.clean - without.clean) / without.scale).reshape(shape), without.residuals.reshape(shape)

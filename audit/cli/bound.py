@@ -1,0 +1,281 @@
+"""The cheapest door: a lower bound on epsilon from a file of scores and bits. No graph, no model, no torch."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...accounting.claim import Claim
+    from ...accounting.lower.bounds import Bound
+
+Option = typer.Option
+COUNTED = 1_000_000  # rows up to which distinct scores are counted
+
+
+def bound(
+    scores: Annotated[Path, typer.Argument(help="CSV (also .gz) with columns score, bit and, for many canaries a run, run.")],
+    epsilon: Annotated[
+        float, Option(help="The epsilon that is claimed; without it a bound is printed and nothing refuted.")
+    ] = math.inf,
+    delta: Annotated[float, Option(help="The delta that is claimed, and at which epsilon is bounded.")] = 0.0,
+    alpha: Annotated[float, Option(help="Chance of a false alarm.")] = 0.05,
+    shape: Annotated[
+        str, Option(help="any: holds for every mechanism. gaussian: the claim is that of a Gaussian mechanism.")
+    ] = "any",
+    likelihood_ratio: Annotated[
+        bool,
+        Option("--likelihood-ratio", help="With gaussian: scores are log-likelihood ratios, normal with one sd in both worlds."),
+    ] = False,
+    threshold: Annotated[
+        float | None, Option(help="Say 1 above this score. Must have been fixed before the scores were seen.")
+    ] = None,
+    pilot: Annotated[Path | None, Option(help="Another file of the same kind, used to choose the threshold only.")] = None,
+    anytime: Annotated[
+        bool,
+        Option("--anytime", help="Rows are in the order of play. Holds however often you look, and whenever you stop."),
+    ] = False,
+    sd: Annotated[
+        float | None, Option(help="With --anytime and gaussian: the sd of the scores in each world, known beforehand.")
+    ] = None,
+    seed: Annotated[int, Option(help="Of the split that chooses the threshold, and of the coin that breaks ties.")] = 0,
+    notices: Annotated[
+        float | None, Option(help="Exit 3 unless noise this many times too small would have been noticed.")
+    ] = None,
+    json: Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")] = False,
+) -> None:
+    """A lower bound on epsilon from your own scores and bits.
+
+    Rows are independent rounds unless a column `run` says which belong together; canaries of one run are then guessed at by a
+    bound that holds under any dependence between them, for which their bits must be fair coins.
+
+    Example: audit bound scores.csv --epsilon 1 --delta 1e-5
+    """
+    from ...accounting.claim import Claim
+
+    started = time.perf_counter()
+    claim = Claim(epsilon, delta)
+    if shape not in ("any", "gaussian"):
+        raise ValueError(f"shape={shape!r}: must be any or gaussian.")
+    columns = read(scores)
+    check(scores, columns)
+    if anytime:
+        found = _anytime(columns, claim, shape, alpha, threshold, sd)
+    elif "run" in columns and _repeats(columns["run"]):
+        found = _one_run(columns, claim, shape, alpha, seed)
+    else:
+        found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
+    blind = math.isfinite(epsilon) and math.isinf(found.notices)  # so few rounds that no violation at all could show
+    weak = blind or (notices is not None and not found.notices <= notices)
+    verdict = "refuted" if found.refuted else "inconclusive" if weak else "not-refuted"
+    row = {
+        "kind": "bound",
+        "audit": "bound",
+        "attack": scores.name,
+        "shape": found.shape,
+        "method": found.method,
+        "epsilon": claim.epsilon,
+        "delta": claim.delta,
+        "value": found.epsilon,
+        "confidence": 1 - found.alpha,
+        "rounds": sum(found.trials),
+        "trials": list(found.trials),
+        "verdict": verdict,
+        "p_value": found.p_value,
+        "notices": found.notices,
+        "reach": found.reach,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    if json:
+        import json as encoder
+
+        print(encoder.dumps({k: "inf" if v == math.inf else v for k, v in row.items()}))
+    else:
+        print("\n".join(_sentences(scores, columns, claim, found, verdict)))
+    raise typer.Exit({"refuted": 1, "not-refuted": 0, "inconclusive": 3}[verdict])
+
+
+def read(path: Path) -> dict[str, NDArray[Any]]:
+    """Columns score (float64), bit (bool) and, if there is one, run. Raises ValueError for anything else."""
+    import numpy as np
+    import pyarrow
+    from pyarrow import csv
+
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file. It needs a header line with the columns score and bit.")
+    try:
+        with pyarrow.input_stream(str(path), compression="detect") as stream:
+            first = stream.read(1 << 16).split(b"\n")[0].decode("utf-8-sig").strip()
+        if not first:
+            raise ValueError(f"{path}: begins with an empty line; needs score and bit as its header line.")
+        header = [name.strip().strip('"') for name in first.split(",")]
+        wanted = [name for name in ("score", "bit", "run") if name in header]
+        if wanted[:2] != ["score", "bit"]:
+            raise ValueError(f"{path}: has columns {', '.join(header)}; needs score and bit, and may have run.")
+        options = csv.ConvertOptions(
+            include_columns=wanted,
+            column_types={"score": pyarrow.float64()},
+            null_values=["", "NA", "null", "None"],
+            strings_can_be_null=True,
+        )
+        table = csv.read_csv(
+            str(path), csv.ReadOptions(column_names=header, skip_rows=1, block_size=1 << 24), convert_options=options
+        )
+    except (pyarrow.ArrowException, UnicodeDecodeError) as fault:
+        raise ValueError(f"{path}: {' '.join(str(fault).split())}. A row is a number and a bit, such as 1.37,1.") from None
+    if not table.num_rows:
+        raise ValueError(f"{path}: has no rows. Each round of the game is a row: its score and its bit.")
+    missing = {name: table.column(name).null_count for name in wanted}
+    if missing["score"]:
+        raise ValueError(
+            f"{path}: {missing['score']} of {table.num_rows} scores are empty. Drop those rounds or give them a number."
+        )
+    if sum(missing.values()):
+        raise ValueError(f"{path}: {sum(missing.values())} rows have no bit or no run. Every score needs a bit, 0 or 1.")
+    columns = {name: _array(table.column(name)) for name in wanted}
+    bit = columns["bit"]
+    if bit.dtype != np.bool_:
+        if not np.issubdtype(bit.dtype, np.number) or not bool(((bit == 0) | (bit == 1)).all()):
+            other = next(str(b) for b in bit if b not in (0, 1))
+            raise ValueError(f"{path}: column bit holds {other}; it must hold 0 and 1 only (or true and false).")
+        columns["bit"] = bit == 1
+    return columns
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """A column without nulls as numpy; Arrow's own conversion would first spend half a second on importing pandas."""
+    import numpy as np
+    import pyarrow
+
+    if pyarrow.types.is_boolean(column.type):
+        parts = [(np.unpackbits(np.frombuffer(c.buffers()[1], np.uint8), bitorder="little"), c) for c in column.chunks]
+        return np.concatenate([bits[c.offset : c.offset + len(c)] for bits, c in parts]).astype(bool)
+    if pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type):
+        return np.concatenate([np.from_dlpack(c) for c in column.chunks])
+    return np.asarray(column.to_pylist())
+
+
+def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError, with the numbers, where no bound can be had."""
+    import numpy as np
+
+    score, bit = columns["score"], columns["bit"]
+    lost = int(np.count_nonzero(np.isnan(score)))
+    if lost:
+        raise ValueError(f"{path}: {lost} of {len(score)} scores are NaN. Drop those rounds or give them a number.")
+    ones = int(np.count_nonzero(bit))
+    if ones in (0, len(bit)):
+        raise ValueError(f"{path}: all {len(bit)} bits are {int(ones > 0)}. Rounds of both worlds are needed.")
+    if bool((score == score[0]).all()):
+        raise ValueError(f"{path}: all {len(score)} scores are {score[0]:g}. Scores that never differ carry no information.")
+
+
+def _rounds(
+    columns: dict[str, NDArray[Any]],
+    claim: Claim,
+    shape: str,
+    alpha: float,
+    likelihood_ratio: bool,
+    threshold: float | None,
+    pilot: Path | None,
+    seed: int,
+) -> Bound:
+    from ...accounting.lower.bounds import lower
+    from ...accounting.lower.error_rates import Rule
+
+    options: dict[str, Any] = {"shape": "any"}
+    if shape == "gaussian":
+        options = {"shape": "ledger", "ledger_curve": _gaussian(claim), "likelihood_ratio": likelihood_ratio}
+    if pilot is not None:
+        other = read(pilot)
+        check(pilot, other)
+        if columns["score"].shape == other["score"].shape and bool((columns["score"] == other["score"]).all()):
+            raise ValueError(f"pilot={pilot}: holds the scores themselves. A threshold chosen on them is not fixed beforehand.")
+        options["pilot"] = other["score"], other["bit"]
+    if threshold is not None:
+        options["rule"] = Rule(threshold, 1)
+    return lower(columns["score"], columns["bit"], claim, alpha=alpha, seed=seed, **options)
+
+
+def _anytime(
+    columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, threshold: float | None, sd: float | None
+) -> Bound:
+    from ...accounting.lower import anytime as sequential
+    from ...accounting.lower.error_rates import Rule
+
+    scores, bits = columns["score"], columns["bit"]
+    if "run" in columns and _repeats(columns["run"]):
+        raise ValueError(
+            "--anytime: several rows share a run, and it needs independent rounds. Leave the column run out if they are."
+        )
+    if shape == "gaussian":
+        if sd is None:
+            raise ValueError("--anytime with --shape gaussian needs --sd: an sd taken from the same scores is not known in time.")
+        return sequential.anytime(scores, bits, claim, _gaussian(claim), alpha, sd=sd)
+    if threshold is None:
+        raise ValueError("--anytime needs --threshold: one that is chosen on the way is not fixed beforehand.")
+    return sequential.any_shape(scores, bits, claim, Rule(threshold, 1), alpha)
+
+
+def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, seed: int) -> Bound:
+    from scipy.special import bdtr
+
+    from ...accounting.lower.one_run import mahloujifar, steinke
+
+    bit = columns["bit"]
+    fewer = min(int(bit.sum()), int((~bit).sum()))
+    if bdtr(fewer, len(bit), 0.5) < 1e-6:
+        raise ValueError(
+            f"{int(bit.sum())} of {len(bit)} bits are 1: with many canaries in a run each bit must be a fair coin. "
+            "Leave the column run out if the rows are independent rounds."
+        )
+    if shape == "gaussian":
+        return mahloujifar(columns["score"], bit, claim, _gaussian(claim), alpha, seed=seed)
+    return steinke(columns["score"], bit, claim, alpha, seed=seed)
+
+
+def _gaussian(claim: Claim) -> Any:
+    """The mu of the claim in the shape of a curve: all that is asked of an exactly Gaussian one, without loading accountants."""
+    from types import SimpleNamespace
+
+    from ...accounting.gaussian import mu_of_claim
+
+    if claim.delta == 0:
+        raise ValueError("delta=0: no Gaussian mechanism keeps an epsilon at delta 0. Give --delta, or use --shape any.")
+    return SimpleNamespace(mu=1.0 if math.isinf(claim.epsilon) else mu_of_claim(claim))
+
+
+def _repeats(run: NDArray[Any]) -> bool:
+    import numpy as np
+
+    return len(np.unique(run)) < len(run)
+
+
+def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found: Bound, verdict: str) -> list[str]:
+    import numpy as np
+
+    ones = int(np.count_nonzero(columns["bit"]))
+    lines = [f"{path.name}: {len(columns['bit']) - ones} scores of world 0, {ones} of world 1."]
+    if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
+        lines.append(f"Only {distinct} scores are distinct; a seeded coin breaks ties where order matters.")
+    lines.append(f"epsilon is {found}, at delta={claim.delta:g}. Method: {found.method}, {sum(found.trials)} rounds counted.")
+    if math.isinf(claim.epsilon):
+        return [*lines, "Nothing is claimed, so nothing is refuted."]
+    p = f"p = {found.p_value:.2g}" if found.p_value is not None else "exact"
+    if found.refuted:
+        return [*lines, f"The claim of epsilon={claim.epsilon:g}, delta={claim.delta:g} is REFUTED ({p})."]
+    seen = (
+        f"a true epsilon above {found.reach:.2f} would have been noticed with 90 % power by the best attack"
+        if math.isfinite(found.reach)
+        else "no violation would have been noticed with 90 % power: more rounds are needed"
+    )
+    return [
+        *lines,
+        f"The claim of epsilon={claim.epsilon:g}, delta={claim.delta:g} is {verdict.replace('-', ' ')} ({p}); {seen}.",
+    ]

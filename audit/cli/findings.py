@@ -1,0 +1,67 @@
+"""The published claims that do not hold, as a command: each with its experiment, its bound and its certificate."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ..findings.finding import Certificate, Finding
+    from ..key import Key
+
+Option = typer.Option
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One finding, run. fixed: what the same experiment says of the repaired counterpart, if there is one."""
+
+    finding: Finding
+    certificate: Certificate
+    fixed: Certificate | None
+    seconds: float  # of processor time
+
+    @property
+    def verdict(self) -> str:
+        return self.finding.verdict(self.certificate)
+
+
+def findings(
+    ids: Annotated[list[str] | None, typer.Argument(help="Findings by id; all of them by default.")] = None,
+    out: Annotated[Path, Option(help="Folder for findings.json, findings.html and the figures.")] = Path("findings"),
+    seed: Annotated[str, Option(help="Any word: another word, another draw of every experiment.")] = "findings",
+    json: Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")] = False,
+) -> None:
+    """The published claims that do not hold: each with its experiment, its bound and its certificate.
+
+    Example: audit findings gap-undirected-edge vesper-truncation
+    """
+    from ..findings import page
+    from ..findings.published import FINDINGS
+    from ..key import Key
+
+    unknown = [name for name in ids or () if name not in FINDINGS]
+    if unknown:
+        raise ValueError(f"finding {unknown[0]!r}: must be one of {', '.join(FINDINGS)}.")
+    key, results = Key("findings", seed), []
+    for name in page.progress(ids or tuple(FINDINGS), quiet=json):
+        results.append(run(FINDINGS[name], key))
+    document = page.document(results, seed)
+    page.write(results, document, out)
+    if json:
+        print(page.encoded(document), end="")
+    else:
+        page.show(results, out)
+
+
+def run(finding: Finding, key: Key) -> Result:
+    """Plays a finding's experiment, and the same experiment on its fixed counterpart."""
+    begin = time.process_time()
+    own = key.fold(finding.id)
+    certificate = finding.experiment(own.fold("claim"))
+    fixed = finding.fixed(own.fold("fixed")) if finding.fixed else None
+    return Result(finding, certificate, fixed, time.process_time() - begin)

@@ -1,0 +1,177 @@
+"""Reports of users, labels of teachers, and ledgers: recipes without released sums, each broken in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...accounting import events
+from ...accounting.closed_forms import noisy_argmax_epsilon
+from ...accounting.upper import rdp
+from ...models.gap.gap import Gap
+from ...models.gap.mlp import Mlp
+from ...models.lpgnn import ldp
+from ...models.lpgnn.lpgnn import Lpgnn
+from ...models.privgnn.pate import Pate
+from ...models.privgnn.privgnn import PrivGnn, Taught
+from ...models.privgnn.student import Public, learn
+from .in_sums import patched
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ...models.graph.graph import Worlds
+
+SMALL = 3e-2  # nats of Renyi divergence a step, which a careless conversion takes for nothing
+
+
+@dataclass(frozen=True)
+class EveryBit(Lpgnn):
+    """Spends the whole feature budget on every sampled feature, and samples two."""
+
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        (bit, copies), labels = super().channels(dim, classes)
+        return (bit, 2 * copies), labels
+
+
+@dataclass(frozen=True)
+class BinaryLabels(Lpgnn):
+    """Keeps a label with the chance that is right for two classes, whatever the number of classes."""
+
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        bits, (labels, copies) = super().channels(dim, classes)
+        keep = 1 / (1 + math.exp(-self.label_budget))
+        wrong = np.full_like(labels, (1 - keep) / (classes - 1))
+        np.fill_diagonal(wrong, keep)
+        return bits, (wrong, copies)
+
+
+@dataclass(frozen=True)
+class BothWhole(Lpgnn):
+    """Gives the features and the label the whole budget each, as if they were of two people."""
+
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        total = self.feature_budget + self.label_budget
+        return Lpgnn(feature_budget=total, label_budget=total).channels(dim, classes)
+
+
+@dataclass(frozen=True)
+class ForgetsToDivide(Lpgnn):
+    """Declares that sampled features share the budget, and spends all of it on each of two."""
+
+    def _bits(self, dim: int) -> int:
+        return 2
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        honest = ldp.multi_bit
+        with patched(ldp, multi_bit=lambda x, budget, bits, *rest: honest(x, bits * budget, bits, *rest)):
+            return super().fit(worlds, device)
+
+
+@dataclass(frozen=True)
+class PrivateRange(Lpgnn):
+    """Takes the range of the features from the users' own smallest and largest values."""
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        x = worlds.graph.x
+        return Lpgnn.fit(dataclasses.replace(self, low=float(x.min()), high=float(x.max())), worlds, device)
+
+
+@dataclass(frozen=True)
+class Votes(Pate):
+    """Two classes, `parts` teachers. One node moves one teacher, so that the margin between the classes moves by two."""
+
+    parts: int = 21
+
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        """P(first class wins | votes for it) of one query, with Laplace noise on both counts."""
+        margin = (2 * np.arange(self.parts + 1) - self.parts) / self.sigma
+        loses = np.exp(-np.abs(margin)) * (2 + np.abs(margin)) / 4  # P(L1 - L2 < -|margin|)
+        wins = np.where(margin >= 0, 1 - loses, loses)
+        worst = [np.stack([wins[i : i + 2], 1 - wins[i : i + 2]], axis=1) for i in range(self.parts)]
+        return ((max(worst, key=lambda pair: float(np.abs(np.diff(np.log(pair), axis=0)).max())), self.queries),)
+
+
+@dataclass(frozen=True)
+class OneVote(Votes):
+    """Takes the sensitivity of the counts to be 1, because a node has one vote."""
+
+    @property
+    def ledger(self) -> DpEvent:
+        return events.pate(2 * self.sigma, self.queries)
+
+
+@dataclass(frozen=True)
+class OnLogarithms(PrivGnn):
+    """Adds the noise that is right for probabilities to their logarithms, which have no range."""
+
+    def votes(self, worlds: Worlds, taught: Taught) -> NDArray[np.int64]:
+        raised = np.log(np.maximum(taught.answers, -99.0) + 100.0)  # whose exponentials are the logarithms, plus 100
+        return super().votes(worlds, dataclasses.replace(taught, answers=raised))
+
+
+@dataclass(frozen=True)
+class NobodySampled(PrivGnn):
+    """Teaches every teacher on all private nodes, where its ledger samples them anew for each query."""
+
+    def _sample(self, members: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
+        return np.flatnonzero(members)
+
+
+@dataclass(frozen=True)
+class HalfCharged(PrivGnn):
+    """Charges for the queries whose answer it went on with, and has asked for twice as many."""
+
+    @property
+    def ledger(self) -> DpEvent:
+        return PrivGnn(self.sigma, queries=self.queries // 2, rate=self.rate, classes=self.classes).ledger
+
+
+@dataclass(frozen=True)
+class Screens(PrivGnn):
+    """Goes on with the queries of which the teachers were sure, judged by their answers before any noise."""
+
+    def answered(self, worlds: Worlds, taught: Taught, device: str = "cpu") -> Release:
+        release = super().answered(worlds, taught, device)
+        if "posteriors" not in self.keep:
+            return release
+        sure = np.exp(taught.answers).max(2) >= np.quantile(np.exp(taught.answers).max(2), 0.5, axis=1, keepdims=True)
+        classes = worlds.graph.classes
+        answers = np.eye(classes, dtype=np.float32)[release["votes"]] * sure[..., None]
+        recipe = self._recipe(worlds.graph, self.student_epochs)
+        posteriors = learn(Public.of(worlds), recipe, taught.queries, answers.astype(np.float32), device)
+        return dataclasses.replace(release, arrays={**release.arrays, "posteriors": posteriors})
+
+
+@dataclass(frozen=True)
+class InDigits(Gap):
+    """Prints its epsilon in powers of ten and not of e."""
+
+    def printed(self, delta: float) -> float | None:
+        return rdp.epsilon(self.ledger, delta) / math.log(10) if self.sigma else math.inf
+
+
+@dataclass(frozen=True)
+class SmallIsNothing(Mlp):
+    """Its accountant takes a small divergence of one step for none, before it adds the steps up."""
+
+    def printed(self, delta: float) -> float | None:
+        if not self.sigma:
+            return math.inf
+        step = rdp.curve(events.dp_sgd(self.sigma, self.batch / self.train_nodes, 1))
+        steps = self.epochs * (self.train_nodes // self.batch)
+        return rdp.best(steps * np.where(step < SMALL, 0.0, step), delta)
+
+
+@dataclass(frozen=True)
+class AmplifiesTooMuch(PrivGnn):
+    """Multiplies epsilon by the rate of the sample, which is right for small epsilon only."""
+
+    def printed(self, delta: float) -> float | None:
+        return self.rate * self.queries * noisy_argmax_epsilon(self.classes, self.sigma) if self.sigma else math.inf

@@ -1,0 +1,295 @@
+"""Trainings by DP-SGD on private nodes, each broken in one place: in its batches, its clipping, its noise or its choices."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+
+from ...models.base import Release
+from ...models.dpar import neighbour_selection
+from ...models.dpar.dpar import Dpar
+from ...models.engine import dpsgd
+from ...models.gap import common, stage
+from ...models.gap.gap import Gap
+from ...models.gap.mlp import Mlp
+from ...models.kernels import library
+from .in_sums import patched
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from ...models.engine.network import Network, Weights
+    from ...models.graph.graph import Worlds
+
+
+@dataclass(frozen=True)
+class Broken(Mlp):
+    """A multi-layer perceptron by DP-SGD; `change` names what of its training is replaced, and `where`."""
+
+    where: ClassVar[Any] = dpsgd
+
+    def change(self) -> dict[str, Any]:
+        return {}
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        with patched(self.where, **self.change()), library.unused():  # the compiled kernel has no parts to replace
+            return super().fit(worlds, device)
+
+
+def rescaled(by: Any) -> Any:
+    """`private_gradient` whose sums are multiplied afterwards; by(sums (runs, …), real) -> factor a run."""
+    honest = dpsgd.private_gradient
+
+    def gradient(
+        network: Network, weights: Weights, inputs: Any, target: Tensor, real: Tensor, clip: float, into: Weights
+    ) -> None:
+        honest(network, weights, inputs, target, real, clip, into)
+        tensors = [a for layer in into.trained for a in layer]
+        factor = by(tensors, real, clip)
+        for a in tensors:
+            a.mul_(factor.view(-1, *[1] * (a.ndim - 1)))
+
+    return gradient
+
+
+@dataclass(frozen=True)
+class ExtraSteps(Broken):
+    """Takes ceil(N / batch) steps an epoch where its ledger counts floor(N / batch)."""
+
+    where: ClassVar[Any] = stage
+
+    def change(self) -> dict[str, Any]:
+        honest, more = stage.Private, -(-self.train_nodes // self.batch)
+        return {"Private": lambda **fields: honest(**{**fields, "steps": more})}
+
+
+@dataclass(frozen=True)
+class FixedSize(Broken):
+    """Draws batches of one size, where its ledger has a coin for every node."""
+
+    where: ClassVar[Any] = stage
+
+    def change(self) -> dict[str, Any]:
+        honest = stage.Private
+        return {"Private": lambda **fields: honest(**fields, fixed=True)}
+
+
+class Shuffle:
+    """Stands in for the coins of batches: a partition of everybody, shuffled anew in every epoch."""
+
+    def __init__(self, random: np.random.Generator, rate: float) -> None:
+        self.random_order, self.batches, self.step = random, max(1, round(1 / rate)), 0
+
+    def random(self, population: int) -> NDArray[np.float64]:
+        """As coins: 0 for who is in this batch, 1 for the others."""
+        if self.step % self.batches == 0:
+            self.order = self.random_order.permutation(population)
+        part = np.array_split(self.order, self.batches)[self.step % self.batches]
+        self.step += 1
+        coins = np.ones(population)
+        coins[part] = 0
+        return coins
+
+
+@dataclass(frozen=True)
+class Shuffles(Broken):
+    """Shuffles the nodes and cuts them into batches, where its ledger has a coin for every node."""
+
+    def change(self) -> dict[str, Any]:
+        honest, rate = dpsgd.stream, self.batch / self.train_nodes
+
+        def stream(seed: Any, *path: Any) -> Any:
+            drawn = honest(seed, *path)
+            return Shuffle(drawn, rate) if path[0] == "batch" else drawn
+
+        return {"stream": stream}
+
+
+class Again:
+    """Stands in for the coins of batches: those of the first epoch, in every epoch."""
+
+    def __init__(self, random: np.random.Generator, batches: int) -> None:
+        self.drawn, self.batches, self.step = random, batches, 0
+        self.epoch: list[NDArray[np.float64]] = []
+
+    def random(self, population: int) -> NDArray[np.float64]:
+        if len(self.epoch) < self.batches:
+            self.epoch.append(self.drawn.random(population))
+        self.step += 1
+        return self.epoch[(self.step - 1) % self.batches]
+
+
+@dataclass(frozen=True)
+class SameBatches(Broken):
+    """Seeds its batches anew in every epoch, with the same seed: who is in one epoch's batch is in every epoch's."""
+
+    def change(self) -> dict[str, Any]:
+        honest, batches = dpsgd.stream, self.train_nodes // self.batch
+
+        def stream(seed: Any, *path: Any) -> Any:
+            drawn = honest(seed, *path)
+            return Again(drawn, batches) if path[0] == "batch" else drawn
+
+        return {"stream": stream}
+
+
+@dataclass(frozen=True)
+class SameNoise(Broken):
+    """Seeds its noise anew in every epoch, with the same seed: differences of epochs are free of noise."""
+
+    def change(self) -> dict[str, Any]:
+        honest, batches, done, states = dpsgd.add_noise, self.train_nodes // self.batch, [0], [None]
+
+        def noise(gradients: Weights, random: Any, std: float) -> None:
+            if done[0] % batches == 0:
+                for one in random:
+                    states[0] = states[0] or one.bit_generator.state
+                    one.bit_generator.state = states[0]
+            done[0] += 1
+            honest(gradients, random, std)
+
+        return {"add_noise": noise}
+
+
+@dataclass(frozen=True)
+class PrivateSize(Broken):
+    """Divides by the number of nodes in the batch, which is private, and not by the expected one."""
+
+    def change(self) -> dict[str, Any]:
+        return {"private_gradient": rescaled(lambda sums, real, clip: self.batch / real.sum(1).clamp(min=1))}
+
+
+@dataclass(frozen=True)
+class Unclipped(Broken):
+    """Ignores the clipping norm that it was given."""
+
+    def change(self) -> dict[str, Any]:
+        honest: Any = dpsgd.private_gradient
+        return {"private_gradient": lambda *given: honest(*given[:5], math.inf, given[6])}
+
+
+@dataclass(frozen=True)
+class ClipsTheMean(Broken):
+    """Clips the mean gradient of a batch and not each node's."""
+
+    def change(self) -> dict[str, Any]:
+        honest: Any = dpsgd.private_gradient
+
+        def by(sums: list[Tensor], real: Tensor, clip: float) -> Tensor:
+            norm = torch.stack([a.flatten(1).square().sum(1) for a in sums]).sum(0).sqrt() / self.batch
+            return (self.clip / norm.clamp(min=1e-12)).clamp(max=1)
+
+        with patched(dpsgd, private_gradient=lambda *given: honest(*given[:5], math.inf, given[6])):
+            return {"private_gradient": rescaled(by)}
+
+
+@dataclass(frozen=True)
+class NoiseForTheMean(Broken):
+    """Adds to the sum of the gradients the noise that their mean needs."""
+
+    def change(self) -> dict[str, Any]:
+        honest = dpsgd.add_noise
+        return {"add_noise": lambda gradients, random, std: honest(gradients, random, std / self.batch)}
+
+
+@dataclass(frozen=True)
+class ByLayer(Broken):
+    """Clips every layer by itself, with noise for one clipping norm in all."""
+
+    def change(self) -> dict[str, Any]:
+        def gradient(
+            network: Network, weights: Weights, inputs: Any, target: Tensor, real: Tensor, clip: float, into: Weights
+        ) -> None:
+            logits, tape = network.forward(weights.numbers, inputs, training=True)
+            met: list[Any] = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)
+            for i, (layer, dy, saved) in zip(reversed(range(len(met))), met, strict=True):
+                if weights.trained[i]:
+                    scale = (clip / (layer.square_norms(dy, saved).sqrt() + 1e-6)).clamp_(max=1).mul_(real).unsqueeze(1)
+                    layer.gradient(dy * scale, saved, into.trained[i])
+
+        return {"private_gradient": gradient}
+
+
+@dataclass(frozen=True)
+class TwoMicroBatches(Broken):
+    """Every node is in two micro-batches of a step, clipped in each, with noise for one."""
+
+    def change(self) -> dict[str, Any]:
+        return {"private_gradient": rescaled(lambda sums, real, clip: torch.full_like(real[:, 0], 2.0))}
+
+
+@dataclass(frozen=True)
+class Standardises(Mlp):
+    """Scales every feature by its mean and spread over the private nodes."""
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        return Release.join([self._one(worlds[k : k + 1], device) for k in range(worlds.runs)])
+
+    def _one(self, worlds: Worlds, device: str) -> Release:
+        x = np.asarray(worlds.graph.x.toarray() if hasattr(worlds.graph.x, "toarray") else worlds.graph.x)
+        private = x[worlds.trained()[0]]
+        scaled = ((x - private.mean(0)) / (private.std(0) + 1e-3)).astype(np.float32)
+        return super().fit(dataclasses.replace(worlds, graph=dataclasses.replace(worlds.graph, x=scaled)), device)
+
+
+@dataclass(frozen=True)
+class ChoosesByPrivateLabels(Broken):
+    """Keeps the epoch that is best on the private nodes themselves, and publishes how good that was."""
+
+    where: ClassVar[Any] = stage
+
+    def change(self) -> dict[str, Any]:
+        honest: Any = stage.train_privately
+        return {"train_privately": lambda network, parts, rows, *rest: honest(network, parts, rows, *rest[:-1], rows)}
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        everybody = np.arange(worlds.graph.nodes)
+        release = super().fit(dataclasses.replace(worlds, watch=everybody), device)
+        right = release["posteriors"].argmax(2) == worlds.graph.y
+        share = (right & worlds.trained()).sum(1, keepdims=True) / worlds.trained().sum(1, keepdims=True)
+        arrays = {"posteriors": release["posteriors"][:, worlds.watch], "log": share.astype(np.float32)}
+        return Release(arrays, worlds.watch, release.public)
+
+
+@dataclass(frozen=True)
+class OneModuleCounted(Gap):
+    """Trains an encoder and a classifier on the same private nodes, and charges as if each saw nodes of its own."""
+
+    @property
+    def ledger(self) -> DpEvent:
+        return stage.ledger(self, self.hops, stages=1)
+
+
+@dataclass(frozen=True)
+class UncheckedDegrees(Gap):
+    """Takes a node to send to at most `max_degree` others, and neither refuses nor cuts one that sends to more."""
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        with patched(common, check_graph=lambda model, graph: None):
+            return super().fit(worlds, device)
+
+
+@dataclass(frozen=True)
+class Uncapped(Dpar):
+    """Does not cut the lists in which a node stands more often than `cap` allows."""
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        with patched(neighbour_selection, capped=lambda listed, weights, rows, cap: weights):
+            return super().fit(worlds, device)
+
+
+@dataclass(frozen=True)
+class LongVectors(Dpar):
+    """Does not clip the PageRank vectors that it adds noise to."""
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        honest = neighbour_selection.gaussian_rows
+        with patched(neighbour_selection, gaussian_rows=lambda vectors, clip, std, rng: honest(vectors, 1e9, std, rng)):
+            return super().fit(worlds, device)

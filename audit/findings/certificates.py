@@ -1,0 +1,126 @@
+"""Exact epsilons from two computations that know nothing of each other: dp_accounting's, and a closed form or Opacus'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from ...accounting.gaussian import delta_of, epsilon_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROUNDED_DOWN: dict[str, Any] = {"pessimistic_estimate": False, "use_connect_dots": False}
+CLOSED, LIBRARY, PRV = "closed form", "dp_accounting, rounded down", "Opacus PRV"
+
+
+def gaussian(mu: float, delta: float) -> dict[str, float]:
+    """Of N(0, 1) against N(mu, 1)."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    closed = float(epsilon_of(mu, delta))
+    found = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=max(1e-4, closed / 2e4), **ROUNDED_DOWN)
+    return {CLOSED: closed, LIBRARY: float(found.get_epsilon_for_delta(delta))}
+
+
+def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
+    """Of one Gaussian of this mu on a secret sample: (1-q) N(0, 1) + q N(mu, 1) against N(0, 1)."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    closed = sampled_gaussian_closed(mu, rate, delta)
+    step = max(1e-3, closed / 1e4)
+    found = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=step, sampling_prob=rate, **ROUNDED_DOWN)
+    return {CLOSED: closed, LIBRARY: float(found.get_epsilon_for_delta(delta))}
+
+
+def sampled_gaussian_closed(mu: float, rate: float, delta: float) -> float:
+    return amplified(lambda e: float(delta_of(mu, e)), rate, delta)
+
+
+def amplified(profile: Callable[[float], float], rate: float, delta: float) -> float:
+    """The epsilon of a mechanism with this privacy profile on a secret sample, where the record is removed: exact.
+
+    delta' = q delta(ln(1 + (e^epsilon' - 1) / q)) (Balle, Barthe and Gaboardi 2018, theorem 8, attained by a worst pair).
+    """
+
+    def excess(log: float) -> float:
+        return rate * profile(log) - delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+    inner = float(brentq(excess, 0.0, high, xtol=1e-12))
+    return inner + float(np.log(rate + (1 - rate) * np.exp(-inner)))  # ln(1 + q (e^x - 1)) without overflow
+
+
+def coins(high: float, low: float, count: int, delta: float) -> dict[str, float]:
+    """Of `count` coins that come up with chance `high` in one world and `low` in the other."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    sides = [{0: float(np.log(p)), 1: float(np.log1p(-p))} for p in (low, high)]
+    how: dict[str, Any] = {"pessimistic_estimate": False, "value_discretization_interval": 2e-5}
+    found = [pld.from_two_probability_mass_functions(*order, **how).self_compose(count) for order in (sides, sides[::-1])]
+    library = max(one.get_epsilon_for_delta(max(delta, 1e-12)) for one in found)
+    return {CLOSED: coins_closed(high, low, count, delta), LIBRARY: float(library)}
+
+
+def coins_closed(high: float, low: float, count: int, delta: float) -> float:
+    """The same by the binomial law of how many come up, in both orders."""
+    from scipy.stats import binom
+
+    logs = [binom.logpmf(np.arange(count + 1), count, chance) for chance in (high, low)]
+
+    def root(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+        def excess(e: float) -> float:
+            above = one > other + e
+            return float(np.sum(np.exp(one[above]) * -np.expm1(other[above] + e - one[above]))) - delta
+
+        if delta == 0:
+            return float((one - other).max())
+        return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, float(np.abs(one - other).max()), xtol=1e-11))
+
+    return max(root(*logs), root(*logs[::-1]))
+
+
+def mixture(sensitivities: list[float], chances: list[float], std: float, count: int, delta: float) -> dict[str, float]:
+    """Of `count` releases of sum(chance N(sensitivity, std^2)) against N(0, std^2)."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    one = pld.from_mixture_gaussian_mechanism(
+        std, sensitivities, chances, value_discretization_interval=1e-3 / count**0.5, **ROUNDED_DOWN
+    )
+    library = float(one.self_compose(count).get_epsilon_for_delta(delta))
+    shift, share = np.array(sensitivities) / std, np.array(chances)
+    seen = np.linspace(shift.min() - 9.5, shift.max() + 9.5, 200_001)
+    middle = (seen[:-1] + seen[1:]) / 2
+    ratio = np.log(np.exp(middle[:, None] * shift - shift**2 / 2) @ share)
+    mass = np.sum(share * np.diff(ndtr(seen[:, None] - shift), axis=0), axis=1)
+    return {LIBRARY: library, PRV: convolved(ratio, mass, count, delta)}
+
+
+def convolved(losses: NDArray[np.float64], masses: NDArray[np.float64], count: int, delta: float) -> float:
+    """The epsilon at delta of `count` independent losses, each with these masses: Opacus' discrete privacy random variables.
+
+    losses: (n,) nats. masses: (n,) under the world whose likelihood is in the numerator. The mean of a loss is kept exactly.
+    """
+    from ...accounting.upper.libraries import _opacus_accountants
+
+    prv = _opacus_accountants().analysis.prv
+    mean = float(losses @ masses)
+    sd = max(float((losses - mean) ** 2 @ masses), 1e-12) ** 0.5
+    step = max(2e-6, sd / 400, float(np.ptp(losses)) / 2e6)
+    most = max(count * abs(mean) + 12 * sd * count**0.5 + float(np.abs(losses).max()), 1.0) * 1.1
+    domain = prv.Domain.create_aligned(-most, most, max(step, most / 2e6))
+    place = (losses - domain.t_min) / domain.dt
+    low = np.floor(place).astype(int)
+    pmf = np.zeros(domain.size)
+    np.add.at(pmf, low, masses * (1 - (place - low)))  # split between two points, so that the mean stays
+    np.add.at(pmf, low + 1, masses * (place - low))
+    whole = prv.compose_heterogeneous([prv.DiscretePRV(pmf, domain)], [count])
+    return float(whole.compute_epsilon(delta, delta / 1e6, 0.0)[1])

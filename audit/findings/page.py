@@ -1,0 +1,236 @@
+"""Findings as a table, as findings.json and as one page with a plot and a paragraph for each."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...reports.files import plain, write_text
+from ...reports.rounding import SLACK, at_least, down, percent
+from .finding import ALPHA
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.table import Table
+
+    from ...accounting.lower.bounds import Bound
+    from ...reports.figures.style import Plot
+    from ..cli.findings import Result
+    from .finding import Certificate, Figure
+
+STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
+SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
+SHORT = {"refuted": "refuted", "argued": "argued", "not-refuted": "not refuted"}
+WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
+FEW = 8  # points of a figure that are labelled one by one
+
+
+def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
+    """The names one after the other, with a bar and an ETA on stderr unless it is to be quiet."""
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(names, "findings", console=Console(stderr=True), disable=quiet, transient=True)
+
+
+def row(result: Result) -> dict[str, Any]:
+    """A row of kind "finding" as results.json holds it, with the whole certificate beside it."""
+    f, c = result.finding, result.certificate
+    return {
+        "kind": "finding",
+        "model": f.id.partition("-")[0],
+        "mode": "paper",
+        "unit": str(c.claim.unit),
+        "epsilon": c.claim.epsilon,
+        "delta": c.claim.delta,
+        "id": f.id,
+        "short": f.short,
+        "claim": f.claim,
+        "printed_epsilon": f.printed,
+        "lower": c.bound.epsilon,
+        "confidence": 1 - c.bound.alpha,
+        "verdict": result.verdict,
+        "source": f.source,
+        "paper": f.paper,
+        "proof": f.proof,
+        "view": f.view,
+        "argument": f.argument,
+        "remains": f.remains,
+        "repair": f.repair,
+        "seconds": result.seconds,
+        **_certificate(c),
+        "fixed": None if result.fixed is None else {"lower": result.fixed.bound.epsilon, **_certificate(result.fixed)},
+    }
+
+
+def _certificate(c: Certificate) -> dict[str, Any]:
+    return {
+        "told": c.told,
+        "method": c.bound.method,
+        "shape": c.bound.shape,
+        "trials": c.bound.trials,
+        "p_value": c.bound.p_value,
+        "libraries": dict(c.libraries),
+        "refuted": c.bound.refuted,
+        "figure": {"x": c.figure.x, "y": c.figure.y, "style": c.figure.style, "series": c.figure.series},
+    }
+
+
+def document(results: Sequence[Result], seed: str) -> dict[str, Any]:
+    """Everything that findings.json holds."""
+    return {"schema": 1, "seed": seed, "alpha": ALPHA, "rows": [row(r) for r in results]}
+
+
+def encoded(document: dict[str, Any]) -> str:
+    return json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
+
+
+def show(results: Sequence[Result], out: Path, width: int | None = None) -> None:
+    """Prints the table, each claim below its finding's name, so that it can be read on 80 columns."""
+    from rich.console import Console
+
+    console = Console(width=width)
+    console.print(table(results))
+    console.print(f"Lower bounds hold with {percent(1 - ALPHA)} confidence; nothing was sampled for exact ones. ε in nats.")
+    console.print(f"{out / 'findings.html'} and {out / 'findings.json'}", soft_wrap=True)
+
+
+def table(results: Sequence[Result]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Published claims, and what was found", title_justify="left")
+    made.add_column("finding", min_width=max((len(r.finding.id) for r in results), default=0))
+    for name in ("ε printed", "ε found", "how", "verdict", "repaired"):
+        made.add_column(name.replace(" ", "\n"), justify="right" if "ε" in name else "left")
+    for r in results:
+        bound = r.certificate.bound
+        what = f"{r.finding.id}\n[dim]{r.finding.short}[/]"
+        found = ("-", "argued") if r.verdict == "argued" else (f"≥ {down(bound.epsilon)}", how(bound))
+        verdict = f"[{STYLES[r.verdict]}]{SHORT[r.verdict]}[/]"
+        made.add_row(what, f"{r.finding.printed:.4g}", *found, verdict, repaired(r).replace(" ", "\n"))
+    return made
+
+
+def how(bound: Bound) -> str:
+    return "exact" if bound.shape == "exact" else f"{sum(bound.trials):,}\nrounds"
+
+
+def repaired(result: Result) -> str:
+    """What the same experiment says of the fixed counterpart, in two words."""
+    if result.fixed is None:
+        return "-"
+    return "refuted" if result.fixed.bound.refuted else "not refuted"
+
+
+def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> None:
+    """Writes OUT/findings.json, OUT/findings.html, and each figure to OUT/figures as SVG, PNG and CSV."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    from ...reports.figures import style
+    from ...reports.formats import html
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"down": down, "percent": percent}
+    parts = [
+        {
+            "result": r,
+            "finding": r.finding,
+            "bound": r.certificate.bound,
+            "said": said(r.certificate),
+            "svg": Markup(style.save(plot(r), out / "figures")),
+            "repaired": repaired(r),
+        }
+        for r in results
+    ]
+    text = environment.get_template("findings.html").render(
+        css=Markup((html.HERE / "report.css").read_text(encoding="utf-8")),
+        parts=parts,
+        signs=SIGNS,
+        words=WORDS,
+        counts={kind: sum(r.verdict == kind for r in results) for kind in WORDS},
+        seconds=sum(r.seconds for r in results),
+        alpha=ALPHA,
+        seed=document["seed"],
+        date=time.strftime("%Y-%m-%d"),
+    )
+    write_text(out / "findings.html", text)
+    write_text(out / "findings.json", encoded(document))
+
+
+def said(certificate: Certificate) -> str:
+    """The bound in words: "at least 1.36 (99.99 %, shape of the ledger)"; an exact number without a confidence."""
+    bound = certificate.bound
+    if bound.shape != "exact":
+        return at_least(bound.epsilon, bound.alpha, bound.shape)
+    if math.isinf(bound.epsilon):
+        return "infinite (exact)"
+    return f"{down(bound.epsilon * (1 + SLACK), 4)} (exact)"
+
+
+def plot(result: Result) -> Plot:
+    """The figure of a certificate in the style of the house."""
+    from ...reports.figures.style import Plot
+
+    figure, f = result.certificate.figure, result.finding
+    rows = tuple(
+        (name, *point) for name, (x, y) in figure.series.items() for point in zip(list(x), [float(v) for v in y], strict=True)
+    )
+    alt = f"{f.id}: {figure.y} against {figure.x or 'cases'}. {result.certificate.told}"
+    return Plot(f.id, f.id, alt, ("series", figure.x or "case", figure.y), rows, lambda axes: _draw(axes, figure))
+
+
+def _draw(axes: Axes, figure: Figure) -> None:
+    from ...reports.figures.style import COLOURS, MARKERS, legend
+
+    if figure.style == "bars":
+        _bars(axes, figure)
+    else:
+        for i, (name, (x, y)) in enumerate(figure.series.items()):
+            if figure.style == "steps":
+                axes.step(x, y, where="mid", color=COLOURS[i], linestyle=("-", "--")[i % 2], label=name)
+                axes.fill_between(x, y, step="mid", color=COLOURS[i], alpha=0.15)
+            else:
+                marker = MARKERS[i] if len(list(x)) < 15 else ""
+                axes.plot(x, y, color=COLOURS[i], marker=marker, linestyle=("-", "--", ":")[i % 3], label=name)
+        legend(axes, 2)
+    if figure.level is not None:
+        axes.axhline(figure.level, color=COLOURS[1], linestyle="--", linewidth=1.2)
+        axes.annotate("claimed", (0.99, figure.level), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8)
+    if "x" in figure.log:
+        axes.set_xscale("log")
+        shown = sorted({float(v) for x, _ in figure.series.values() for v in x})
+        if len(shown) <= FEW:  # the library's own labels of a short logarithmic axis run into each other
+            axes.set_xticks(shown, [f"{v:g}" for v in shown])
+            axes.xaxis.minorticks_off()
+    if "y" in figure.log:
+        axes.set_yscale("log")
+    axes.set_xlabel(figure.x)
+    axes.set_ylabel(figure.y)
+
+
+def _bars(axes: Axes, figure: Figure) -> None:
+    from ...reports.figures.style import COLOURS, legend
+
+    width = 0.8 / len(figure.series)
+    for i, (name, (x, y)) in enumerate(figure.series.items()):
+        at = [k + (i - (len(figure.series) - 1) / 2) * width for k in range(len(list(x)))]
+        axes.bar(at, y, 0.9 * width, color=COLOURS[i], label=name)
+        for place, value in zip(at, y, strict=True):
+            axes.annotate(f"{float(value):.3g}", (place, value), ha="center", va="bottom", fontsize=8)
+    names: Iterable[str] = next(iter(figure.series.values()))[0]
+    axes.set_xticks(range(len(list(names))), list(names))
+    axes.grid(axis="x", visible=False)
+    if len(figure.series) > 1:
+        legend(axes, 2)

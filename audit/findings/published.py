@@ -1,0 +1,13 @@
+"""All findings by id."""
+
+from __future__ import annotations
+
+from .dpar import DPAR
+from .dpgnn import DPGNN
+from .finding import Finding
+from .gap import GAP
+from .lpgnn import LPGNN
+from .privgnn import PRIVGNN
+from .vesper import VESPER
+
+FINDINGS: dict[str, Finding] = {f.id: f for f in (*GAP, *DPGNN, *VESPER, *DPAR, *PRIVGNN, *LPGNN)}

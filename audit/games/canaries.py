@@ -1,0 +1,196 @@
+"""Canaries: nodes and edges planted beside a graph, where one of them moves as much as it can and no two move the same thing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph
+    from ..key import Key
+
+HUGE = 1e6  # a feature far outside of any range; its square still fits a float32
+
+
+def beside(
+    graph: Graph, x: NDArray[np.float32], y: NDArray[np.int64], edges: NDArray[np.int64], role: str | None = None
+) -> tuple[Graph, NDArray[np.int64]]:
+    """The graph with new nodes that are joined to one another only, and their ids. Those of its own nodes and edges stay.
+
+    x: (new, dim). y: (new,). edges: (2, m), counted among the new nodes; on a directed graph each becomes two arcs. role:
+    "train", "val" or "test", where all of them go; None leaves them out of the split.
+    """
+    ids = graph.nodes + np.arange(len(y), dtype=np.int64)
+    both = np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else np.sort(edges, axis=0)
+    stacked = sp.csr_array(sp.vstack([graph.x, sp.csr_array(x)])) if sp.issparse(graph.x) else np.vstack([graph.x, x])
+    masks: dict[str, Any] = {
+        part: np.concatenate([getattr(graph, part), np.full(len(y), part == role)]) for part in ("train", "val", "test")
+    }
+    wider = dataclasses.replace(
+        graph,
+        x=stacked,
+        y=np.concatenate([graph.y, y]),
+        edges=np.concatenate([graph.edges, both + graph.nodes], axis=1),
+        name=f"{graph.name} with canaries",
+        **masks,
+    )
+    return wider, ids
+
+
+def with_role(graph: Graph, ids: NDArray[np.int64], role: str) -> Graph:
+    """The same graph with these nodes in one part of the split and in no other."""
+    masks = {part: getattr(graph, part).copy() for part in ("train", "val", "test")}
+    for part, mask in masks.items():
+        mask[ids] = part == role
+    return dataclasses.replace(graph, **masks)
+
+
+def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The mean features of the two commonest classes, (2, dim), and those classes: what tells classes apart tells these apart."""
+    common = np.argsort(-np.bincount(graph.y, minlength=graph.classes), kind="stable")[:2]
+    means = [np.asarray(graph.x[graph.y == c].mean(axis=0), dtype=np.float32).reshape(-1) for c in common]
+    return np.stack(means), common.astype(np.int64)
+
+
+def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
+    """`count` pairs of nodes outside of the split, each joined by an edge and by nothing else, and `decoys` that nothing joins.
+
+    The ends are alike those of two classes: the edge turns the row of either end as far as an edge can, instead of making it
+    longer, which a model that brings rows to length one does not show. Returns the graph, the ids of the edges (count,), on a
+    directed graph of their first arcs, and the ends of all pairs (count + decoys, 2), those with an edge first.
+    """
+    means, classes = aligned(graph)
+    ends = np.arange(2 * (count + decoys)).reshape(2, -1)
+    wider, ids = beside(graph, means.repeat(ends.shape[1], axis=0), classes.repeat(ends.shape[1]), ends[:, :count])
+    return wider, np.arange(graph.edges.shape[1], graph.edges.shape[1] + count, dtype=np.int64), ids[ends.T]
+
+
+def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
+    """`count` stars: a training node and `leaves` test nodes around it, no two stars joined.
+
+    A node that sends to exactly as many others as it may moves as many rows as it can; its neighbours are alike, so that
+    they add up in its own row. Returns the graph, the centres (count,) and the leaves (count, leaves).
+    """
+    means, classes = aligned(graph)
+    size = leaves + 1
+    middle = np.arange(count) * size
+    around = (middle[:, None] + 1 + np.arange(leaves)).ravel()
+    y = np.full(count * size, classes[-1])
+    y[middle] = classes[0]
+    x = means[-1:].repeat(count * size, axis=0)
+    x[middle] = means[0]
+    wider, ids = beside(graph, x, y, np.stack([middle.repeat(leaves), around]), "test")
+    return with_role(wider, ids[middle], "train"), ids[middle], ids[around].reshape(count, leaves)
+
+
+def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
+    """A training node that is joined to all other training nodes, and its id as (1,): walks lead through it while it is there."""
+    means, classes = aligned(graph)
+    wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
+    others = np.flatnonzero(graph.train)
+    spokes = np.stack([others, np.full(others.size, ids[0])])
+    both = np.concatenate([spokes, spokes[::-1]], axis=1) if graph.directed else spokes
+    return dataclasses.replace(wider, edges=np.concatenate([wider.edges, both], axis=1)), ids
+
+
+def cap_breaker(graph: Graph, cap: int, senders: int) -> tuple[Graph, NDArray[np.int64]]:
+    """`senders` nodes that are all joined to the same cap + 1 nodes: whoever cuts degrees to `cap` drops one of them everywhere.
+
+    When one of the cap + 1 leaves, every sender that had kept it takes up the one it had dropped, so that a row changes
+    for each of them. Returns the graph and the cap + 1 receivers; all new nodes are training nodes.
+    """
+    means, classes = aligned(graph)
+    new = senders + cap + 1
+    edges = np.stack([np.arange(senders).repeat(cap + 1), np.tile(senders + np.arange(cap + 1), senders)])
+    wider, ids = beside(graph, means[:1].repeat(new, axis=0), np.full(new, classes[0]), edges, "train")
+    return wider, ids[senders:]
+
+
+def double_star(graph: Graph, floor: int) -> tuple[Graph, int]:
+    """Two hubs of degree `floor` that are joined: without that edge both fall below a minimum degree of `floor`.
+
+    Returns the graph and the id of the edge. On a directed graph it is the first of its two arcs.
+    """
+    means, classes = aligned(graph)
+    leaves = floor - 1
+    edges = [[0, 1], *([0, 2 + i] for i in range(leaves)), *([1, 2 + leaves + i] for i in range(leaves))]
+    new = 2 + 2 * leaves
+    wider, _ = beside(graph, means[:1].repeat(new, axis=0), np.full(new, classes[0]), np.array(edges).T)
+    return wider, graph.edges.shape[1]
+
+
+def strange_rows(graph: Graph) -> tuple[Graph, dict[str, int]]:
+    """Training nodes with rows that a norm or a clip may mishandle, each joined to one test node with an ordinary row.
+
+    Returns the graph and their ids by name: all zeros, far out of range, and equal to each other.
+    """
+    means, classes = aligned(graph)
+    rows = {
+        "zero": np.zeros(graph.dim),
+        "huge": np.full(graph.dim, HUGE),
+        "negative": np.full(graph.dim, -HUGE),
+        "twin": means[0],
+        "other twin": means[0],
+    }
+    odd = np.arange(len(rows))
+    x = np.concatenate([np.stack(list(rows.values())), means[-1:].repeat(len(rows), axis=0)]).astype(np.float32)
+    wider, ids = beside(graph, x, np.full(len(x), classes[0]), np.stack([odd, odd + len(rows)]), "test")
+    return with_role(wider, ids[odd], "train"), dict(zip(rows, ids[odd].tolist(), strict=True))
+
+
+def own_features(graph: Graph, count: int, size: float) -> tuple[Graph, NDArray[np.int64]]:
+    """`count` isolated training nodes, each with a feature of its own, of this size, and nothing else; and their ids.
+
+    A first layer's gradient with respect to a feature that one node alone has comes from that node alone (a Dirac canary, Nasr
+    et al. 2023), so that many of them in one run are independent trials.
+    """
+    _, classes = aligned(graph)
+    own = sp.csr_array(sp.eye_array(count, dtype=np.float32) * np.float32(size))
+    if sp.issparse(graph.x):
+        x: Any = sp.csr_array(sp.block_diag([graph.x, own], format="csr"))
+    else:
+        x = np.zeros((graph.nodes + count, graph.dim + count), dtype=np.float32)
+        x[: graph.nodes, : graph.dim] = graph.x
+        x[graph.nodes :, graph.dim :] = own.toarray()
+    nothing = np.zeros((count, graph.dim), dtype=np.float32)
+    wider, ids = beside(graph, nothing, np.full(count, classes[-1]), np.zeros((2, 0), dtype=np.int64), "train")
+    return dataclasses.replace(wider, x=x), ids
+
+
+def apart(graph: Graph, ids: NDArray[np.int64], radius: int, limit: int, key: Key) -> NDArray[np.int64]:
+    """At most `limit` of some nodes, no two of which reach the same node within `radius` hops, ascending.
+
+    A node moves nothing further away in a model of so many hops, so that many of them in one run are independent trials.
+    """
+    neighbours = graph.adjacency()
+    taken = np.zeros(graph.nodes, dtype=bool)
+    chosen: list[int] = []
+    for node in key.generator().permutation(ids):
+        reached = ball(neighbours, int(node), radius)
+        if not taken[reached].any():
+            taken[reached] = True
+            chosen.append(int(node))
+            if len(chosen) == limit:
+                break
+    return np.sort(np.array(chosen, dtype=np.int64))
+
+
+def ball(adjacency: sp.csr_array, node: int, radius: int) -> NDArray[np.int64]:
+    """All nodes within `radius` hops of one, itself among them. adjacency: (nodes, nodes) csr, symmetric."""
+    distance = {node: 0}
+    waiting = deque([node])
+    while waiting:
+        here = waiting.popleft()
+        if distance[here] == radius:
+            continue
+        for there in adjacency.indices[adjacency.indptr[here] : adjacency.indptr[here + 1]].tolist():
+            if there not in distance:
+                distance[there] = distance[here] + 1
+                waiting.append(there)
+    return np.array(list(distance), dtype=np.int64)

@@ -1,0 +1,164 @@
+"""The game of an audit: which units have a coin, the worlds that the coins make, and the bits kept back."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...attacks.base import Challenge, Pilot
+from ...models.base import Release
+from ...models.graph.edge_removed import without
+from ...models.graph.graph import Graph, Mask, Worlds
+from ...models.random.streams import fold
+from ..key import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+KINDS = ("edge", "node", "label")
+MANY = 1 << 20  # edges, of which an order is no longer made
+DRAWS = 64  # blocks that MANY edges are drawn in
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """Worlds for the model, the question for the attacker, and the bits, which travel with neither.
+
+    bits: (runs, challenges) bool, True = the unit was there.
+    """
+
+    worlds: Worlds
+    challenge: Challenge
+    bits: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.worlds)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What came back from rounds that were played. Slicing it makes pilots and targets of one pool of runs."""
+
+    release: Release
+    challenge: Challenge
+    bits: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.release)
+
+    def __getitem__(self, runs: slice | NDArray[np.int64]) -> Seen:
+        return Seen(self.release.part(runs), self.challenge, self.bits[runs])
+
+    @property
+    def pilot(self) -> Pilot:
+        return Pilot(self.release, self.challenge, self.bits)
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """Every unit of `items` carries its own fair coin in every run; everything else is always there.
+
+    graph: the union graph, with all challenge units in it. kind: "edge" (items are edge ids), "node" or "label" (node ids).
+    items: (c,) int64, ascending. watch: node ids whose rows are looked at, all by default.
+    paired: run 2k + 1 has the opposite coins of run 2k, so that an even number of shadow runs holds every unit equally often.
+    """
+
+    graph: Graph
+    kind: str
+    items: NDArray[np.int64]
+    key: Key
+    watch: NDArray[np.int64] | None = None
+    paired: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind='{self.kind}': must be one of {', '.join(KINDS)}.")
+        size = self.graph.edges.shape[1] if self.kind == "edge" else self.graph.nodes
+        bad = self.items[(self.items < 0) | (self.items >= size)]
+        if bad.size or np.any(np.diff(self.items) <= 0):
+            raise ValueError(f"items={bad[:1]}: must be distinct ascending {self.kind} ids below {size}.")
+
+    @property
+    def identity(self) -> str:
+        """Names the game's randomness and units, for the store."""
+        seed = fold(
+            *self.key.path,
+            self.kind,
+            int(self.paired),
+            self.graph.digest,
+            self.items.tobytes().hex(),
+            self._watch.tobytes().hex(),
+        )
+        return f"{seed:032x}"
+
+    @property
+    def _watch(self) -> NDArray[np.int64]:
+        return np.arange(self.graph.nodes, dtype=np.int64) if self.watch is None else self.watch
+
+    @property
+    def challenge(self) -> Challenge:
+        """The question: the units, and the graph as everybody knows it, without them."""
+        g = self.graph
+        if not self.items.size:
+            return Challenge(self.kind, g, np.empty((0, 2), dtype=np.int64) if self.kind == "edge" else self.items)
+        if self.kind == "edge":
+            return Challenge("edge", without(g, self.items), g.edges[:, self.items].T.copy())
+        train = g.train.copy()
+        train[self.items] = False
+        return Challenge(self.kind, dataclasses.replace(g, train=train), self.items)
+
+    def rounds(self, stop: int, start: int = 0) -> Rounds:
+        """Runs start … stop-1. A run's noise never depends on its bits: they come from other branches of the key."""
+        runs = range(start, stop)
+        bits = np.array([self._coins(k) for k in runs], dtype=bool).reshape(len(runs), self.items.size)
+        mask = {f"{self.kind}s": Mask(self.items, bits)}
+        worlds = Worlds(self.graph, self.key.seeds(start, stop), self._watch, **mask)
+        return Rounds(worlds, self.challenge, bits)
+
+    def _coins(self, run: int) -> NDArray[np.bool_]:
+        if self.paired and run % 2:
+            return ~self._coins(run - 1)
+        return self.key.fold("bits", run).generator().random(self.items.size) < 0.5
+
+
+def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
+    """At most `limit` random edge ids, no node twice: canaries that move different rows, hence independent trials.
+
+    Given the released history an edge moves the aggregates of its own ends only, so nothing more is needed. Returns
+    (c,) int64, ascending.
+    """
+    used = np.zeros(graph.nodes, dtype=bool)
+    chosen: list[int] = []
+    for edge in shuffled(graph, used, key):
+        u, v = graph.edges[:, edge]
+        if u != v and not used[u] and not used[v]:
+            used[u] = used[v] = True
+            chosen.append(int(edge))
+            if len(chosen) == limit:
+                break
+    return np.sort(np.array(chosen, dtype=np.int64))
+
+
+def shuffled(graph: Graph, used: NDArray[np.bool_], key: Key) -> Iterator[int]:
+    """Edge ids in random order; those at nodes that are `used` by then may come again or not at all.
+
+    Of many edges first some are drawn at random, and then those that are left are shuffled, so that no list of all is held.
+    """
+    random, count = key.generator(), graph.edges.shape[1]
+    if count > MANY:
+        for _ in range(DRAWS):
+            yield from random.integers(0, count, MANY // DRAWS)
+        free = (~used[block].any(axis=0) for block in graph.edge_blocks())
+        yield from random.permutation(np.flatnonzero(np.concatenate(list(free))))
+    else:
+        yield from random.permutation(count)
+
+
+def sample(ids: NDArray[np.int64], limit: int, key: Key) -> NDArray[np.int64]:
+    """At most `limit` of `ids`, chosen at random, ascending."""
+    return np.sort(key.generator().permutation(ids)[:limit])

@@ -1,0 +1,42 @@
+"""How far a look saw: what its canaries are worth against what the claim allows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from ...accounting.gaussian import epsilon_of, mu_of_claim
+from ...accounting.lower.residuals import assumptions
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ...accounting.claim import Claim
+    from ...accounting.lower.bounds import Bound
+
+NOTHING = "this model tells nothing of its noise"
+
+
+def unknown(bound: Bound) -> Bound:
+    """Power is known for the best attack only; where this one may not be it, nobody knows what it would have noticed."""
+    return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
+
+
+def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
+    """The bound with the reach of canaries that move `strength` noise sds where the claim's own mu would be the most.
+
+    Its reach is that of the best attack; with canaries worth a share of mu, noise must be smaller by that much more before it
+    is noticed.
+    """
+    mu = mu_of_claim(claim)
+    if not (strength > 0 and 0 < mu < math.inf):
+        return unknown(bound)
+    notices = bound.notices / min(strength / mu, 1.0)
+    return dataclasses.replace(bound, notices=notices, reach=float(epsilon_of(notices * mu, claim.delta)))
+
+
+def assumed(residuals: NDArray[np.float64]) -> str:
+    """How well residuals bear out what their bound assumes, as p-values in words."""
+    return ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())

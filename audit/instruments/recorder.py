@@ -1,0 +1,109 @@
+"""A witness that writes down what a run does, and can make it do the same again with another secret."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.random.witness import heard_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Model, Release
+    from ...models.graph.graph import Worlds
+
+
+Join = Callable[[str, int], "NDArray[np.int64] | None"]  # (purpose, candidates) -> who is made to join a sample, by place
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """One release of one run. clean, noisy: the entries of all its parts. scale, events, order: as told, see `witness`."""
+
+    purpose: str
+    shapes: tuple[tuple[int, ...], ...]
+    clean: NDArray[np.float64]
+    noisy: NDArray[np.float64]
+    scale: float
+    events: int
+    order: int
+
+    @property
+    def residuals(self) -> NDArray[np.float64]:
+        """The noise that was added, in units of its stated scale."""
+        return (self.noisy - self.clean) / self.scale
+
+    def first(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The first part of `clean` or `noisy`, in its own shape."""
+        return numbers[: int(np.prod(self.shapes[0]))].reshape(self.shapes[0])
+
+
+class Diverged(Exception):
+    """The run did something else than the one that it was to repeat."""
+
+
+@dataclass(eq=False)
+class Record:
+    """What was heard of one run. script: the releases of another run, whose noisy values take the place of this one's.
+
+    join: candidates that every sample is made to hold, whatever their coins say.
+    """
+
+    script: Sequence[Noisy] | None = None
+    join: Join | None = None
+    releases: list[Noisy] = field(default_factory=list)
+    samples: dict[str, list[NDArray[np.bool_]]] = field(default_factory=lambda: defaultdict(list))
+    draws: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)  # how many numbers, and the first of them
+    _clean: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def drew(self, seed: int, path: tuple[int | str, ...], numbers: NDArray[Any]) -> None:
+        self.draws.append((numbers.size, numbers.ravel()[:8].astype(np.float64)))
+
+    def sampled(self, purpose: str, joined: NDArray[np.bool_]) -> None:
+        places = self.join(purpose, joined.shape[1]) if self.join else None
+        if places is not None:
+            joined[:, places] = True
+        self.samples[purpose].append(joined[0].copy())
+
+    def clean(self, purpose: str, values: Sequence[Any]) -> None:
+        self._clean[purpose] = flat(values)
+
+    def released(self, purpose: str, values: Sequence[Any], scale: float, events: int, order: int) -> None:
+        shapes, at = tuple(tuple(v.shape) for v in values), len(self.releases)
+        self.releases.append(Noisy(purpose, shapes, self._clean.pop(purpose), flat(values), scale, events, order))
+        if self.script is None:
+            return
+        if at >= len(self.script) or (self.script[at].purpose, self.script[at].shapes) != (purpose, shapes):
+            raise Diverged(purpose)
+        overwrite(values, self.script[at].noisy)
+
+
+def recorded(
+    model: Model, worlds: Worlds, device: str = "cpu", script: Sequence[Noisy] | None = None, join: Join | None = None
+) -> tuple[Release, Record]:
+    """Fits one run and returns what it released and what was heard. Raises Diverged where it leaves the script."""
+    record = Record(script, join)
+    with heard_by(record):
+        release = model.fit(worlds, device)
+    if script is not None and len(record.releases) < len(script):
+        raise Diverged(script[len(record.releases)].purpose)
+    return release, record
+
+
+def flat(values: Sequence[Any]) -> NDArray[np.float64]:
+    """Copies of all entries of a release, one after the other."""
+    return np.concatenate([np.asarray(v.cpu() if hasattr(v, "cpu") else v, dtype=np.float64).ravel() for v in values])
+
+
+def overwrite(values: Sequence[Any], numbers: NDArray[np.float64]) -> None:
+    first = 0
+    for value in values:
+        size = int(np.prod(value.shape))
+        part = numbers[first : first + size].reshape(value.shape)
+        value[...] = part if isinstance(value, np.ndarray) else value.new_tensor(part)
+        first += size

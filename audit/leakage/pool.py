@@ -1,0 +1,217 @@
+"""Membership: runs in which every unit has a coin of its own, and what every attack makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...accounting.claim import Unit
+from ...attacks.base import missing
+from ...attacks.links.model_free import FEATURES
+from ...attacks.membership.cross_fit import scores_within
+from ...attacks.registry import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, OF_EACH_UNIT, UNITS, how_asked, view
+from ...attacks.roc import Leak, measure, measure_slices, roc_points
+from ...attacks.subgroups import slices
+from ...reports.results import AttackRow, SkippedRow, Slice
+from ..case import Case, keeping
+from .question import Question, public_part, question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph
+    from ..games.game import Seen
+    from ..key import Key
+    from ..storage.store import Store
+
+QUERIED = 100  # members, and as many others, that an attack asks about which pays with queries for each
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rows for the report, the ROC curves behind them, and what was not done."""
+
+    rows: tuple[AttackRow, ...] = ()
+    rocs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    skips: tuple[SkippedRow, ...] = ()
+
+    def and_also(self, other: Measured) -> Measured:
+        return Measured(self.rows + other.rows, self.rocs | other.rocs, self.skips + other.skips)
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What was asked, the runs whose bits the attackers are told, and the runs under attack, which are none of those."""
+
+    asked: Question
+    pilot: Seen
+    target: Seen
+
+
+def membership(case: Case, graph: Graph, store: Store, key: Key, names: tuple[str, ...], shadows: int, targets: int) -> Measured:
+    """Every named attack on one pool of runs a game: the first `shadows` tell their bits, the other `targets` are attacked."""
+    found, seen = Measured(), view(case)
+    for kind, query in GAMES.items():
+        attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
+        if kind == "node" and ALONE not in seen:
+            continue  # the same attacks are made on labels
+        given = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
+        reasons = [given if kind == "edge" and given else missing(a, seen) for a in attacks]
+        able = [a for a, reason in zip(attacks, reasons, strict=True) if reason is None]
+        refused = [case.skipped(a.name, reason) for a, reason in zip(attacks, reasons, strict=True) if reason]
+        found = found.and_also(Measured(skips=tuple(refused)))
+        if able:
+            found = found.and_also(attacked(case, graph, kind, store, key.fold("membership"), able, shadows, targets))
+    return found
+
+
+def attacked(
+    case: Case, graph: Graph, kind: str, store: Store, key: Key, attacks: list[Any], shadows: int, targets: int
+) -> Measured:
+    """One game under every attack. Those that only read, and the baselines beside each kind of non-member, need no training."""
+    asked = question(graph, kind, key)
+    pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets)
+    played = Played(asked, pool[:shadows], pool[shadows:])
+    live = [a for a in attacks if {"queries", "graph queries"} & set(a.needs)]
+    public = [a for a in attacks if getattr(a, "public", False)]
+    stored = [*(b for b in BASELINES if kind in b.kinds), *(a for a in attacks if a not in live + public)]
+    groups = slices(pool.challenge, graph)
+    found = told(case, played, stored, groups)
+    if live:
+        few = dataclasses.replace(played, asked=asked.few(QUERIED))
+        found = found.and_also(told(case, few, list(with_models(live, case.model, played, store.device)), groups))
+    if public:
+        try:
+            lesson = question(public_part(graph, key.fold("public")), kind, key.fold("public"))
+            taught = dataclasses.replace(played, pilot=store.fit(keeping(case.model, (DEPLOYED,)), lesson.game, shadows))
+            found = found.and_also(told(case, taught, public, groups))
+        except ValueError as reason:  # a recipe for one number of nodes, which the public part does not have
+            found = found.and_also(Measured(skips=tuple(case.skipped(a.name, str(reason)) for a in public)))
+    return found
+
+
+def with_models(attacks: list[Any], model: Any, played: Played, device: str) -> Iterator[Any]:
+    """The attacks with the models that they ask: the runs of the pool once more, as their seeds make them again."""
+    shadows, targets = len(played.pilot), len(played.target)
+    worlds = played.asked.game.rounds(shadows + targets).worlds
+    behind_api = functools.cache(lambda: model.deployed(worlds[shadows:], device))
+    anywhere = functools.cache(lambda: [model.anywhere(part, device) for part in (worlds[shadows:], worlds[:shadows])])
+    for attack in attacks:
+        if "queries" in attack.needs:
+            yield dataclasses.replace(attack, query=behind_api())
+        else:
+            target, others = anywhere()
+            yield dataclasses.replace(attack, target=target, shadows=others)
+
+
+def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArray[np.str_]]) -> Measured:
+    """What each attack told of the target runs, having learnt from the pilot alone."""
+    asked, target, kind = played.asked, played.target, played.asked.game.kind
+    bits = asked.bits(target.bits)
+    rows: list[AttackRow] = []
+    rocs: dict[str, Any] = {}
+    skips: list[SkippedRow] = []
+    usual: dict[str, float] = {}
+    if kind == "edge":
+        plain = {negatives: measured(s, bits[:, columns]) for negatives, columns, s in scored(FEATURES, target, asked)}
+        usual = {negatives: leak.auc for negatives, leak in plain.items() if isinstance(leak, Leak)}
+    for attack in attacks:
+        try:
+            answers = list(answers_of(attack, played, bits))
+        except ValueError as reason:  # too few shadow models, or no edge that is known
+            skips.append(case.skipped(attack.name, str(reason)))
+            continue
+        for negatives, columns, scores in answers:
+            true = bits[:, columns]
+            leak = measured(scores, true)
+            if not isinstance(leak, Leak):
+                skips.append(case.skipped(f"{attack.name} against {negatives}", leak))
+                continue
+            whole = negatives == UNITS[kind] and len(columns) == len(target.challenge)
+            sliced = sliced_leaks(scores, true, groups) if whole else {}
+            rows.append(row(case, attack, kind, negatives, leak, len(played.pilot), usual.get(negatives), sliced))
+            if attack not in BASELINES:
+                rocs[f"{attack.name} ({kind}, {negatives})"] = roc_points(scores, true)
+    return Measured(tuple(rows), rocs, tuple(skips))
+
+
+def measured(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> Leak | str:
+    """What the scores (targets, columns) gained, or why they have no ROC: of few units the coins of all may agree."""
+    try:
+        return measure(scores, bits)
+    except ValueError as reason:
+        return str(reason)
+
+
+def answers_of(
+    attack: Any, played: Played, bits: NDArray[np.bool_]
+) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+    """`scored` by an attack that has learnt from the pilot, or within each target from half of what is asked of it."""
+    asked, target = played.asked, played.target
+    if not getattr(attack, "within", False):
+        return scored(attack.fit(played.pilot.pilot), target, asked)
+    tried = np.arange(len(asked.challenge)) % 2 == 1
+    scores = scores_within(attack, target.release, asked.challenge, bits, ~tried)
+    return iter([(UNITS[asked.game.kind], np.flatnonzero(tried), scores)])
+
+
+def scored(attack: Any, target: Seen, asked: Question) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+    """For each kind of non-member, the columns that were asked about and their scores, (targets, columns)."""
+    kinds = asked.kinds
+    if isinstance(attack, OF_EACH_UNIT):
+        kinds = {UNITS[asked.game.kind]: kinds[UNITS[asked.game.kind]]}
+    columns = np.unique(np.concatenate(list(kinds.values())))
+    challenge = dataclasses.replace(asked.challenge, items=asked.challenge.items[columns])
+    scores = attack.score(target.release, challenge)
+    for negatives, those in kinds.items():
+        yield negatives, those, scores[:, np.searchsorted(columns, those)]
+
+
+def sliced_leaks(
+    scores: NDArray[np.float64], bits: NDArray[np.bool_], groups: dict[str, NDArray[np.str_]]
+) -> dict[str, dict[str, Slice]]:
+    """What an attack gained on each class, and on each third by degree and by homophily."""
+    return {
+        by: {
+            group: Slice(auc=leak.auc, auc_ci95=leak.auc_ci95, members=leak.members, non_members=leak.non_members)
+            for group, leak in measure_slices(scores, bits, those, fprs=()).items()
+        }
+        for by, those in groups.items()
+    }
+
+
+def row(
+    case: Case,
+    attack: Any,
+    kind: str,
+    negatives: str,
+    leak: Leak,
+    shadows: int,
+    baseline_auc: float | None,
+    sliced: dict[str, dict[str, Slice]],
+) -> AttackRow:
+    return AttackRow(
+        **case.where,
+        attack=attack.name,
+        game=kind,
+        query=how_asked(attack),
+        negatives=negatives,
+        auc=leak.auc,
+        auc_ci95=leak.auc_ci95,
+        tpr_at_fpr={f"{fpr:g}": rate.value for fpr, rate in leak.tpr_at_fpr.items()},
+        true_positives={f"{fpr:g}": rate.true_positives for fpr, rate in leak.tpr_at_fpr.items()},
+        false_positives={f"{fpr:g}": rate.false_positives for fpr, rate in leak.tpr_at_fpr.items()},
+        members=leak.members,
+        non_members=leak.non_members,
+        shadows=shadows,
+        targets=leak.targets,
+        baseline_auc=baseline_auc,
+        baseline=attack in BASELINES,
+        slices=sliced,
+    )

@@ -1,0 +1,127 @@
+"""What a membership game asks: units that have a coin in every run, and beside edges the pairs that have none."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...attacks.base import Challenge
+from ...attacks.registry import UNITS
+from ..games.game import Game, sample
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph
+    from ..key import Key
+
+ASKED = 1000  # units, and pairs of each other kind
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A game, and everything that is asked of its runs.
+
+    challenge: the game's units first, then pairs without a coin; known to the attacker is the graph without any of them.
+    there: (pairs,) bool, which of those pairs are edges. kinds: for every kind of non-members, the columns of the
+    challenge that hold them and the members that they are told from.
+    """
+
+    game: Game
+    challenge: Challenge
+    there: NDArray[np.bool_]
+    kinds: dict[str, NDArray[np.int64]]
+
+    def bits(self, units: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(runs, challenges), from those of the units (runs, units)."""
+        return np.concatenate([units, np.tile(self.there, (len(units), 1))], axis=1)
+
+    def few(self, count: int) -> Question:
+        """The same with at most `count` members and `count` others of each kind, for attacks that pay for each."""
+        thinned = {kind: self._halves(kind, columns, count) for kind, columns in self.kinds.items()}
+        return dataclasses.replace(self, kinds=thinned)
+
+    def _halves(self, kind: str, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        units = len(self.game.items)
+        if columns[0] < units:
+            return columns[: 2 * count]  # members and others by their coins
+        there = self.there[columns - units]
+        return np.concatenate([columns[there][:count], columns[~there][:count]])
+
+
+def question(graph: Graph, kind: str, key: Key) -> Question:
+    """Of a label or node game the training nodes; of an edge game edges with coins, known edges, and pairs without an edge."""
+    if kind != "edge":
+        items = sample(np.flatnonzero(graph.train), ASKED, key.fold("nodes"))
+        game = Game(graph, kind, items, key.fold(kind), watch=items, paired=True)
+        return Question(game, game.challenge, np.zeros(0, dtype=bool), {UNITS[kind]: np.arange(len(items))})
+    order = key.fold("edges").generator().permutation(graph.edges.shape[1])
+    some = min(ASKED, order.size // 3 or order.size)  # the last third is what an attacker may learn from
+    items, told = np.sort(order[:some]), np.sort(order[some : 2 * some])
+    parts = {"known": graph.edges[:, told].T, **{name: pairs(graph, ASKED, key.fold(name)) for name, pairs in NON_EDGES.items()}}
+    asked = np.concatenate([graph.edges[:, items].T, *parts.values()])
+    ends = np.cumsum([len(items), *(len(p) for p in parts.values())])
+    columns = dict(zip(parts, np.split(np.arange(len(asked)), ends[:-1])[1:], strict=True))
+    there = np.arange(len(items), len(asked)) < ends[1]
+    kinds = {UNITS[kind]: np.arange(len(items))}
+    kinds |= {name: np.concatenate([columns["known"], columns[name]]) for name in NON_EDGES if len(told) and len(parts[name])}
+    rest = np.delete(graph.edges, np.concatenate([items, told]), axis=1)
+    game = Game(graph, kind, items, key.fold(kind), watch=np.unique(asked), paired=True)
+    return Question(game, Challenge(kind, dataclasses.replace(graph, edges=rest), asked), there, kinds)
+
+
+def public_part(graph: Graph, key: Key) -> Graph:
+    """The nodes that are not trained on, and the edges among them: all that somebody without private data can learn from.
+
+    They get a split of their own, 75/10/15.
+    """
+    nodes = np.flatnonzero(~graph.train)
+    place = np.full(graph.nodes, -1)
+    place[nodes] = np.arange(len(nodes))
+    edges = place[graph.edges]
+    split = key.generator().permutation(len(nodes)) / max(1, len(nodes))
+    return dataclasses.replace(
+        graph,
+        x=graph.x[nodes],
+        y=graph.y[nodes],
+        edges=edges[:, (edges >= 0).all(0)],
+        train=split < 0.75,
+        val=(split >= 0.75) & (split < 0.85),
+        test=split >= 0.85,
+    )
+
+
+def random_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
+    """(<= count, 2) int64: distinct pairs of different nodes without an edge, evenly among all such pairs."""
+    drawn = key.generator().integers(graph.nodes, size=(4 * count, 2))
+    return without_edges(graph, drawn)[:count]
+
+
+def two_hop_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
+    """(<= count, 2) int64: distinct pairs without an edge that have a common neighbour: two random steps along the arcs."""
+    rng = key.generator()
+    send, receive = graph.arcs[:, np.argsort(graph.arcs[0], kind="stable")]
+    first = np.searchsorted(send, np.arange(graph.nodes + 1))
+    step = rng.integers(send.size, size=8 * count)
+    middle = receive[step]
+    out = first[middle + 1] - first[middle]
+    last = receive[np.minimum(first[middle] + (rng.random(step.size) * out).astype(np.int64), send.size - 1)]
+    return without_edges(graph, np.stack([send[step], last], 1)[out > 0])[:count]
+
+
+def without_edges(graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The pairs of different nodes that no edge joins in either direction, each once, in the order given."""
+    low, high = pairs.min(1), pairs.max(1)
+    code = low * graph.nodes + high
+    edges = graph.edges.min(0) * graph.nodes + graph.edges.max(0)
+    _, once = np.unique(code, return_index=True)
+    once.sort()
+    free = once[(low[once] != high[once]) & ~np.isin(code[once], edges)]
+    return pairs[free]
+
+
+NON_EDGES: dict[str, Callable[[Graph, int, Key], NDArray[np.int64]]] = {"random": random_pairs, "2-hop": two_hop_pairs}

@@ -1,0 +1,50 @@
+"""What a model is good for: trainings on the whole graph, without any secret."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...reports.results import UtilityRow
+from ..case import Case, keeping
+from ..games.game import Game
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph
+    from ..key import Key
+    from ..storage.store import Store
+
+
+def utility(case: Case, graph: Graph, store: Store, key: Key, repeats: int) -> list[UtilityRow]:
+    """Accuracy and macro F1 on the test nodes: means over `repeats` trainings with Student's 95 % interval."""
+    test = np.flatnonzero(graph.test)
+    game = Game(graph, "edge", np.zeros(0, dtype=np.int64), key.fold("utility"), watch=test)
+    seen = store.fit(keeping(case.model, ("posteriors",)), game, repeats)
+    guess = seen.release["posteriors"].argmax(-1)
+    truth = graph.y[test]
+    figures = {"accuracy": (guess == truth).mean(1), "macro_f1": np.array([macro_f1(g, truth) for g in guess])}
+    sigma = float(getattr(case.model, "sigma", 0.0))
+    return [
+        UtilityRow(**case.where, metric=metric, split="test", value=float(v.mean()), ci95=interval(v), runs=repeats, sigma=sigma)
+        for metric, v in figures.items()
+    ]
+
+
+def macro_f1(guess: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
+    """The mean over classes of the F1 score."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(truth, guess, average="macro", zero_division=0.0))
+
+
+def interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Student's 95 % interval of the mean of (runs,) values in [0, 1]; None for a single one."""
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return None
+    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return max(0.0, float(values.mean()) - half), min(1.0, float(values.mean()) + half)

@@ -1,0 +1,245 @@
+"""The model contract as checks that anybody can run on a model: each says what broke, on the smallest graph that shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...accounting.claim import Claim, Unit
+from ...accounting.upper.accountants import upper
+from ...accounting.upper.calibration import calibrate
+from ...models.base import Model, Release
+from ...models.graph.graph import Graph, Worlds
+from ...models.random.streams import stream
+from ...models.systems import Facts, default_delta
+from ..case import noise_of_its_own
+from ..games.game import Game
+from ..key import Key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SIZES = (6, 12, 48)  # nodes; small graphs first, so that the first failure is the smallest example
+RUNS = 3
+TOLERANCE = 1e-4  # of float32 trainings whose sums were added up in another order
+
+
+@dataclass(frozen=True)
+class Check:
+    """One clause of the contract. failure: None if it held on every graph. unasked: why the clause says nothing of this model."""
+
+    name: str
+    failure: str | None
+    unasked: str | None = None
+
+
+class Unasked(Exception):
+    """A clause that does not apply, with the reason."""
+
+
+def contract(model: Model) -> list[Check]:
+    """Runs every clause on graphs of growing size. A clause that fails is not tried on larger graphs."""
+    checks = []
+    for name, clause in CLAUSES.items():
+        try:
+            checks.append(Check(name, _first_failure(clause, model)))
+        except Unasked as reason:
+            checks.append(Check(name, None, str(reason)))
+    return checks
+
+
+def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -> str | None:
+    for nodes in SIZES:
+        graph = tiny(nodes)
+        try:
+            failure = clause(model, graph)
+        except Unasked:
+            raise
+        except Exception as fault:  # whatever a stranger's model raises is its failure, not ours
+            failure = f"raised {type(fault).__name__}: {fault}"
+        if failure is not None:
+            return f"{nodes} nodes, {graph.edges.shape[1]} edges: {failure}"
+    return None
+
+
+def tiny(nodes: int) -> Graph:
+    """A random undirected graph with two classes, noisy one-hot features, and a node without edges."""
+    rng = stream(nodes, "contract")
+    pairs = np.array([(u, v) for u in range(nodes - 1) for v in range(u + 1, nodes - 1)], dtype=np.int64)
+    chosen = np.sort(rng.permutation(len(pairs))[: max(nodes, 3)])
+    y = np.arange(nodes, dtype=np.int64) % 2
+    x = (np.eye(2, 5)[y] + 0.3 * rng.standard_normal((nodes, 5))).astype(np.float32)
+    part = np.arange(nodes) % 6
+    return Graph(x, y, pairs[chosen].T.copy(), part < 4, part == 4, part == 5, name="contract")
+
+
+def worlds(graph: Graph, kind: str, runs: int = RUNS) -> Worlds:
+    count = graph.edges.shape[1] if kind == "edge" else graph.nodes
+    items = np.arange(count // 2, dtype=np.int64)
+    if kind == "label":
+        items = np.flatnonzero(graph.train)[::3]
+    return Game(graph, kind, items, Key("contract")).rounds(runs).worlds
+
+
+def differs(a: Release, b: Release, tolerance: float) -> str | None:
+    """Where two releases differ by more than `tolerance` of their scale, or None."""
+    for name in a.arrays:
+        x, y = np.asarray(a[name], dtype=np.float64), np.asarray(b[name], dtype=np.float64)
+        if x.shape != y.shape:
+            return f"'{name}' has shape {x.shape} here and {y.shape} there"
+        gap = np.abs(x - y)
+        scale = max(1.0, float(np.abs(x).max(initial=0)))
+        if not (gap <= tolerance * scale).all():
+            place = tuple(int(i) for i in np.unravel_index(int(np.argmax(gap)), gap.shape))
+            return f"'{name}' differs by {gap.max():.2g} at (run, …) = {place}"
+    return None
+
+
+def declares(model: Model, graph: Graph) -> str | None:
+    release = model.fit(worlds(graph, "edge"))
+    if set(release.arrays) != set(model.releases):
+        return f"declares {sorted(model.releases)} and releases {sorted(release.arrays)}"
+    for name, array in release.arrays.items():
+        if array.shape[0] != RUNS:
+            return f"'{name}' has {array.shape[0]} rows for {RUNS} runs; the run axis comes first"
+        if not np.isfinite(array).all():
+            return f"'{name}' holds NaN or infinity"
+    expected = (RUNS, release.watch.size, graph.classes)
+    if "posteriors" in release and release["posteriors"].shape != expected:
+        return f"'posteriors' has shape {release['posteriors'].shape}; expected {expected}"
+    if "posteriors" in release and not np.allclose(np.exp(release["posteriors"]).sum(-1), 1, atol=1e-3):
+        return "'posteriors' are not logarithms of probabilities: their exponentials do not add up to one"
+    return None
+
+
+def same_key(model: Model, graph: Graph) -> str | None:
+    played = worlds(graph, "edge")
+    return differs(model.fit(played), model.fit(played), 0.0)
+
+
+def other_key(model: Model, graph: Graph) -> str | None:
+    played = worlds(graph, "edge")
+    other = dataclasses.replace(played, seeds=played.seeds + np.uint64(1))
+    return (
+        None if differs(model.fit(played), model.fit(other), 0.0) else "another seed gives the same release: the noise is fixed"
+    )
+
+
+def knows_no_batch(model: Model, graph: Graph) -> str | None:
+    played = worlds(graph, "edge")
+    return differs(model.fit(played).part(slice(1, 2)), model.fit(played[1:2]), TOLERANCE)
+
+
+def masked_is_absent(kind: str) -> Callable[[Model, Graph], str | None]:
+    def clause(model: Model, graph: Graph) -> str | None:
+        played = worlds(graph, kind)
+        together = model.fit(played)
+        for run in range(RUNS):
+            failure = differs(together.part(slice(run, run + 1)), model.fit(played.removed(run)), TOLERANCE)
+            if failure:
+                return failure
+        return None
+
+    return clause
+
+
+def order_is_nothing(model: Model, graph: Graph) -> str | None:
+    order: NDArray[np.int64] = stream(1, "order").permutation(graph.edges.shape[1])
+    shuffled = dataclasses.replace(graph, edges=graph.edges[:, order])
+    one = np.array([7], dtype=np.uint64)
+    return differs(model.fit(Worlds.of(graph, one)), model.fit(Worlds.of(shuffled, one)), TOLERANCE)
+
+
+def names_are_nothing(model: Model, graph: Graph) -> str | None:
+    one = np.array([7], dtype=np.uint64)
+    renamed = dataclasses.replace(graph, name="another")
+    return differs(model.fit(Worlds.of(graph, one)), model.fit(Worlds.of(renamed, one)), 0.0)
+
+
+def ledger_is_public(model: Model, graph: Graph) -> str | None:
+    before = str(model.ledger)
+    model.fit(worlds(graph, "edge"))
+    return None if str(model.ledger) == before else "the ledger changed when a graph was fitted"
+
+
+def silence_is_no_privacy(model: Model, graph: Graph) -> str | None:
+    if noise_of_its_own(model):
+        raise Unasked("its noise is its own")
+    found = upper(model.with_noise(0.0).ledger, 1e-5)
+    finite = [u.accountant for u in found if u.epsilon is not None and math.isfinite(u.epsilon)]
+    return f"without noise, {finite[0]} still gives a finite epsilon" if finite else None
+
+
+def calibrates(model: Model, graph: Graph) -> str | None:
+    if noise_of_its_own(model):
+        raise Unasked("its noise is its own")
+    if model.printed(1e-5) is not None:
+        raise Unasked("what its paper prints is held against it in its audit")
+    delta = default_delta(model.unit, model.mode, Facts.of(graph)) if model.unit is not Unit.FEATURES else 0.0
+    claim = Claim(2.0, delta, model.unit)
+    made = calibrate(model, claim)
+    values = [u.epsilon for u in upper(made.ledger, delta) if u.is_upper_bound and u.epsilon is not None]
+    if not values:
+        return "no accountant can bound its ledger"
+    return None if min(values) <= 2.0 * (1 + 1e-3) else f"calibrated to epsilon=2, its ledger costs {min(values):.4g}"
+
+
+CLAUSES: dict[str, Callable[[Model, Graph], str | None]] = {
+    "releases what it declares": declares,
+    "same key, same release": same_key,
+    "another key, another release": other_key,
+    "a run does not know its batch": knows_no_batch,
+    "a masked edge is an absent edge": masked_is_absent("edge"),
+    "a masked node is an absent node": masked_is_absent("node"),
+    "a masked label is not trained on": masked_is_absent("label"),
+    "the order of the edges does not matter": order_is_nothing,
+    "the name of the graph does not matter": names_are_nothing,
+    "the ledger does not depend on the graph": ledger_is_public,
+    "no noise means no privacy": silence_is_no_privacy,
+    "calibrated within the claim": calibrates,
+}
+
+
+FROM_SEEDS = "Take all randomness of run k from worlds.seeds[k] (in a function, from `seed`), none from a global generator."
+FROM_MASKS = "Drop what the masks leave out before anything is computed, statistics and normalisation too."
+WAYS_OUT = {
+    "same key, same release": FROM_SEEDS,
+    "another key, another release": FROM_SEEDS,
+    "a run does not know its batch": FROM_SEEDS,
+    "a masked edge is an absent edge": FROM_MASKS,
+    "a masked node is an absent node": FROM_MASKS,
+    "a masked label is not trained on": FROM_MASKS,
+}
+
+
+def show(model: Any, json: bool) -> int:
+    """Prints the checks and returns the exit code: 0 if all held, 1 if one failed."""
+    checks = contract(model)
+    if json:
+        import json as encoder
+
+        print(encoder.dumps([dataclasses.asdict(c) for c in checks], indent=1))
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table("clause", "", "smallest example of a failure", title=f"Model contract: {model.name}")
+        told: dict[str, str] = {}
+        for check in checks:
+            if check.failure is None:
+                table.add_row(check.name, "not asked" if check.unasked else "holds", check.unasked or "")
+            else:
+                again = told.setdefault(check.failure, check.name)
+                table.add_row(check.name, "FAILS", check.failure if again == check.name else f"as in '{again}'")
+        Console().print(table)
+        ways = [
+            WAYS_OUT[check.name] for check in checks if check.failure and check.name in WAYS_OUT and "raised" not in check.failure
+        ]
+        if ways:
+            print(ways[0])  # the first to mend: what fails after it often follows from it
+    return int(any(c.failure for c in checks))

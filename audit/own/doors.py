@@ -1,0 +1,216 @@
+"""Doors for a user's own model: a command in any language, a function, or a full model in a file."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ...accounting.claim import Unit
+from ...models.base import Model, Release
+from ...models.data.readers import one_line
+from ...models.looped import Looped
+from ...models.systems import SYSTEMS
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from ...models.graph.graph import Graph, Worlds
+
+PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
+SAID = 1000  # bytes of the end of what a program said; it may say as much as it likes
+OPTIONAL = ("aggregates", "inputs", "transcript", "gradients", "reports", "votes")
+
+
+@dataclass(frozen=True)
+class External:
+    """A program of the user's own: reads worlds from a folder, writes posteriors to another. Its code is never imported.
+
+    command: with the words {worlds} and {out}, which become the two folders. Its noise is its own business, so it is
+    not calibrated, and what it ran is not known, so every accountant declines.
+    """
+
+    command: str
+    unit: Unit = Unit.UNDIRECTED_EDGE
+    name: str = "target"
+    mode: str = "sound"
+    releases: tuple[str, ...] = ("posteriors",)
+    public: tuple[str, ...] = ("whatever the program takes to be public",)
+
+    def __post_init__(self) -> None:
+        for word in ("{worlds}", "{out}"):
+            if word not in self.command:
+                raise ValueError(f'target="{self.command}": must hold {word}, which becomes a folder.')
+
+    @property
+    def ledger(self) -> DpEvent:
+        from dp_accounting import UnsupportedDpEvent
+
+        return UnsupportedDpEvent()
+
+    def with_noise(self, sigma: float) -> Self:
+        return self
+
+    def printed(self, delta: float) -> float | None:
+        return None
+
+    def footprint(self, graph: Graph) -> int:
+        """Memory is the program's own; a chunk of 16 runs keeps what is lost by a kill small."""
+        return 4 << 20
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        """Raises ValueError with the program's last words, or with the file and shape that were expected."""
+        with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+            inputs, out = Path(folder) / "worlds", Path(folder) / "out"
+            inputs.mkdir()
+            out.mkdir()
+            write_worlds(worlds, inputs)
+            words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
+            with open(Path(folder) / "stdout", "w+b") as said, open(Path(folder) / "stderr", "w+b") as complained:
+                try:
+                    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=said, stderr=complained, check=False)
+                except OSError as fault:
+                    raise ValueError(f"target: {words[0]} cannot be started ({fault.strerror}).") from None
+                if done.returncode != 0:
+                    last = last_line(complained) or last_line(said) or "it said nothing"
+                    raise ValueError(f"target: {words[0]} ended with exit code {done.returncode}: {last}")
+            return read_release(out, worlds)
+
+
+def last_line(said: IO[bytes]) -> str:
+    """The last line that holds something, in characters that a terminal and an XML file can show; at most SAID bytes are read."""
+    said.seek(max(0, said.seek(0, os.SEEK_END) - SAID))
+    lines = said.read().decode(errors="replace").strip().splitlines()
+    return "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
+
+
+def write_worlds(worlds: Worlds, folder: Path) -> None:
+    """WORLDS/graph.npz and WORLDS/worlds.npz, as the command line's contract lays them out."""
+    g = worlds.graph
+    x = g.x.toarray() if hasattr(g.x, "toarray") else g.x
+    masks: dict[str, Any] = {"train_mask": g.train, "val_mask": g.val, "test_mask": g.test}
+    np.savez(folder / "graph.npz", x=x, y=g.y, edge_index=g.arcs, **masks)
+    parts: dict[str, Any] = {"seeds": worlds.seeds, "watch": worlds.watch}
+    if worlds.edges is not None or worlds.nodes is not None:
+        present = worlds.edge_present()
+        parts["edge_mask"] = np.packbits(present if g.directed else np.tile(present, 2), axis=1)
+    if worlds.nodes is not None:
+        parts["node_mask"] = np.packbits(worlds.nodes.dense(g.nodes), axis=1)
+    if worlds.labels is not None:
+        parts["label_mask"] = np.packbits(worlds.labels.dense(g.nodes), axis=1)
+    np.savez(folder / "worlds.npz", **parts)
+
+
+def read_release(out: Path, worlds: Worlds) -> Release:
+    """What the program wrote, checked. Raises ValueError that names the file and the shape expected."""
+    shape = (worlds.runs, worlds.watch.size, worlds.graph.classes)
+    posteriors = _array(out / "posteriors.npy", shape)
+    if (posteriors < 0).any():
+        raise ValueError("posteriors.npy: holds negative numbers; expected probabilities.")
+    with np.errstate(divide="ignore"):
+        total = posteriors.sum(-1, keepdims=True)
+        if not (total > 0).all():
+            raise ValueError("posteriors.npy: holds a row of zeros; expected probabilities that add up to one.")
+        logs = np.log(np.maximum(posteriors / total, np.finfo(np.float32).tiny)).astype(np.float32)
+    arrays = {"posteriors": logs}
+    for name in OPTIONAL:
+        if (out / f"{name}.npy").exists():
+            arrays[name] = _array(out / f"{name}.npy", (worlds.runs, ...))
+    return Release(arrays, worlds.watch)
+
+
+def _array(path: Path, shape: tuple[Any, ...]) -> np.ndarray:
+    expected = str(shape).replace("Ellipsis", "…")
+    if not path.is_file():  # nor a pipe, which would be waited for
+        raise ValueError(f"{path.name}: missing; expected shape {expected}.")
+    try:
+        array = np.load(path, allow_pickle=False)
+    except Exception:  # a damaged file makes its reader raise almost anything
+        array = None
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{path.name}: not a NumPy array without objects; expected shape {expected}.")
+    fits = array.shape[:1] == shape[:1] if Ellipsis in shape else array.shape == shape
+    if not fits or array.dtype.kind not in "fiu":
+        raise ValueError(f"{path.name}: shape {array.shape} of {array.dtype}; expected real numbers of shape {expected}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{path.name}: holds NaN or infinity in {int((~np.isfinite(array)).sum())} places.")
+    return array
+
+
+def load_model(address: str) -> Any:
+    """FILE.py:Name -> the class, function or model of that name. Raises ValueError if there is none."""
+    file, _, name = address.rpartition(":")
+    path = Path(file)
+    if not name or path.suffix != ".py":
+        raise ValueError(f"model={address}: must be FILE.py:Name. Systems that come with the harness: `audit models`.")
+    if not path.is_file():
+        raise ValueError(f"model={address}: {path} does not exist.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up; worker processes import it by this name
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as fault:
+        raise ValueError(f"model={address}: {blamed(fault, path)}") from None
+    if not hasattr(module, name):
+        raise ValueError(f"model={address}: {path} has no {name}.")
+    return getattr(module, name)
+
+
+def blamed(fault: BaseException, path: Path) -> str:
+    """The last line of a user's file that was reached, and what went wrong there, in one line."""
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == path.resolve()
+    ]
+    at = f"{path}, line {lines[-1]}" if lines else f"{path}"
+    return f"{at}: {type(fault).__name__}: {one_line(fault)}"
+
+
+def of_the_harness(model: Model) -> bool:
+    """Whether it is one of the harness's own systems or made of one, whose fields their audits may read."""
+    ours = Model.__module__.rpartition(".")[0]
+    modules = {base.__module__ for base in type(model).__mro__} - {Model.__module__, Looped.__module__}
+    return any(module.startswith(f"{ours}.") for module in modules)
+
+
+def own_models(target: str | None, model: str | None) -> dict[str, Any]:
+    """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
+    found: dict[str, Any] = {}
+    if target is not None:
+        program = External(target)
+        found[program.name] = lambda mode, facts, private: program
+    if model is not None:
+        made = load_model(model)
+        if callable(made):
+            try:
+                made = made()
+            except TypeError as fault:
+                way = "Give its fields defaults; a function train(graph, seed) becomes a model by Looped(train)."
+                raise ValueError(f"model={model}: cannot be made without arguments ({fault}). {way}") from None
+            except (Exception, SystemExit) as fault:
+                raise ValueError(f"model={model}: {blamed(fault, Path(model.rpartition(':')[0]))}") from None
+        if not isinstance(made, Model):
+            absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
+            raise ValueError(f"model={model}: lacks {absent}. docs/own-model.md says what each of them is.")
+        if made.unit not in tuple(Unit):
+            raise ValueError(f"model={model}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
+        if made.name in SYSTEMS and not of_the_harness(made):
+            raise ValueError(f"model={model}: is called '{made.name}', as a system of the harness is. Give it a name of its own.")
+        if "/" in made.name or not made.name.strip("."):
+            raise ValueError(f"model={model}: is called '{made.name}', which names no folder to keep its runs in. Use letters.")
+        if made.name in found:
+            raise ValueError(f"model={model}: is called '{made.name}', as the program of --target is. Give it another name.")
+        found[made.name] = lambda mode, facts, private: made
+    return found

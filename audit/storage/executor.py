@@ -1,0 +1,251 @@
+"""Who computes the chunks: this process, worker processes, or a Ray cluster. The results are the same."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .ray_cluster import Cluster, ClusterLost
+from .store import Task, fit, fit_part, in_process
+
+if TYPE_CHECKING:
+    from ...models.base import Release
+    from ...models.graph.graph import Graph
+
+Execute = Callable[[Iterable[Task]], Iterator[Path]]
+BATCH_SECONDS = 0.5  # chunks are handed out in batches that take about this long, so that tiny ones cost little
+AHEAD = 3  # batches in flight for each worker; tasks carry their worlds, and thousands of them need not be in memory at once
+
+
+def one_thread() -> None:
+    """Two workers scale exactly; OpenMP threads on a busy machine do not."""
+    import torch
+
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # Ray's shared memory, which nobody writes to
+
+
+def bare(tasks: list[Task]) -> list[Task]:
+    """The tasks without their graph, which travels once and not with each of them."""
+    return [(model, replace(worlds, graph=None), where, device) for model, worlds, where, device in tasks]  # type: ignore[arg-type]
+
+
+def on(graph: Graph, tasks: list[Task]) -> list[Task]:
+    """The same tasks with their graph again."""
+    return [(model, replace(worlds, graph=graph), where, device) for model, worlds, where, device in tasks]
+
+
+def spread(
+    tasks: Iterable[Task], workers: int, submit: Callable[[list[Task]], Any], collect: Callable[[list[Task], Any], float]
+) -> Iterator[Path]:
+    """Hands out batches and yields their parts in order.
+
+    submit: starts a batch and returns a handle. collect: waits until the batch is on disk and returns the seconds it took.
+    """
+    tasks, size = iter(tasks), 1
+    waiting: deque[tuple[list[Task], Any]] = deque()
+    while True:
+        while len(waiting) < AHEAD * workers and (batch := list(itertools.islice(tasks, size))):
+            waiting.append((batch, submit(batch)))
+        if not waiting:
+            return
+        batch, handle = waiting.popleft()
+        seconds = collect(batch, handle)
+        size = max(1, min(2 * len(batch), int(BATCH_SECONDS * len(batch) / max(seconds, 1e-3))))
+        yield from (Path(where) for _, _, where, _ in batch)
+
+
+def rescue(batch: list[Task]) -> float:
+    """What a lost worker was given is computed here, one chunk at a time; the next batches are small again."""
+    for _ in in_process(batch):
+        pass
+    return math.inf
+
+
+def follow() -> None:
+    """A worker leaves Ctrl-C to its parent and never outlives it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    one_thread()
+
+    def end() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+@functools.lru_cache(maxsize=1)
+def read_graph(path: str) -> Graph:
+    """The graph that `processes` left in its own folder for its own workers."""
+    with open(path, "rb") as f:
+        graph: Graph = pickle.load(f)
+    return graph
+
+
+def work(path: str, batch: list[Task]) -> float:
+    """Computes and stores a batch in a worker. Returns the seconds it took."""
+    clock = time.perf_counter()
+    for task in on(read_graph(path), batch):
+        fit_part(task)
+    return time.perf_counter() - clock
+
+
+@contextmanager
+def processes(jobs: int) -> Iterator[Execute]:
+    """`jobs` workers that live as long as the context; started at the first batch of more than one chunk."""
+    pool: ProcessPoolExecutor | None = None
+
+    def start() -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=follow)
+
+    def execute(tasks: Iterable[Task]) -> Iterator[Path]:
+        first = list(itertools.islice(tasks := iter(tasks), 2))
+        if len(first) < 2:
+            yield from in_process(first)
+            return
+        graph = first[0][1].graph
+        path = Path(folder) / graph.digest
+        if not path.exists():
+            path.write_bytes(pickle.dumps(graph))
+
+        def submit(batch: list[Task]) -> Any:
+            nonlocal pool
+            pool = pool or start()
+            try:
+                return pool.submit(work, str(path), bare(batch))
+            except BrokenProcessPool:
+                pool = start()
+                return pool.submit(work, str(path), bare(batch))
+
+        def collect(batch: list[Task], future: Any) -> float:
+            try:
+                return float(future.result())
+            except BrokenProcessPool:  # a worker was killed, most likely for memory
+                return rescue(batch)
+
+        yield from spread(itertools.chain(first, tasks), jobs, submit, collect)
+
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        try:
+            yield execute
+        except BaseException:
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # parts are renamed into place, so nothing half done is left
+            raise
+        finally:
+            if pool is not None:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
+    """Chunks as Ray tasks on `address`; "local" starts `jobs` workers here.
+
+    The graph lies once in each node's object store. Releases come back through it too, so that no folder need be shared;
+    the nodes need this package, and a model from a user's own file travels by value.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise ValueError("--ray: ray is not installed. Install gnnaudit[ray], or leave --ray out.") from None
+    try:
+        host, _, port = address.rpartition("/")[2].rpartition(":")
+        if port.isdigit():  # Ray itself gives up on an address only after minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+        cluster = Cluster.start(address, jobs if address == "local" else None, compute)
+        workers = cluster.answer()
+    except (OSError, OverflowError, RuntimeError, ValueError, EOFError) as fault:
+        reason = (str(fault) or type(fault).__name__).splitlines()[0].rstrip(".")
+        raise ValueError(f"ray={address}: cannot be reached ({reason}). Start a cluster, or use --ray local.") from None
+    held: set[str] = set()
+    numbers = itertools.count()
+
+    @functools.cache
+    def say_lost() -> None:
+        logging.getLogger(__name__).warning("ray: the cluster is lost; what is left is computed in this process")
+
+    def collect(batch: list[Task], number: int | None) -> float:
+        if number is None:
+            return rescue(batch)
+        try:
+            seconds = cluster.ask("collect", number, [where for _, _, where, _ in batch])
+        except ClusterLost:
+            say_lost()
+            return rescue(batch)
+        return rescue(batch) if seconds is None else float(seconds)
+
+    def execute(tasks: Iterable[Task]) -> Iterator[Path]:
+        first = next(tasks := iter(tasks), None)
+        if first is None:
+            return
+        model, graph = first[0], first[1].graph
+        if not type(model).__module__.startswith("gnnaudit."):
+            ray.cloudpickle.register_pickle_by_value(sys.modules[type(model).__module__])
+
+        def submit(batch: list[Task]) -> int | None:
+            try:
+                if graph.digest not in held:
+                    cluster.ask("hold", graph.digest, graph)
+                    held.add(graph.digest)
+                number = next(numbers)
+                cluster.ask("submit", number, graph.digest, ray.cloudpickle.dumps(bare(batch)))
+            except ClusterLost:
+                say_lost()
+                return None
+            return number
+
+        yield from spread(itertools.chain([first], tasks), workers, submit, collect)
+
+    try:
+        yield execute
+    except BaseException:
+        cluster.process.terminate()  # it may be waiting for a batch that nobody wants any more
+        raise
+    finally:
+        cluster.stop()
+
+
+def compute(graph: Graph, batch: bytes) -> tuple[list[Release], float]:
+    """A Ray task: the releases of a batch, and the seconds they took."""
+    one_thread()
+    clock = time.perf_counter()
+    tasks = on(graph, pickle.loads(batch))
+    return [fit(model, worlds, device) for model, worlds, _, device in tasks], time.perf_counter() - clock
+
+
+@contextmanager
+def executor(jobs: int, ray_address: str | None) -> Iterator[Execute]:
+    """The executor that a plan asks for."""
+    one_thread()
+    if ray_address:
+        with ray_cluster(ray_address, jobs) as execute:
+            yield execute
+    elif jobs > 1:
+        with processes(jobs) as execute:
+            yield execute
+    else:
+        yield in_process

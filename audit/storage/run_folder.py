@@ -1,0 +1,87 @@
+"""The folder of a run: one run at a time in it, its plan, its versions, and its secret key."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from string import hexdigits
+from typing import Any
+
+from ..key import Key
+from ..plan import Plan
+
+VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow")
+
+
+@contextmanager
+def opened(plan: Plan) -> Iterator[Path]:
+    """The run's folder, locked against a second run. Raises ValueError if it cannot be written or is in use."""
+    folder = plan.out
+    try:
+        (folder / "evidence").mkdir(parents=True, exist_ok=True)
+        lock = open(folder / ".lock", "w")  # noqa: SIM115  (held by the with-statement below)
+    except OSError as fault:
+        raise ValueError(f"out={folder}: cannot be written ({fault.strerror}). Choose another folder with --out.") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"out={folder}: another run is writing here. Wait for it, or choose another --out.") from None
+        for half in folder.rglob(".*.npz.*"):  # left by a writer that was killed; nobody else writes while the lock is held
+            half.unlink(missing_ok=True)
+        (folder / "plan.toml").write_text(plan.toml())
+        yield folder
+
+
+def root_key(plan: Plan, folder: Path) -> Key:
+    """The key that all randomness of the run comes from.
+
+    With a seed: reproducible by anybody. Without: 256 secret bits from the operating system, kept in the folder with
+    owner-only permissions so that a killed run can be resumed; whoever holds them can subtract the noise. Raises ValueError
+    where the file does not hold them: noise from a shorter key could be guessed.
+    """
+    if plan.seed is not None:
+        return Key("seed", plan.seed)
+    path = folder / "key"
+    if not path.exists():
+        aside = path.with_name(".key")  # a full disk must not leave half a key
+        aside.unlink(missing_ok=True)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
+            f.write(Key.fresh())
+        os.replace(aside, path)
+    secret = path.read_text(errors="replace").strip()
+    if len(secret) != len(Key.fresh()) or not set(secret) <= set(hexdigits):  # a file system may leave zeros after a crash
+        raise ValueError(f"{path}: not a whole key. Remove it: a new one is made, and the parts made with the old one again.")
+    return Key("secret", secret)
+
+
+def randomness(plan: Plan) -> str:
+    """How the noise was seeded, for the report."""
+    return "cryptographic" if plan.seed is None else "reproducible, asked for with --seed"
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the figures rest on."""
+    found = {"python": platform.python_version()}
+    for name in VERSIONED:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """The machine, in words."""
+    return {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}
+
+
+def write_spec(folder: Path) -> None:
+    """RUN/spec.json: what the run was made with."""
+    (folder / "spec.json").write_text(json.dumps({"versions": versions(), "machine": machine()}, indent=1))

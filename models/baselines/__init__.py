@@ -1,0 +1,1 @@
+"""What the private systems are compared with: plain graph networks, randomised response on edges, and DP-GNN."""

@@ -1,0 +1,152 @@
+"""DP-GNN: a graph layer under DP-SGD, where a node enters a bounded number of loss terms (Daigavane et al. 2021)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import torch
+
+from ...accounting.claim import Unit
+from ..base import Release
+from ..engine.dpsgd import Private, train_privately
+from ..engine.layers import Linear, Selu
+from ..engine.network import Network, draw
+from ..engine.run_batches import Company, companies
+from ..gap import common
+from ..graph.degree_cap import arc_coins, arc_present
+from ..sparse.neighbour_sums import Aggregation
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from ..graph.graph import Graph, Worlds
+
+
+@dataclass(frozen=True)
+class DpGnn:
+    """A node is classified from its own features and the mean of its neighbours' features, which training nodes alone send.
+
+    One training node enters its own loss term and those of at most max_degree others. "paper": each node's list of receivers is
+    thinned with chance max_degree / (2 degree) and emptied if it is still too long; batches have a fixed size; noise std on the
+    sum of clipped gradients is sigma x 2 (max_degree + 1) clip. "sound": the degree is a public promise; nodes join batches
+    independently; noise std is sigma x (1 + 2 max_degree) clip, as a node's own gradient vanishes and the others turn; and as
+    nothing pays for answers, only validation and test nodes get one, from such neighbours alone.
+    """
+
+    sigma: float = 0.0
+    mode: str = "sound"
+    unit: Unit = Unit.NODE
+    hidden: int = 16
+    epochs: int = 10
+    learning_rate: float = 0.01
+    max_degree: int = 10
+    batch: int = 256
+    train_nodes: int = 0
+    clip: float = 1.0
+    name = "dpgnn"
+    releases = ("posteriors",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", common.checked_unit(self.name, self.mode, self.unit))
+        if self.unit is not Unit.NODE:
+            raise ValueError(f"dpgnn protects nodes, not a {self.unit}. Use unit = 'node'.")
+        common.check_batch(self)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        if self.mode == "paper":
+            return (
+                "The set of nodes, the split and the number of training nodes are public.",
+                "Lists are thinned in a way that can flip when a node leaves; the ledger takes it to be stable.",
+                "Predictions read the features of neighbours, and the ledger does not cover that.",
+            )
+        return (*common.taken_as_public(self), "Answers read no features of training nodes.")
+
+    @property
+    def steps(self) -> int:
+        return self.epochs * (self.train_nodes // self.batch)
+
+    @property
+    def ledger(self) -> DpEvent:
+        from ...accounting.events.mechanisms import dp_sgd_capped, dp_sgd_occurrences
+
+        if self.mode == "paper":
+            return dp_sgd_occurrences(self.sigma, self.train_nodes, self.max_degree + 1, self.batch, self.steps)
+        return dp_sgd_capped(self.sigma, self.batch / self.train_nodes, self.max_degree, self.steps)
+
+    @property
+    def noise_std(self) -> float:
+        """What is added to every entry of a sum of clipped gradients."""
+        return self.sigma * self.clip * (2 * (self.max_degree + 1) if self.mode == "paper" else 1 + 2 * self.max_degree)
+
+    def with_noise(self, sigma: float) -> Self:
+        return dataclasses.replace(self, sigma=float(sigma))
+
+    def printed(self, delta: float) -> float | None:
+        from ..gap import published
+
+        if self.mode == "sound" or not self.sigma:
+            return None
+        return published.dp_gnn_multi_term(self.sigma, self.max_degree, self.train_nodes, self.batch, self.epochs, delta)
+
+    def footprint(self, graph: Graph) -> int:
+        """The neighbours' features twice over, and a matrix of the graph."""
+        return 4 * graph.nodes * (3 * graph.dim + 12 * self.hidden) + 16 * graph.arc_count + 50 * graph.dim * self.hidden
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        common.check_graph(self, worlds.graph)
+        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden, self.batch)]
+        return Release({"posteriors": np.concatenate(parts)}, worlds.watch, {"noise_std": self.noise_std, "sigma": self.sigma})
+
+    def _fit(self, company: Company) -> NDArray[np.float32]:
+        worlds, graph = company.worlds, company.worlds.graph
+        sends = worlds.trained()
+        kept = [arcs & sends[run, graph.arcs[0]] for run, arcs in enumerate(self._bounded(worlds))]
+        near = self._mean(company, kept)
+        branch = (Linear(graph.dim, self.hidden),)
+        network = Network((branch, branch), (Selu(), Linear(2 * self.hidden, graph.classes)), graph.classes)
+        how = Private(
+            sigma=self.noise_std / self.clip,
+            rate=self.batch / self.train_nodes,
+            batch=self.batch,
+            epochs=self.epochs,
+            steps=self.train_nodes // self.batch,
+            clip=self.clip,
+            learning_rate=self.learning_rate,
+            fixed=self.mode == "paper",
+        )
+        parts = draw(network.layers, worlds.seeds, "dpgnn", device=company.device)
+        rows, nodes = company.rows("train", [None, near]), company.nodes["train"]
+        weights = train_privately(network, parts, rows, nodes, graph.nodes, worlds.seeds, "dpgnn", how)
+        if self.mode == "sound":
+            unprotected = (graph.val | graph.test)[graph.arcs[0]]
+            near = self._mean(company, [arcs & unprotected for arcs in arc_present(worlds)])
+        posteriors = common.log_probabilities(network, weights, company.rows("watch", [None, near]))
+        return common.withhold(self, worlds, {"posteriors": posteriors})["posteriors"]
+
+    def _bounded(self, worlds: Worlds) -> NDArray[np.bool_]:
+        """(K, arcs) bool: the arcs that carry messages in training."""
+        present, graph = arc_present(worlds), worlds.graph
+        if self.mode == "sound":
+            return present
+        sender, receiver = graph.arcs
+        for run, seed in enumerate(worlds.seeds):
+            degree = np.bincount(sender[present[run]], minlength=graph.nodes)
+            coin = arc_coins(graph.nodes, sender, receiver, seed, "bound")
+            present[run] &= coin * 2 * degree[sender] < self.max_degree
+            left = np.bincount(sender[present[run]], minlength=graph.nodes)
+            present[run] &= left[sender] <= self.max_degree
+        return present
+
+    def _mean(self, company: Company, kept: list[NDArray[np.bool_]]) -> Tensor:
+        """(runs, nodes, dim): the mean of the features that arrive over those arcs; zero where none does."""
+        graph = company.worlds.graph
+        x = company.features("all").dense.unsqueeze(0).expand(len(kept), -1, -1)
+        sums = Aggregation.over(graph.nodes, [graph.arcs[:, arcs] for arcs in kept], company.device)(x)
+        counts = np.stack([np.bincount(graph.arcs[1][arcs], minlength=graph.nodes) for arcs in kept])
+        return sums / torch.from_numpy(np.maximum(counts, 1).astype(np.float32)[:, :, None]).to(sums)

@@ -1,0 +1,169 @@
+"""EdgeRand: the graph itself goes through randomised response, and an ordinary GraphSAGE learns from what comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import torch
+
+from ...accounting.claim import Unit
+from ..base import Release
+from ..engine.layers import Layer, Linear, UnitLength
+from ..engine.network import Network, draw
+from ..engine.run_batches import Company, companies
+from ..engine.training import Rows, train
+from ..gap import common
+from ..gap.gap import activated, mlp
+from ..graph.degree_cap import arc_coins, arc_present
+from ..random.streams import stream
+from ..sparse.neighbour_sums import Aggregation, Neighbours
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Graph, Worlds
+
+LINK_SHARE = 0.9  # of epsilon; the rest buys the density
+CHUNK = 500  # rows that share one density in the published code
+
+
+@dataclass(frozen=True)
+class EdgeRand:
+    """Asymmetric randomised response, the edge-level GraphSAGE baseline of GAP and ProGAP ("sage-edp"); without noise, GraphSAGE.
+
+    sigma: 1 / epsilon (nats), the scale of Laplace noise that would cost as much; 0 keeps the graph as it is. Nine tenths of
+    epsilon go to the entries of the adjacency matrix, the rest to its density. "paper": every directed entry has a coin of
+    its own, self loops too, and the density of each 500 rows gets noise that is meant for the density of the whole matrix;
+    nodes, their public number, says how far too little that is. "sound": one coin for every pair, one density.
+    """
+
+    sigma: float = 0.0
+    mode: str = "sound"
+    unit: Unit = None  # type: ignore[assignment]
+    hidden: int = 16
+    base_layers: int = 2
+    layers: int = 1
+    epochs: int = 100
+    learning_rate: float = 0.01
+    nodes: int = 0
+    name = "edgerand"
+    releases = ("posteriors",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", common.checked_unit(self.name, self.mode, self.unit))
+        if self.unit is Unit.NODE:
+            raise ValueError("edgerand protects edges, not nodes. Use unit = 'undirected-edge' or 'directed-edge'.")
+        if not (math.isfinite(self.sigma) and self.sigma >= 0):
+            raise ValueError(f"sigma={self.sigma}: must be 1 / epsilon, or 0 for the graph as it is.")
+
+    @property
+    def epsilon(self) -> float:
+        return 1 / self.sigma if self.sigma else math.inf
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return (
+            "The set of nodes, the split, features and labels are public.",
+            "The best epoch is chosen by labels, which are public, on a graph that is paid for.",
+        )
+
+    @property
+    def ledger(self) -> DpEvent:
+        from dp_accounting import LaplaceDpEvent, NonPrivateDpEvent
+
+        from ...accounting.events.mechanisms import PureDpEvent, composed
+
+        if not self.sigma:
+            return NonPrivateDpEvent()
+        link, density = PureDpEvent(LINK_SHARE * self.epsilon), (1 - LINK_SHARE) * self.epsilon
+        if self.mode == "sound":
+            return composed(link, LaplaceDpEvent(1 / density))
+        if not self.nodes:
+            raise ValueError("nodes=0: the ledger of edgerand as published depends on the public number of nodes. Set nodes.")
+        fewest = self.nodes % CHUNK or CHUNK  # rows of the smallest chunk, whose density an arc moves most
+        return composed(link, LaplaceDpEvent(fewest / (self.nodes * density)))
+
+    def with_noise(self, sigma: float) -> Self:
+        return dataclasses.replace(self, sigma=float(sigma))
+
+    def printed(self, delta: float) -> float | None:
+        return None if self.mode == "sound" or not self.sigma else self.epsilon
+
+    def footprint(self, graph: Graph) -> int:
+        """Two sparse matrices, the activations of all layers and what the backward pass keeps."""
+        return 4 * (graph.nodes * self.hidden * (self.layers * 8 + 16) + graph.dim * self.hidden * 6) + 60 * graph.arc_count
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        common.check_direction(self.name, self.unit, worlds.graph)
+        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden)]
+        return Release({"posteriors": np.concatenate(parts)}, worlds.watch, {"sigma": self.sigma})
+
+    def _fit(self, company: Company) -> NDArray[np.float32]:
+        worlds, classes = company.worlds, company.worlds.graph.classes
+        graphs = [self.response(worlds, run) for run in range(worlds.runs)]
+        there, back = (Aggregation.over(worlds.graph.nodes, ends, company.device) for ends in (graphs, [g[::-1] for g in graphs]))
+        base = mlp([worlds.graph.dim, *[self.hidden] * self.base_layers], Unit.DIRECTED_EDGE, plain=False)
+        network = Network((base,), self._trunk(Neighbours(there, back), classes), classes)
+        everyone = company.rows("all", [None])
+        labels = torch.from_numpy(worlds.graph.y).to(company.device)
+
+        def counted(which: str) -> Rows:
+            index = torch.from_numpy(company.nodes[which]).to(company.device)
+            return Rows(everyone.inputs, labels[index], index)
+
+        parts = draw(network.layers, worlds.seeds, "sage", device=company.device)
+        check = counted("check") if company.nodes["check"].size else None
+        weights = train(network, parts, counted("train"), self.epochs, self.learning_rate, check)
+        return common.log_probabilities(network, weights, everyone)[:, worlds.watch]
+
+    def _trunk(self, neighbours: Neighbours, classes: int) -> tuple[Layer, ...]:
+        """Sum of the neighbours and the node itself, each by a matrix of its own; every layer's rows have length 1."""
+        layers: list[Layer] = []
+        for _ in range(self.layers):
+            layers += [neighbours, Linear(2 * self.hidden, self.hidden), UnitLength(), *activated(self.hidden, self.unit)]
+        return (*layers, Linear(self.hidden, classes))
+
+    def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
+        """(2, arcs) int64: the graph that the network of this run sees, arcs (from, to)."""
+        graph, seed = worlds.graph, worlds.seeds[run]
+        sender, receiver = graph.arcs[:, arc_present(worlds[run : run + 1])[0]]
+        if not self.sigma:
+            return np.stack([sender, receiver])
+        random, once = stream(seed, "response"), self.unit is Unit.UNDIRECTED_EDGE
+        if once:
+            sender, receiver = np.minimum(sender, receiver)[sender < receiver], np.maximum(sender, receiver)[sender < receiver]
+        coin = arc_coins(graph.nodes, sender, receiver, seed, "response")
+        pairs = graph.nodes * (graph.nodes - 1) / (2 if once else 1)
+        density = len(sender) / pairs + random.laplace(0, 1 / (pairs * (1 - LINK_SHARE) * self.epsilon))
+        chunk, arcs = receiver // CHUNK, []
+        order, starts = np.argsort(chunk, kind="stable"), range(0, graph.nodes, CHUNK)
+        cuts = np.cumsum(np.bincount(chunk, minlength=len(starts)))[:-1]
+        true = np.split(np.stack([sender, receiver])[:, order], cuts, axis=1)
+        for first, own, luck in zip(starts, true, np.split(coin[order], cuts), strict=True):
+            cells = min(CHUNK, graph.nodes - first) * graph.nodes
+            if self.mode == "paper":
+                density = own.shape[1] / cells + random.laplace(0, 1 / (graph.nodes**2 * (1 - LINK_SHARE) * self.epsilon))
+            stays, appears = probabilities(LINK_SHARE * self.epsilon, min(max(density, 0.0), 1.0))
+            cell = random.choice(cells, random.binomial(cells, appears), replace=False, shuffle=False) + first * graph.nodes
+            false = cell[~np.isin(cell, own[1] * graph.nodes + own[0])]
+            arcs.append(np.concatenate([own[:, luck < stays], [false % graph.nodes, false // graph.nodes]], axis=1))
+        drawn = np.concatenate(arcs, axis=1)
+        if self.mode == "sound":
+            drawn = drawn[:, drawn[0] < drawn[1] if once else drawn[0] != drawn[1]]
+        return np.concatenate([drawn, drawn[::-1]], axis=1) if once else drawn
+
+
+def probabilities(epsilon: float, density: float) -> tuple[float, float]:
+    """How likely a true entry stays and a false one appears, so that the density stays what it is.
+
+    They are p q and (1 - p) q with p = 1 / (1 + e^-epsilon), a factor of e^epsilon apart; so at most are their opposites.
+    """
+    p = 1 / (1 + math.exp(-epsilon))
+    share = 2 * p * density - p - density + 1
+    q = min(1.0, density / share) if share > 0 else 1.0
+    return p * q, (1 - p) * q

@@ -1,0 +1,191 @@
+"""Graph networks as the literature trains them, without any privacy, for K runs at once: the targets that attacks must beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...accounting.claim import Unit
+from ..base import Release
+from ..engine.dropout import Dropout
+from ..engine.gnn_layers import KINDS, Values
+from ..random.streams import stream
+from ..sparse.block_diagonal import Blocks, Operator, features
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Graph, Worlds
+
+CACHE = 6 << 20  # bytes that the activations of one hidden layer may take: more runs at once are slower, not faster
+
+
+@dataclass(frozen=True)
+class Gnn:
+    """A graph network with ReLU and dropout between its layers, trained full batch by Adam on the cross-entropy.
+
+    The defaults are those of MIA-audit-GNN (Lassila et al. 2025) on Cora: two layers, 64 hidden units.
+    With `kind="gcn", hidden=16, input_dropout=0.5, learning_rate=0.01, weight_decay=5e-4` it is Kipf and Welling's.
+
+    kind: gcn, sage, gat or gin. dropout, input_dropout: the share that is set to zero, on hidden units and on features.
+    """
+
+    kind: str = "gcn"
+    hidden: int = 64
+    layers: int = 2
+    dropout: float = 0.5
+    input_dropout: float = 0.0
+    epochs: int = 200
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    mode: str = "paper"
+
+    unit: ClassVar[Unit] = Unit.NODE
+    releases: ClassVar[tuple[str, ...]] = ("posteriors", "posteriors@0-hop", "posteriors@half", "posteriors@full")
+    public: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind={self.kind!r}: must be one of {', '.join(KINDS)}.")
+        for name in ("dropout", "input_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: must be in [0, 1).")
+
+    @property
+    def name(self) -> str:
+        return self.kind
+
+    @property
+    def ledger(self) -> DpEvent:
+        from dp_accounting import NonPrivateDpEvent
+
+        return NonPrivateDpEvent()
+
+    def with_noise(self, sigma: float) -> Self:
+        if sigma:
+            raise ValueError(f"sigma={sigma}: {self.kind} has no noise to scale; audit it at epsilon = inf.")
+        return self
+
+    def printed(self, delta: float) -> float | None:
+        return None
+
+    def footprint(self, graph: Graph) -> int:
+        """Weights, their gradients and Adam's two moments, a few activations of every layer, features, and four releases."""
+        weights = (graph.dim + self.layers * self.hidden) * self.hidden
+        stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
+        return 20 * weights + 8 * self.layers * self._activation(graph) + 32 * graph.nodes * graph.classes + 32 * stored
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        """Trains every run on its own world and queries it four times, always the same way for members and others.
+
+        posteriors: on its own world, where an absent node is alone. posteriors@0-hop: every node alone. posteriors@half: every
+        node alone, with half of each feature. posteriors@full: on the whole union graph.
+        """
+        step = max(1, CACHE // max(1, self._activation(worlds.graph)))
+        parts = [worlds[first : first + step] for first in range(0, len(worlds), step)]
+        return Release.join([self._release(part, self.train(part, device), device) for part in parts])
+
+    def _activation(self, graph: Graph) -> int:
+        """Bytes of one hidden layer of one run; attention holds one row for every arc."""
+        rows = graph.nodes + (graph.arcs.shape[1] if self.kind == "gat" else 0)
+        return 4 * self.hidden * rows
+
+    def train(self, worlds: Worlds, device: str = "cpu") -> list[Values]:
+        """The trained values of every layer, each (K, …). A node that a run does not have is not in its graph at all."""
+        graph, trained = worlds.graph, worlds.trained()
+        alive = worlds.nodes.dense(graph.nodes) if worlds.nodes is not None else np.ones_like(trained)
+        members = [np.flatnonzero(row) for row in alive]
+        blocks, x = Blocks.of(graph, members, worlds.edge_present(), device), features(graph.x, members, device)
+        label, weight = loss_weights(graph.y, trained, members, blocks.size, device)
+        values = self._start(worlds, device)
+        flat = [v for layer in values for v in layer.values()]
+        optimiser = torch.optim.Adam(flat, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True)
+        rows = [len(m) for m in members]
+        hidden = [Dropout.of(self.dropout, worlds.seeds, rows, f"dropout {i}", device) for i in range(1, self.layers)]
+        inputs = Dropout.of(self.input_dropout, worlds.seeds, rows, "input dropout", device)
+        for _ in range(self.epochs):
+            optimiser.zero_grad(set_to_none=True)
+            logits = self.forward(values, inputs.features(x), blocks, hidden)
+            right = logits.transpose(1, 2).log_softmax(1).gather(1, label)[:, 0]  # nodes last: 20 times faster than classes last
+            (right * weight).sum().backward()
+            optimiser.step()
+        return [{n: v.detach() for n, v in layer.items()} for layer in values]
+
+    def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]:
+        """Trains every run and puts it behind an API that keeps its world's graph.
+
+        It takes features of all nodes, (nodes, dim), and answers with log-probabilities (K, nodes, classes).
+        """
+        values = self.train(worlds, device)
+        everyone = [np.arange(worlds.graph.nodes)] * len(worlds)
+        blocks = Blocks.of(worlds.graph, everyone, worlds.edge_present(), device)
+        return lambda x: self.posteriors(values, features(x, everyone, device), blocks)
+
+    def anywhere(self, worlds: Worlds, device: str = "cpu") -> Callable[[Graph], NDArray[np.float32]]:
+        """Trains every run and lets it answer on any graph: log-probabilities (K, nodes of that graph, classes)."""
+        values = self.train(worlds, device)
+
+        def answer(graph: Graph) -> NDArray[np.float32]:
+            everyone, every = [np.arange(graph.nodes)], np.ones((1, graph.edges.shape[1]), dtype=bool)
+            blocks, x = Blocks.of(graph, everyone, every, device), features(graph.x, everyone, device)
+            runs = [[{n: v[k : k + 1] for n, v in layer.items()} for layer in values] for k in range(len(worlds))]
+            return np.concatenate([self.posteriors(run, x, blocks) for run in runs])
+
+        return answer
+
+    def forward(self, values: list[Values], x: Operator | Tensor, blocks: Blocks, dropout: list[Dropout] | None = None) -> Tensor:
+        """Logits (K, size, classes)."""
+        *inner, last = values
+        for i, layer in enumerate(inner):
+            x = KINDS[self.kind].forward(layer, x, blocks)
+            x = torch.relu_(x) if dropout is None else dropout[i].relu(x)
+        return KINDS[self.kind].forward(last, x, blocks)
+
+    def _start(self, worlds: Worlds, device: str) -> list[Values]:
+        sizes = [worlds.graph.dim, *[self.hidden] * (self.layers - 1), worlds.graph.classes]
+        randoms = [stream(seed, "start") for seed in worlds.seeds]
+        layers = []
+        for i in range(self.layers):
+            runs = [KINDS[self.kind].start(random, sizes[i], sizes[i + 1], i + 1 == self.layers) for random in randoms]
+            stacked = {n: np.stack([run[n] for run in runs]).astype(np.float32) for n in runs[0]}
+            layers.append({n: torch.from_numpy(v).to(device).requires_grad_() for n, v in stacked.items()})
+        return layers
+
+    def _release(self, worlds: Worlds, values: list[Values], device: str) -> Release:
+        graph, present = worlds.graph, worlds.edge_present()
+        everyone = [np.arange(graph.nodes)] * len(worlds)
+        own, alone, union = (Blocks.of(graph, everyone, edges, device) for edges in (present, present & False, present | True))
+        x, half = (features(rows, everyone, device) for rows in (graph.x, 0.5 * graph.x))
+        queries = {
+            "posteriors": (x, own),
+            "posteriors@0-hop": (x, alone),
+            "posteriors@half": (half, alone),
+            "posteriors@full": (x, union),
+        }
+        arrays = {name: self.posteriors(values, *query)[:, worlds.watch] for name, query in queries.items()}
+        return Release(arrays, worlds.watch)
+
+    def posteriors(self, values: list[Values], x: Operator | Tensor, blocks: Blocks) -> NDArray[np.float32]:
+        """Log-probabilities (K, size, classes) float32 of trained runs on any features and graphs."""
+        with torch.no_grad():
+            answer: NDArray[np.float32] = self.forward(values, x, blocks).log_softmax(2).cpu().numpy()
+        return answer
+
+
+def loss_weights(
+    y: NDArray[np.int64], trained: NDArray[np.bool_], members: list[NDArray[np.int64]], size: int, device: str
+) -> tuple[Tensor, Tensor]:
+    """Labels (K, 1, size) and what each row's log-likelihood counts in the loss (K, size): minus one over the trained rows."""
+    label = np.zeros((len(members), 1, size), dtype=np.int64)
+    weight = np.zeros((len(members), size), dtype=np.float32)
+    for k, rows in enumerate(members):
+        label[k, 0, : len(rows)] = y[rows]
+        weight[k, : len(rows)] = trained[k, rows] / -max(1.0, trained[k].sum())
+    return torch.from_numpy(label).to(device), torch.from_numpy(weight).to(device)

@@ -1,0 +1,81 @@
+"""A social graph made on the spot: friends of all kinds, a few of them very popular, and answers that hint at their class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..random.streams import stream
+from .checks import Raw, distinct
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def campus(
+    n: int = 2000,
+    seed: int = 0,
+    classes: int = 6,
+    degree: float = 24.0,
+    same: float = 0.45,
+    dim: int = 64,
+    signal: float = 0.4,
+) -> Raw:
+    """A degree-corrected block model (Karrer & Newman 2011) with n nodes and n * degree / 2 edges, sampled in O(edges).
+
+    Popularity is Pareto with exponent 2.5, cut off where a node would know about an eighth of all. An edge has a first
+    end drawn by popularity, and with probability `same` a second end from the same class, else from anywhere; it does
+    not depend on the features. x: (n, dim) float32, each 0 or 1, answers that are independent given the class, whose
+    log-odds differ between classes by a normal of standard deviation `signal`. Deterministic in its arguments.
+    Raises ValueError where n is too small for so many classes or edges.
+    """
+    if n < 20 * classes:
+        raise ValueError(f"n={n}: campus needs at least {20 * classes} nodes, 20 for each of its {classes} classes.")
+    if not 0 < degree <= n / 10:
+        raise ValueError(f"degree={degree}: must be above 0, at most n / 10 = {n / 10:g}. Say campus:n={n}:degree={n / 20:g}.")
+    rng = stream(seed, "campus", n)
+    share = np.linspace(1.5, 0.5, classes)
+    bounds = np.concatenate([[0], np.round(np.cumsum(share) / share.sum() * n).astype(np.int64)])
+    y = np.repeat(np.arange(classes), np.diff(bounds))  # sorted by class here; shuffled at the end
+
+    popularity = (1 - rng.random(n)) ** (-1 / 1.5)
+    popularity = np.minimum(popularity, popularity.mean() * n / (8 * degree) + 1)
+    total = np.concatenate([[0.0], np.cumsum(popularity)])
+    wanted = round(n * degree / 2)
+    edges = np.empty(0, dtype=np.int64)
+    while edges.size < wanted:
+        u, v = pairs(rng, total, bounds, same, int(1.1 * (wanted - edges.size)) + 100)
+        new = np.minimum(u, v) * n + np.maximum(u, v)
+        edges = distinct(np.concatenate([edges, new[u != v]]))
+    edges = np.delete(edges, rng.choice(edges.size, edges.size - wanted, replace=False, shuffle=False))
+
+    odds = rng.normal(-1.0, 0.7, dim) + signal * rng.standard_normal((classes, dim))
+    answers = (1 / (1 + np.exp(-odds))).astype(np.float32)
+    x = (rng.random((n, dim), dtype=np.float32) < answers[y]).astype(np.float32)
+    order = rng.permutation(n)
+    place = np.argsort(order)
+    return Raw(x=x[order], y=y[order], edges=place[np.stack(np.divmod(edges, n))])
+
+
+def pairs(
+    rng: np.random.Generator, total: NDArray[np.float64], bounds: NDArray[np.int64], same: float, draws: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Both ends of `draws` edges, each (draws,) int64, some of them repeated.
+
+    total: (nodes + 1,) cumulative popularity. bounds: (classes + 1,) where each class begins. Drawing an end is a search
+    in `total`; the searches are made in ascending order, which the cache rewards, and one end is shuffled afterwards.
+    """
+
+    def drawn(low: int, high: int, count: int) -> NDArray[np.int64]:
+        at = np.sort(rng.uniform(total[low], total[high], count))
+        return np.minimum(np.searchsorted(total, at, side="right") - 1, high - 1)
+
+    nodes, ends = total.size - 1, []
+    near = rng.binomial(draws, same)
+    weight = np.diff(total[bounds])
+    counts = rng.multinomial(near, weight / weight.sum())
+    for low, high, count in [(0, nodes, draws - near), *zip(bounds[:-1], bounds[1:], counts, strict=True)]:
+        ends.append((drawn(low, high, count), rng.permutation(drawn(low, high, count))))
+    u, v = zip(*ends, strict=True)
+    return np.concatenate(u), np.concatenate(v)

@@ -1,0 +1,235 @@
+"""From what a file says to a graph that can be trusted: precise errors, and repairs that are said out loud."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Features
+
+    Masks = tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]
+
+SPARSE_BELOW = 0.1  # share of non-zero features under which a csr_array is smaller and faster than a dense array
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """What a file says, before any check.
+
+    x: (nodes, dim) numbers, dense or sparse. y: (nodes,) whole numbers, any values; negative means no label.
+    edges: (2, arcs) whole numbers, as stored. masks: (train, val, test), each (nodes,) bool, where the file has them.
+    directed: whether an arc (u, v) says nothing of (v, u). notes: what the reader had to decide, one sentence each.
+    """
+
+    x: Features
+    y: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    masks: Masks | None = None
+    directed: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> int:
+        return int(self.y.shape[0])
+
+    def noting(self, *sentences: str) -> Raw:
+        return dataclasses.replace(self, notes=(*self.notes, *sentences))
+
+    def subset(self, keep: NDArray[np.bool_]) -> Raw:
+        """The subgraph induced by the nodes in `keep`, (nodes,) bool, numbered anew in the same order."""
+        number = np.cumsum(keep) - 1
+        inside = keep[self.edges[0]] & keep[self.edges[1]]
+        masks = None if self.masks is None else _rows(self.masks, keep)
+        return dataclasses.replace(self, x=self.x[keep], y=self.y[keep], edges=number[self.edges[:, inside]], masks=masks)
+
+
+def _rows(masks: Masks, keep: NDArray[np.bool_]) -> Masks:
+    train, val, test = masks
+    return train[keep], val[keep], test[keep]
+
+
+def check(raw: Raw) -> Raw:
+    """`raw` with numbers of the right types, or a ValueError that says what is wrong and where."""
+    x = features(raw.x)
+    y, edges = whole(raw.y, "y"), whole(raw.edges, "edges")
+    if y.ndim != 1:
+        raise ValueError(f"y has shape {y.shape}: must be (nodes,), one class a node. Take the argmax of one-hot labels.")
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise ValueError(f"edges have shape {edges.shape}: must be (2, arcs), senders above receivers. Transpose them?")
+    n = y.shape[0]
+    if n == 0:
+        raise ValueError("the graph has 0 nodes: nothing can be trained on it.")
+    if x.shape[0] != n:
+        raise ValueError(f"x has {x.shape[0]} rows, y has {n}: every node needs one row of features and one label.")
+    outside = (edges < 0) | (edges >= n)
+    if outside.any():
+        first = int(edges[outside][0])
+        raise ValueError(f"node id {first} in the edges: ids must be in 0 … {n - 1} ({outside.any(axis=0).sum()} such edges).")
+    if raw.masks is not None:
+        check_masks(raw.masks, n)
+    return dataclasses.replace(raw, x=x, y=y, edges=edges)
+
+
+def check_masks(masks: Masks, nodes: int) -> None:
+    """Raises ValueError unless the masks are (nodes,) bool, disjoint, and leave something to train and to test on."""
+    names = ("train", "val", "test")
+    for name, mask in zip(names, masks, strict=True):
+        if mask.shape != (nodes,) or mask.dtype != bool:
+            raise ValueError(f"{name}_mask is {mask.dtype} of shape {mask.shape}: must be bool of shape ({nodes},).")
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        both = np.flatnonzero(masks[i] & masks[j])
+        if both.size:
+            raise ValueError(
+                f"{names[i]}_mask and {names[j]}_mask share {both.size} nodes, such as node {both[0]}: must be disjoint."
+            )
+    for name, mask in (("train", masks[0]), ("test", masks[2])):
+        if not mask.any():
+            raise ValueError(f"{name}_mask holds none of the {nodes} nodes: give another split, such as split=75/10/15.")
+
+
+def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
+    """The same numbers as int64; ValueError where they are not whole numbers."""
+    a = np.asarray(values)
+    if a.dtype.kind in "iub":
+        if a.dtype == np.uint64 and a.size and a.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"{name} holds {a.max()}: must fit 64-bit signed integers.")
+        return a.astype(np.int64)
+    if a.dtype.kind == "f" or a.size == 0:
+        a = a.astype(np.float64)
+        strange = a[~(np.abs(a) < 2**53) | (a != np.floor(a))]
+        if strange.size:
+            raise ValueError(f"{name} holds {strange[0]}: must be whole numbers.")
+        return a.astype(np.int64)
+    raise ValueError(f"{name} has type {a.dtype}: must be whole numbers.")
+
+
+def features(x: Features) -> Features:
+    """x as float32, a csr_array where few entries are set; ValueError for NaN, infinity, or a wrong shape or type."""
+    if x.dtype.kind not in "fiub":
+        raise ValueError(f"x has type {x.dtype}: features must be real numbers. One-hot encode words first.")
+    if len(x.shape) != 2 or x.shape[1] == 0:
+        raise ValueError(f"x has shape {x.shape}: must be (nodes, features) with at least one feature.")
+    stored = x.data if sp.issparse(x) else x
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(stored.astype(np.float32, copy=False))
+    if not finite.all():
+        sparse = sp.coo_array(x) if sp.issparse(x) else None
+        bad = np.isfinite(sparse.data.astype(np.float32)) if sparse is not None else finite
+        at = np.argwhere(~bad)[0]
+        row, column = (sparse.coords[0][at[0]], sparse.coords[1][at[0]]) if sparse is not None else at
+        raise ValueError(
+            f"x[{row}, {column}] is not a finite float32 number ({(~finite).sum()} such entries): fill or drop them first."
+        )
+    if sp.issparse(x):
+        matrix = sp.csr_array(x).astype(np.float32)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        if matrix.nnz >= SPARSE_BELOW * np.prod(matrix.shape):
+            return matrix.toarray()
+        index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64  # one digest for one content
+        parts = (matrix.data, matrix.indices.astype(index), matrix.indptr.astype(index))
+        return sp.csr_array(parts, shape=matrix.shape)
+    x = np.ascontiguousarray(x, dtype=np.float32)
+    return features(sp.csr_array(x)) if np.count_nonzero(x) < SPARSE_BELOW * x.size else x
+
+
+def labelled(raw: Raw) -> Raw:
+    """Without the nodes that have no label: no model here can train or be tested on them."""
+    keep = raw.y >= 0
+    if keep.all():
+        return raw
+    if not keep.any():
+        raise ValueError(f"none of the {raw.nodes} nodes has a label: labels must be 0 or more.")
+    lost = int((~keep).sum())
+    return raw.subset(keep).noting(f"{lost} nodes without a label were dropped with their edges.")
+
+
+def frequent(raw: Raw, least: int) -> Raw:
+    """Without the nodes whose class has fewer than `least` nodes."""
+    values, counts = np.unique(raw.y, return_counts=True)
+    rare = values[counts < least]
+    if not rare.size:
+        return raw
+    if rare.size == values.size:
+        raise ValueError(f"min_class={least}: no class has so many nodes, the largest has {counts.max()}.")
+    keep = ~np.isin(raw.y, rare)
+    return raw.subset(keep).noting(
+        f"{rare.size} classes with fewer than {least} nodes were dropped, with their {int((~keep).sum())} nodes."
+    )
+
+
+def numbered(raw: Raw) -> Raw:
+    """With classes 0 … classes-1, in the order of the stored values, none of them empty."""
+    values, y = np.unique(raw.y, return_inverse=True)
+    if values.size < 2:
+        raise ValueError(f"all nodes are of class {values[0]}: at least two classes are needed.")
+    if np.array_equal(values, np.arange(values.size)):
+        return raw
+    shown = ", ".join(str(v) for v in (values if values.size <= 8 else [*values[:3], "…", values[-1]]))
+    renumbered = f"Labels {shown} are numbered 0 … {values.size - 1}."
+    return dataclasses.replace(raw, y=y.astype(np.int64)).noting(renumbered)
+
+
+def simple(raw: Raw, directed: bool) -> Raw:
+    """Without self-loops and repeated edges. Undirected: each edge once, as u < v, sorted. Directed: arcs, sorted."""
+    u, v = raw.edges
+    loops = int((u == v).sum())
+    notes = [f"{loops} self-loops were removed."] if loops else []
+    u, v = u[u != v], v[u != v]
+    low, high = np.minimum(u, v), np.maximum(u, v)
+    arcs = distinct(2 * (low * raw.nodes + high) + (u > v))  # one sort shows repeats, reverses, and the edges themselves
+    if arcs.size < u.size:
+        notes.append(f"{u.size - arcs.size} repeated edges were removed.")
+    edges = distinct(arcs >> 1, ordered=True)
+    u, v = np.divmod(edges, raw.nodes)
+    if directed:
+        u, v = np.divmod(arcs >> 1, raw.nodes)
+        u, v = np.divmod(np.sort(np.where(arcs & 1, v * raw.nodes + u, u * raw.nodes + v)), raw.nodes)
+    alone = 2 * edges.size - arcs.size
+    if raw.directed and not directed and alone:
+        notes.append(f"{alone} of {arcs.size} arcs come without their reverse; each is taken as an undirected edge.")
+    elif not directed and 0 < alone < edges.size:
+        notes.append(f"{edges.size - alone} edges are listed in both directions and {alone} in one; each counts once.")
+    if not u.size:
+        raise ValueError("the graph has no edges between different nodes: there is nothing to aggregate or to audit.")
+    return dataclasses.replace(raw, edges=np.stack([u, v]), directed=directed).noting(*notes)
+
+
+def isolated(raw: Raw) -> Raw:
+    """The same, with a word about the nodes that have no edge."""
+    lone = raw.nodes - distinct(raw.edges.ravel()).size
+    return raw.noting(f"{lone} nodes have no edge and are kept; prep=paper drops them, as published work does.") if lone else raw
+
+
+def connected(raw: Raw) -> Raw:
+    """Without the nodes that have no edge, as published work prepares its data.
+
+    Removing an edge can then remove a node, also from what is trained on without noise: no privacy claim survives that.
+    """
+    keep = np.bincount(raw.edges.ravel(), minlength=raw.nodes) > 0
+    if keep.all():
+        return raw
+    lost = int((~keep).sum())
+    return raw.subset(keep).noting(
+        f"{lost} nodes without an edge were dropped, as published. Whether a node exists then depends on private edges."
+    )
+
+
+def trained(raw: Raw) -> Raw:
+    """The same, with a word about the classes that no training node has."""
+    assert raw.masks is not None
+    lacking = np.setdiff1d(raw.y, raw.y[raw.masks[0]])
+    return raw.noting(f"No node of class {', '.join(map(str, lacking))} is trained on.") if lacking.size else raw
+
+
+def distinct(values: NDArray[np.int64], ordered: bool = False) -> NDArray[np.int64]:
+    """The different values, ascending. On ten million numbers 0.2 s, where np.unique of numpy 2.4 takes 8 s."""
+    values = values if ordered else np.sort(values)
+    return values[np.concatenate([[True], values[1:] != values[:-1]])] if values.size else values

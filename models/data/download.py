@@ -1,0 +1,101 @@
+"""Files of data sets: found in a folder, or fetched once, checked against their sha256, and put there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import IO
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from .checksums import Remote
+
+CHUNK = 1 << 20  # bytes
+QUIET = 2.0  # seconds before a progress bar is worth the noise
+TIMEOUT = 30.0  # seconds without a byte
+
+
+def data_folder(data_dir: str | Path | None = None) -> Path:
+    """`data_dir`, else the environment variable GNNAUDIT_DATA, else gnnaudit/data in the user's cache."""
+    if data_dir is not None:
+        return Path(data_dir).expanduser()
+    if os.environ.get("GNNAUDIT_DATA"):
+        return Path(os.environ["GNNAUDIT_DATA"]).expanduser()
+    if sys.platform == "win32":
+        cache = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local"))
+    elif sys.platform == "darwin":
+        cache = Path("~/Library/Caches")
+    else:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return cache.expanduser() / "gnnaudit" / "data"
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def obtain(remote: Remote, folder: Path) -> Path:
+    """The file under `folder`, at its own path or right in the folder, downloaded if it is at neither.
+
+    A file that is there is taken as it is; its sha256 is for the caller to report. Raises ValueError, one line, where it
+    cannot be had.
+    """
+    for path in (folder / remote.path, folder / Path(remote.path).name):
+        if path.is_file():
+            return path
+    return download(remote, folder / remote.path)
+
+
+def download(remote: Remote, to: Path) -> Path:
+    """Fetches `remote`: written aside, checked, then renamed, so that `to` is whole whenever it exists."""
+    way_out = f"get it elsewhere, put it at {to}, or name the folder that has it with --data-dir"
+    aside = to.with_name(f"{to.name}.{os.getpid()}.part")
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with urlopen(Request(remote.url, headers={"User-Agent": "gnnaudit"}), timeout=TIMEOUT) as answer, aside.open("wb") as out:
+            found = _copy(answer, out, int(answer.headers.get("Content-Length") or 0), to.name)
+        if remote.sha256 is not None and found != remote.sha256:
+            raise ValueError(f"{remote.url}: sha256 is {found}, must be {remote.sha256}; nothing was kept: {way_out}.")
+        os.replace(aside, to)
+    except HTTPError as error:
+        raise ValueError(f"{remote.url}: the server answers {error.code} {error.reason}: {way_out}.") from None
+    except URLError as error:
+        raise ValueError(f"{remote.url}: cannot be reached ({error.reason}): {way_out}.") from None
+    except (OSError, EOFError) as error:
+        raise ValueError(f"{remote.url} to {to}: {error}: {way_out}.") from None
+    finally:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+    return to
+
+
+def _copy(answer: IO[bytes], out: IO[bytes], size: int, name: str) -> str:
+    """Copies to the end, with a progress bar on stderr once it takes long; returns the sha256 of what went through."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    h, done, begun = hashlib.sha256(), 0, time.monotonic()
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=Console(stderr=True)
+    )
+    task = bar.add_task(f"downloading {name}", total=size or None)
+    try:
+        while chunk := answer.read(CHUNK):
+            out.write(chunk)
+            h.update(chunk)
+            done += len(chunk)
+            if not bar.live.is_started and time.monotonic() - begun > QUIET:
+                bar.start()
+            bar.update(task, completed=done)
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+    if size and done < size:
+        raise EOFError(f"the connection broke after {done} of {size} bytes")
+    return h.hexdigest()

@@ -1,0 +1,203 @@
+"""What data sets there are, where their files lie, and how a name with options is taken apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from . import published_files, readers, similarity_graphs
+from .campus import campus
+from .checks import Raw
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """What a name stands for. read(*paths of files, **options) -> what the files say.
+
+    files: where they lie under the data folder; {} stands for `word`, the second part of the name.
+    split: per cent of the labelled nodes to train / validate / test on, or "public" for the split in the files.
+    min_class: classes with a smaller share of the labelled nodes are dropped.
+    torch_seed: published work draws its split by torch from this seed; split 0 is then that very split.
+    """
+
+    about: str
+    read: Callable[..., Raw]
+    source: str
+    licence: str
+    files: tuple[str, ...] = ()
+    word: str = ""
+    options: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
+    split: str = "75/10/15"
+    torch_seed: int | None = None
+    min_class: float = 0.0
+
+
+def planetoid(name: str, about: str) -> DataSet:
+    parts = ("x", "tx", "allx", "ty", "ally", "graph", "test.index")
+    files = tuple(f"planetoid/ind.{name}.{part}" for part in parts)
+    source = "Yang, Cohen & Salakhutdinov 2016, files of kimiyoung/planetoid"
+    return DataSet(about, published_files.planetoid, source, "MIT (repository)", files, split="50/25/25")
+
+
+NIFTY = "table of chirag126/nifty (Agarwal, Lakkaraju & Zitnik 2021)"
+
+DATASETS: dict[str, DataSet] = {
+    "campus": DataSet(
+        about="embedded generator: friends of a class and of any class, yes-or-no answers that hint at the class",
+        read=campus,
+        source="made on the spot",
+        licence="none needed",
+        options={"n": int, "seed": int, "degree": int},
+    ),
+    "digits": DataSet(
+        about="images of handwritten digits, each joined to the 10 nearest",
+        read=similarity_graphs.digits,
+        source="scikit-learn, from the UCI optical recognition set",
+        licence="CC BY 4.0",
+        options={"k": int},
+        split="50/25/25",
+    ),
+    "facebook100": DataSet(
+        about="friendships at one of 100 American universities in 2005; the class is the year",
+        read=published_files.facebook100,
+        source="Traud, Mucha & Porter 2012, files of sisaman/pyg-datasets",
+        licence="none stated; released for research",
+        files=("facebook100/{}.mat",),
+        word="UNIVERSITY",
+        options={"target": str},
+        min_class=0.03,
+        torch_seed=12345,
+    ),
+    "cora": planetoid("cora", "papers on machine learning that cite each other"),
+    "citeseer": planetoid("citeseer", "papers on computer science that cite each other"),
+    "pubmed": planetoid("pubmed", "papers on diabetes that cite each other"),
+    "cora_ml": DataSet(
+        about="papers on machine learning that cite each other, with TF-IDF features",
+        read=readers.npz,
+        source="Bojchevski & Günnemann 2018, file of gasteigerjo/ppnp",
+        licence="MIT (repository)",
+        files=("npz/cora_ml.npz",),
+        split="50/25/25",
+    ),
+    "musae-facebook": DataSet(
+        about="Facebook pages of four types that like each other",
+        read=published_files.musae_facebook,
+        source="Rozemberczki, Allen & Sarkar 2021, files of benedekrozemberczki/MUSAE",
+        licence="GPL-3.0 (repository)",
+        files=("musae_facebook/facebook_edges.csv", "musae_facebook/facebook.json", "musae_facebook/facebook_target.csv"),
+        split="50/25/25",
+    ),
+    "credit": DataSet(
+        about="credit card clients who do or do not pay, joined when they are alike",
+        read=similarity_graphs.credit,
+        source=f"Yeh & Lien 2009, {NIFTY}",
+        licence="MIT (repository)",
+        files=("nifty/credit.csv",),
+        split="50/25/25",
+    ),
+    "german": DataSet(
+        about="clients of a German bank with good or bad credit, joined when they are alike",
+        read=similarity_graphs.german,
+        source=f"UCI Statlog, {NIFTY}",
+        licence="MIT (repository)",
+        files=("nifty/german.csv",),
+        split="50/25/25",
+    ),
+}
+
+PYG = DataSet("any node-classification set of PyTorch Geometric", readers.pyg, "torch_geometric", "its own", split="public")
+
+OWN = ("your file", "your own")
+FORMATS: dict[str, DataSet] = {
+    ".npz": DataSet("NumPy archive: x, y, edge_index and masks, or CSR parts", readers.npz, *OWN, split="public"),
+    ".pt": DataSet("torch file: a PyG Data or a dict of tensors", readers.pt, *OWN, split="public"),
+    ".mat": dataclasses.replace(DATASETS["facebook100"], about="Matlab file in the format of Facebook100", files=(), word=""),
+    "folder": DataSet(
+        "edges.csv with nodes.csv or nodes.parquet, or made by `audit data map`", readers.folder, *OWN, split="public"
+    ),
+}
+
+OPTIONS = {
+    "split": "public, or per cent to train/validate/test on, such as 75/10/15",
+    "min_class": "classes with fewer nodes are dropped",
+    "directed": "yes keeps arcs as they are stored; no, the default, takes each as an undirected edge",
+    "prep": "paper drops nodes without an edge, as published work does; kept, the default, keeps them",
+}
+CHOICES = {"directed": ("yes", "no"), "prep": ("paper", "kept")}
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name taken apart. path: of a user's own file or folder, else None. words: after the first colon, without `=`."""
+
+    text: str
+    data: DataSet
+    words: tuple[str, ...]
+    options: Mapping[str, str]
+    path: Path | None = None
+
+
+def parse(text: str) -> Name:
+    """A name taken apart, such as facebook100:Rice31:target=gender, pyg:Planetoid:Cora or ./mine.npz:split=50/25/25."""
+    first, *rest = text.split(":")
+    if first == "pyg":
+        data = PYG
+    elif first in DATASETS:
+        data = DATASETS[first]
+    else:
+        return own(text)
+    words, options = [p for p in rest if "=" not in p], [p for p in rest if "=" in p]
+    wanted = (1, 2) if data is PYG else (bool(data.word),)
+    if len(words) not in wanted or not all(w.replace("-", "").replace("_", "").isalnum() for w in words):
+        usage = "pyg:CLASS or pyg:CLASS:NAME" if data is PYG else ":".join(filter(None, (first, data.word)))
+        raise ValueError(f"data {text!r}: must be written {usage}, then options such as :split=75/10/15.")
+    return Name(text, data, tuple(words), chosen(text, data, options))
+
+
+def own(text: str) -> Name:
+    """A path, perhaps with options behind it."""
+    parts, options = text.split(":"), []
+    while len(parts) > 1 and "=" in parts[-1] and not kind_of(":".join(parts)):
+        options.append(parts.pop())
+    path = ":".join(parts)
+    kind = kind_of(path)
+    if not kind:
+        near = get_close_matches(parts[0], DATASETS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"data {text!r}: no such data set, file or folder.{hint} `audit data list` shows what there is.")
+    if kind not in FORMATS:
+        raise ValueError(f"data {text!r}: a file must end in {', '.join(k for k in FORMATS if k[0] == '.')}.")
+    return Name(text, FORMATS[kind], (), chosen(text, FORMATS[kind], options), Path(path).expanduser())
+
+
+def kind_of(path: str) -> str:
+    """`folder`, the ending of a file, or nothing where there is neither."""
+    try:
+        at = Path(path).expanduser()
+        if path and at.is_dir():
+            return "folder"
+        return (at.suffix.lower() or "file") if at.is_file() else ""
+    except (OSError, ValueError, RuntimeError):  # too long, with a null character, the home of an unknown user
+        return ""
+
+
+def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:
+    """The options of a name by key; ValueError for one that does not exist."""
+    found = dict(p.split("=", 1) for p in options)
+    for key, value in found.items():
+        if key not in OPTIONS and key not in data.options:
+            raise ValueError(f"data {text!r}: no option {key!r}; there are {', '.join([*data.options, *OPTIONS])}.")
+        if value not in CHOICES.get(key, (value,)):
+            raise ValueError(f"data {text!r}: {key}={value}: must be {' or '.join(CHOICES[key])}.")
+    return found
+
+
+def convert(key: str, text: str, kind: Callable[[str], Any]) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"{key}={text}: must be a whole number.") from None

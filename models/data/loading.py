@@ -1,0 +1,154 @@
+"""A graph from a name: its files are read, its nodes split, and what would mislead an audit is refused or repaired."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..graph import memory_mapped
+from ..graph.graph import Graph
+from ..graph.neighbour_lists import BLOCK, degrees
+from ..random.streams import stream
+from . import readers
+from .checks import Raw, check, check_masks, connected, frequent, isolated, labelled, numbered, simple, trained
+from .checksums import SHA256, remote
+from .download import data_folder, digest, obtain
+from .known_sets import PYG, DataSet, Name, convert, parse
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .checks import Masks
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Where a graph comes from and what was done to it. sha256: of every source file, by name."""
+
+    source: str
+    licence: str
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # repairs and decisions, one sentence each
+
+
+def load(name: str, data_dir: str | Path | None = None, split: int = 0) -> Graph:
+    """The graph called `name`, with the public random split number `split`.
+
+    data_dir: a folder that has the files, or where they are put after a download; see download.data_folder.
+    Raises ValueError, one line, for anything that cannot be loaded.
+    """
+    return load_described(name, data_dir, split)[0]
+
+
+def load_described(name: str, data_dir: str | Path | None = None, split: int = 0) -> tuple[Graph, Facts]:
+    """The graph of `load`, with where it comes from and what was done to it."""
+    asked = parse(name)
+    data, folder = asked.data, data_folder(data_dir)
+    options = {key: convert(key, text, data.options[key]) for key, text in asked.options.items() if key in data.options}
+    if data is PYG:
+        return prepare(readers.pyg(asked.words, folder), asked, split)
+    if asked.path and (asked.path / memory_mapped.ABOUT).is_file():
+        if asked.options:
+            raise ValueError(f"data {name!r}: a mapped graph takes no options: give them to `audit data map`.")
+        return memory_mapped.read(asked.path, checked=True), Facts(
+            data.source, data.licence, notes=("It is mapped from its files.",)
+        )
+    published_at = [f.format(*asked.words) for f in data.files]
+    paths = [asked.path] if asked.path else [obtain(remote(p), folder) for p in published_at]
+    raw = data.read(*paths, **options)
+    sources = [q for p in paths for q in ([p] if p.is_file() else sorted(p.glob("*.csv")) + sorted(p.glob("*.parquet")))]
+    graph, facts = prepare(raw, asked, split)
+    facts = dataclasses.replace(facts, sha256={p.name: digest(p) for p in sources})
+    for at, path in zip(published_at, paths, strict=False):
+        if SHA256.get(at, facts.sha256[path.name]) != facts.sha256[path.name]:
+            facts = dataclasses.replace(
+                facts, notes=(*facts.notes, f"{path.name} is not the published file: its sha256 differs.")
+            )
+    return graph, facts
+
+
+def prepare(raw: Raw, asked: Name, split: int = 0) -> tuple[Graph, Facts]:
+    """From what the files say to a graph, in the order of the published work: labels, split, classes, edges."""
+    data, options = asked.data, asked.options
+    shares = options.get("split") or (DataSet.split if data.split == "public" and raw.masks is None else data.split)
+    if shares != "public":
+        raw = dataclasses.replace(raw, masks=None)
+    raw = labelled(check(raw))
+    raw = dataclasses.replace(raw, masks=divided(raw, shares, node_order(data, raw.nodes, split)))
+    least = convert("min_class", options["min_class"], int) if "min_class" in options else math.ceil(data.min_class * raw.nodes)
+    raw = simple(frequent(raw, least), directed=options.get("directed") == "yes")
+    raw = trained(numbered(connected(raw) if options.get("prep") == "paper" else isolated(raw)))
+    assert raw.masks is not None
+    check_masks(raw.masks, raw.nodes)
+    train, val, test = raw.masks
+    graph = Graph(raw.x, raw.y, raw.edges, train, val, test, directed=raw.directed, name=asked.text)
+    return graph, Facts(data.source, data.licence, notes=raw.notes)
+
+
+def node_order(data: DataSet, nodes: int, split: int) -> NDArray[np.int64]:
+    """The permutation of the labelled nodes that split number `split` is cut from.
+
+    Facebook100: torch.randperm after seeding with 12345, as the code of ProGAP and GAP draws it, so that split 0 of
+    JohnsHopkins55 has their 3314 / 435 / 665 nodes and their test set.
+    """
+    if data.torch_seed is None:
+        return stream(split, "split").permutation(nodes)
+    import torch
+
+    return torch.randperm(nodes, generator=torch.Generator().manual_seed(data.torch_seed + split)).numpy()
+
+
+def divided(raw: Raw, shares: str, order: NDArray[np.int64]) -> Masks:
+    """(train, val, test), each (nodes,) bool: the split in the file, or cut from `order`: val first, then test."""
+    if shares == "public":
+        if raw.masks is None:
+            raise ValueError("split=public: the files bring no split. Give per cent instead, such as split=75/10/15.")
+        return raw.masks
+    try:
+        parts = [float(p) for p in shares.split("/")]
+    except ValueError:
+        parts = []
+    if len(parts) != 3 or not min(parts) > 0 or abs(sum(parts) - 100) > 1e-6:
+        raise ValueError(f"split={shares}: must be 'public' or three per cent that sum to 100, such as 75/10/15.")
+    val, test = round(parts[1] / 100 * raw.nodes), round(parts[2] / 100 * raw.nodes)
+    masks = np.zeros((3, raw.nodes), dtype=bool)
+    for mask, members in zip(masks, (order[val + test :], order[:val], order[val : val + test]), strict=True):
+        mask[members] = True
+    return masks[0], masks[1], masks[2]
+
+
+def describe(graph: Graph, facts: Facts | None = None) -> dict[str, Any]:
+    """The facts of a graph as plain numbers and words, ready for JSON.
+
+    classes: nodes of each. homophily: share of the edges that join two nodes of one class.
+    density: share of the features that are not 0.
+    """
+    stored = graph.x.nnz if sp.issparse(graph.x) else int(np.count_nonzero(graph.x))
+    parts = (graph.edges[:, at : at + BLOCK] for at in range(0, graph.edges.shape[1], BLOCK))
+    alike = sum(int((graph.y[u] == graph.y[v]).sum()) for u, v in parts)
+    told = {
+        "name": graph.name,
+        "nodes": graph.nodes,
+        "edges": int(graph.edges.shape[1]),
+        "directed": graph.directed,
+        "degree_mean": round(float(graph.degree.mean()), 2),
+        "degree_max": int(graph.degree.max()),
+        "isolated": int((degrees(graph.edges, graph.nodes, directed=False) == 0).sum()),
+        "classes": np.bincount(graph.y, minlength=graph.classes).tolist(),
+        "homophily": round(alike / graph.edges.shape[1], 4),
+        "features": graph.dim,
+        "density": round(stored / (graph.nodes * graph.dim), 4),
+        "sparse": bool(sp.issparse(graph.x)),
+        "train": int(graph.train.sum()),
+        "val": int(graph.val.sum()),
+        "test": int(graph.test.sum()),
+        "digest": graph.digest,
+    }
+    return told | ({**dataclasses.asdict(facts), "notes": list(facts.notes)} if facts else {})

@@ -1,0 +1,1 @@
+"""DPAR: private personalised PageRank rows, then DP-SGD on them."""

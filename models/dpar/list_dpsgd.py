@@ -1,0 +1,183 @@
+"""DP-SGD where an example is a short list of nodes: a two-layer perceptron on each, averaged by weights before the softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from ..engine.adam import Adam
+from ..engine.dropout import Dropout
+from ..engine.features import limited
+from ..random import witness
+from ..random.fast import normals
+from ..random.streams import stream
+from ..sparse.block_diagonal import Operator, features, multiply
+from . import compiled_rows
+from .row_products import Products, dense_gram
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The examples of one run. Row i has the label of node nodes[i] and averages over nodes[index[i]].
+
+    nodes: (rows,) int64 ids. alive: (rows,) bool; an absent node sends nothing and its row does not count.
+    index: (rows, entries) int64, places in `nodes`. weights: (rows, entries) float64, 0 for what is not listed.
+    """
+
+    nodes: NDArray[np.int64]
+    alive: NDArray[np.bool_]
+    index: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class How:
+    """noise_std: on the sum of the gradients clipped to `clip`. expected: the public number that the sum is divided by.
+
+    dropout: the share of hidden units dropped in every step; input_dropout: of features. weight_decay: of the first layer.
+    """
+
+    noise_std: float
+    clip: float
+    expected: float
+    hidden: int
+    dropout: float
+    learning_rate: float
+    input_dropout: float = 0.0
+    weight_decay: float = 0.0
+
+
+class Trainer:
+    """K runs with the same number of rows. Weights: (K, dim, hidden) and (K, hidden, classes), without biases."""
+
+    def __init__(self, graph: Graph, lists: list[Lists], seeds: NDArray[np.uint64], how: How, device: str = "cpu") -> None:
+        self.how, self.device, self.lists = how, device, lists
+        self.x = features(limited(graph.x), [own.nodes for own in lists], device)
+        self.alive = self._tensor(np.stack([own.alive for own in lists])[..., None])
+        self.weights = self._tensor(np.stack([own.weights for own in lists]))
+        runs, rows, entries = self.weights.shape
+        places = np.stack([own.index + k * rows for k, own in enumerate(lists)])
+        self.places = torch.from_numpy(places.reshape(runs * rows, entries)).to(device)
+        self.index = torch.from_numpy(np.stack([own.index for own in lists])).to(device)
+        if isinstance(self.x, Operator):
+            self.products = Products.of(self.x, lists, device)
+        self.gram = self._gram(self.x)
+        y = np.stack([graph.y[own.nodes] for own in lists])
+        if y.size and not 0 <= y.min() <= y.max() < graph.classes:  # the kernel would write beyond its memory
+            raise ValueError(f"labels {y.min()} … {y.max()} of {graph.name}: must be in 0 … {graph.classes - 1}, its classes.")
+        self.y = torch.from_numpy(y).to(device)
+        self.first, self.second = start(seeds, graph.dim, how.hidden, graph.classes, device)
+        self.adams = [Adam(w, how.learning_rate) for w in (self.first, self.second)]
+        self.drops = [stream(s, "dropout") for s in seeds]
+        self.inputs = Dropout.of(how.input_dropout, seeds, [rows] * runs, "input dropout", device)
+
+    @cached_property
+    def average(self) -> Operator:
+        """Row i of a run: the mean over the list of row i."""
+        return Operator.of(sp.csr_array(sp.block_diag([_matrix(own) for own in self.lists], format="csr")), self.device)
+
+    def step(self, batch: NDArray[np.bool_], noises: list[np.random.Generator]) -> Tensor:
+        """One step on the noisy sum of clipped gradients, which it returns: (K, parameters)."""
+        witness.sampled("steps", batch)
+        sums = self.gradient(self._tensor(batch), self._dropped(), self.inputs.features(self.x))
+        witness.clean("steps", *sums)
+        released = [_noisy(g, self.how.noise_std, noises) for g in sums]
+        witness.released("steps", *released, scale=self.how.noise_std)
+        for adam, gradient in zip(self.adams, released, strict=True):
+            decay = self.how.weight_decay * self.first if adam.flat is self.first else 0.0
+            adam.step(gradient / self.how.expected + decay)
+        return torch.cat([g.flatten(1) for g in released], dim=1)
+
+    def gradient(self, batch: Tensor, dropped: Tensor | None = None, x: Operator | Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The sums over each run's batch of the rows' gradients, each row's scaled to norm `clip` at most.
+
+        The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)' over its entries j, with
+        q the gradient at the hidden layer and m_j what passes there; its squared norm follows from the products x_j · x_l,
+        so no row's gradient is built. x: the features after dropout, if any are dropped.
+        """
+        x = self.x if x is None else x
+        gram = self.gram if x is self.x else self._gram(x)
+        before = x @ self.first
+        into, second = self._clipped(before, batch, dropped, gram)
+        if isinstance(x, Operator):
+            return multiply(x.transpose, into), second
+        return x.transpose(1, 2) @ into, second
+
+    def _clipped(self, before: Tensor, batch: Tensor, dropped: Tensor | None, gram: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient of the first layer's sums `before`, (K, rows, hidden), and of the second layer's weights."""
+        lists = (self.index, self.y, self.weights, gram, self.second)
+        found = compiled_rows.clipped(self.how.clip, before, dropped, self.alive[..., 0], batch, *lists)
+        if found is not None:
+            return found
+        passes = (before > 0) * self.alive
+        if dropped is not None:
+            passes = passes * dropped
+        averaged = self.average @ (before * passes)  # (K, rows, hidden)
+        slope = torch.softmax(averaged @ self.second, dim=2)
+        slope.scatter_add_(2, self.y[..., None], torch.full_like(slope[..., :1], -1.0))
+        back = slope @ self.second.transpose(1, 2)
+        runs, rows, hidden = back.shape
+        through = passes.view(-1, hidden)[self.places].view(runs, rows, -1, hidden) * self.weights[..., None] * back[:, :, None]
+        squares = (gram * (through @ through.transpose(2, 3))).sum(dim=(2, 3))
+        squares += averaged.square().sum(2) * slope.square().sum(2)
+        scale = (self.how.clip / squares.sqrt().clamp(min=1e-12)).clamp(max=1) * batch * self.alive[..., 0]
+        second = averaged.transpose(1, 2) @ (slope * scale[..., None])
+        return multiply(self.average.transpose, back * scale[..., None]) * passes, second
+
+    def _gram(self, x: Operator | Tensor) -> Tensor:
+        """(K, rows, entries, entries): inner products of the features of all pairs in a row's list."""
+        if isinstance(x, Tensor):
+            return dense_gram(x, self.index)
+        return self.products.gram(x.matrix.values())
+
+    def _dropped(self) -> Tensor | None:
+        """Inverted dropout on the hidden layer, each run from its own stream."""
+        share = self.how.dropout
+        if not share:
+            return None
+        shape = (self.weights.shape[1], self.how.hidden)
+        kept = np.stack([rng.random(shape, dtype=np.float32) >= share for rng in self.drops])
+        return self._tensor(kept) / (1 - share)
+
+    def _tensor(self, array: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(array.astype(np.float32)).to(self.device)
+
+
+def start(seeds: NDArray[np.uint64], dim: int, hidden: int, classes: int, device: str) -> tuple[Tensor, Tensor]:
+    """Glorot-uniform weights of both layers, each run's from its own stream."""
+
+    def layer(name: str, inputs: int, outputs: int) -> Tensor:
+        bound = (6 / (inputs + outputs)) ** 0.5
+        each = [stream(s, "start", name).uniform(-bound, bound, (inputs, outputs)) for s in seeds]
+        return torch.from_numpy(np.stack(each).astype(np.float32)).to(device)
+
+    return layer("first", dim, hidden), layer("second", hidden, classes)
+
+
+def _matrix(own: Lists) -> sp.csr_array:
+    """(rows, rows): the weights of every row's list."""
+    rows, entries = own.index.shape
+    starts = np.arange(0, rows * entries + 1, entries)
+    index = own.index.flatten()  # a copy, as the next line sorts in place
+    matrix = sp.csr_array((own.weights.astype(np.float32).ravel(), index, starts), shape=(rows, rows))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _noisy(sums: Tensor, std: float, random: list[np.random.Generator]) -> Tensor:
+    if not std:
+        return sums
+    drawn = np.stack([normals(rng, sums[0].numel()) for rng in random]).reshape(sums.shape)
+    return sums + std * torch.from_numpy(drawn).to(sums.device)

@@ -1,0 +1,121 @@
+"""DPAR's rows of one run: which nodes there are, whose lists are drawn from PageRank, and the noise on them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..random import witness
+from ..random.streams import stream
+from .list_dpsgd import Lists
+from .pagerank import among, capped, column_normalised, gaussian_rows, gumbel_scores, largest, page_rank
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Graph
+    from .dpar import Dpar
+
+
+def draw(
+    model: Dpar, graph: Graph, edges: NDArray[np.int64], trained: NDArray[np.bool_], seed: np.uint64
+) -> tuple[Lists, NDArray[np.float32], NDArray[np.int64]]:
+    """One run's rows, the noisy PageRank rows (sources, nodes), and whose they are."""
+    pool, paper = np.flatnonzero(~(graph.val | graph.test)), model.mode == "paper"
+    order = stream(seed, "nodes").permutation(pool.size)
+    if paper:
+        members = pool[order][trained[pool[order]]]
+        nodes = members[: math.ceil(model.node_rate * members.size)]
+        alive, chosen = np.ones(nodes.size, dtype=bool), np.arange(min(model.sources, nodes.size))
+    else:
+        nodes = pool
+        drawn = stream(seed, "sample").random(pool.size) < model.node_rate
+        witness.sampled("nodes", drawn[None])
+        alive = trained[pool] & drawn
+        chosen = order[: model.sources]
+    released = np.zeros((model.sources, graph.nodes), dtype=np.float32)
+    ids = np.full(model.sources, -1)
+    listed, weight = np.zeros((0, 1), dtype=np.int64), np.zeros((0, 1))
+    if chosen.size:
+        present = np.isin(np.arange(graph.nodes), nodes[alive])
+        adjacency = among(edges, present, model.symmetric(graph))
+        vectors = page_rank(adjacency, nodes[chosen], model.teleport, model.threshold)[:, nodes].toarray().astype(np.float64)
+        if not paper:
+            vectors[np.arange(chosen.size), chosen] = 0  # that a source lists itself is public
+        listed, weight, seen = noisy_lists(model, vectors, seed)
+        released[: chosen.size, nodes], ids[: chosen.size] = seen, nodes[chosen]
+    if paper:
+        index, weights = placed(listed, weight, chosen, nodes.size)
+        weights = column_normalised(index, weights, nodes.size)
+    else:
+        index, weights = seated(listed, weight, chosen, alive, model.cap, 2 * model.teleport / (1 + model.teleport))
+    return Lists(nodes, alive, index, weights), released, ids
+
+
+def placed(
+    listed: NDArray[np.int64], weight: NDArray[np.float64], sources: NDArray[np.int64], rows: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Index and weights (rows, entries): the lists of the sources, and themselves alone for all other rows."""
+    entries = listed.shape[1]
+    index, weights = np.zeros((rows, entries), dtype=np.int64), np.zeros((rows, entries))
+    index[:, 0], weights[:, 0] = np.arange(rows), 1.0
+    index[sources], weights[sources] = listed, weight
+    return index, weights
+
+
+def seated(
+    listed: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    sources: NDArray[np.int64],
+    alive: NDArray[np.bool_],
+    cap: int,
+    share: float,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Index and weights (rows, entries), from released lists and the nodes that are there, so that one node counts in few rows.
+
+    A node stands in `cap` rows at most: a source in its own list, then any in the lists where its weight is largest, and last
+    in a row of its own if a place is left. A source has `share` of its list, the others the rest by weight. A row that names an
+    absent node is empty. So a node that goes empties `cap` rows at most and changes no other: its removal moves a sum of
+    clipped gradients by cap clips. An empty row has no gradient.
+
+    listed, weight: (sources, picks), noisy. sources: places of the sources. alive: (rows,) bool.
+    """
+    own = sources[:, None]
+    crowd = np.isin(listed, sources)
+    positive = np.where(listed == own, 0.0, np.maximum(weight, 0.0))
+    kept = capped(listed, np.where(crowd, positive, 0.0), sources, cap - 1)
+    kept += capped(listed, np.where(crowd, 0.0, positive), sources, cap)
+    total = kept.sum(axis=1, keepdims=True)
+    rest = np.divide(kept, total, out=np.zeros_like(kept), where=total > 0)
+    shares = np.concatenate([np.where(total > 0, share, 1.0), (1 - share) * rest], axis=1)
+    index, weights = placed(np.concatenate([own, listed], axis=1), shares, sources, alive.size)
+    full = np.bincount(listed[kept > 0], minlength=alive.size) >= cap
+    full[sources] = False
+    weights[full] = 0
+    weights[((weights > 0) & ~alive[index]).any(axis=1)] = 0
+    return index, weights
+
+
+def noisy_lists(
+    model: Dpar, vectors: NDArray[np.float64], seed: np.uint64
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Places and weights (sources, picks) of each list, and the rows as released (sources, rows)."""
+    rng, count = stream(seed, "rows"), min(model.picks, vectors.shape[1])
+    if not model.row_noise:
+        listed = largest(vectors, count)
+        return listed, np.take_along_axis(vectors, listed, axis=1), vectors
+    if model.mechanism == "gaussian":
+        sensitivity = model.source_clip * (math.sqrt(2) if model.mode == "sound" else 1)
+        noisy = gaussian_rows(vectors, model.source_clip, model.row_noise * sensitivity, rng)
+        listed = largest(noisy, count)
+        return listed, np.take_along_axis(noisy, listed, axis=1), noisy
+    listed = largest(gumbel_scores(vectors, model.source_clip, 1 / model.row_noise, rng), count)
+    weights = np.full(listed.shape, 1 / count)
+    if model.values:
+        exact = np.minimum(np.take_along_axis(vectors, listed, axis=1), model.source_clip)
+        weights = exact + stream(seed, "values").laplace(scale=model.source_clip * model.row_noise, size=listed.shape)
+    seen = np.zeros(vectors.shape)
+    np.put_along_axis(seen, listed, weights, axis=1)
+    return listed, weights, seen

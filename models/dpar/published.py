@@ -1,0 +1,95 @@
+"""What DPAR's code prints, line by line, and what the same mechanisms cost when the steps are done in order.
+
+Zhang et al., WWW 2024 (arXiv 2210.04442), as its public code computes. Two figures are printed and never added: one for
+the private PageRank rows at delta = 2 q M delta, one for DP-SGD at delta = 1e-3. Both are multiplied by the node sampling
+rate q, where sampling only takes a logarithm away: see `exact.amplified`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+
+from ...accounting.closed_forms import composed_pure_delta
+from ...accounting.gaussian import epsilon_of
+from ...accounting.upper.libraries import sampled_gaussian_rdp
+
+
+def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
+    """DP-APPR-GM, one row: the classical Gaussian bound sqrt(2 ln(1.25/delta)) C / sigma_std, used beyond epsilon = 1 too.
+
+    sigma is the noise std itself, as in the code; the sensitivity C should be sqrt(2) C.
+    """
+    return math.sqrt(2 * math.log(1.25 / delta)) * clip / sigma
+
+
+def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: float = -1.0) -> float:
+    """DP-APPR-EM, one row: K one-shot picks, and the picked values with Laplace noise.
+
+    values: the epsilon of the values; 0 withholds them, -1 (the default of the code) spends on them what the picks cost.
+    """
+    advanced = picks * epsilon * math.expm1(epsilon) / (math.exp(epsilon) + 1) + epsilon * math.sqrt(
+        2 * picks * math.log(1 / delta)
+    )
+    selection = min(picks * epsilon, advanced)
+    return selection + (selection if values == -1 else values)
+
+
+def rows_epsilon(row: float, rows: int, delta: float) -> float:
+    """All rows, at 2 M delta: solves e / (2 sqrt(M ln(e + e / (2 M delta)))) = row for e (Kairouz, Oh and Viswanath, corollary).
+
+    Loose below row = 0.9 and no bound above it: see `rows_epsilon_exact`.
+    """
+    total = 2 * rows * delta
+
+    def excess(x: float) -> float:
+        return x / (2 * math.sqrt(rows * math.log(math.e + x / total))) - row
+
+    high = 1.0
+    while excess(high) < 0:
+        high *= 2
+    return float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-14))
+
+
+def rows_epsilon_exact(row: float, rows: int, delta: float, total: float) -> float:
+    """The optimum for `rows` mechanisms, each (row, delta)-DP, at delta = total (Kairouz, Oh and Viswanath, theorem 3.3)."""
+    reached = -math.expm1(rows * math.log1p(-delta))
+    if total < reached:
+        return math.inf
+
+    def excess(x: float) -> float:
+        return reached + (1 - reached) * composed_pure_delta(row, rows, x) - total
+
+    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, rows * row, xtol=1e-12))
+
+
+def page_rank_printed(row: float, rows: int, delta: float, rate: float) -> tuple[float, float]:
+    """(epsilon, delta) as printed for the PageRank rows: both times the node sampling rate."""
+    return rate * rows_epsilon(row, rows, delta), rate * 2 * rows * delta
+
+
+def page_rank_gaussian_exact(sigma: float, clip: float, rows: int, delta: float, widening: float = math.sqrt(2)) -> float:
+    """The exact epsilon of M Gaussian rows before node sampling. widening: sensitivity / clip, sqrt(2) for replaced rows."""
+    return float(epsilon_of(math.sqrt(rows) * widening * clip / sigma, delta))
+
+
+def dp_sgd_unamplified(sigma: float, records: int, batch: int, epochs: int, rate: float, delta: float = 1e-3) -> float:
+    """The RDP figure that the code multiplies by q: epochs ceil(N/B) Poisson steps at delta / q, older conversion."""
+    steps = epochs * math.ceil(records / batch)
+    orders = (*(1 + x / 10 for x in range(1, 100)), *(float(a) for a in range(12, 64)))
+    rdp = sampled_gaussian_rdp(batch / records, sigma, orders)
+    return min(steps * float(r) - math.log(min(delta / rate, 1.0)) / (a - 1) for r, a in zip(rdp, orders, strict=True))
+
+
+def dp_sgd_printed(sigma: float, records: int, batch: int, epochs: int, rate: float, delta: float = 1e-3) -> float:
+    """The epsilon printed for DP-SGD: q times the RDP figure. Right would be ln(1 + q (e^epsilon - 1))."""
+    return rate * dp_sgd_unamplified(sigma, records, batch, epochs, rate, delta)
+
+
+def dp_sgd_as_run(sigma: float, epochs: int, delta: float, visits: int = 1) -> float:
+    """What the batches of the code cost: drawn once and used in every epoch, so nothing is sampled. Exact, before node sampling.
+
+    visits: 2 for the nodes of the last batch, which overlaps the one before.
+    """
+    return float(epsilon_of(math.sqrt(epochs * visits) / sigma, delta))

@@ -1,0 +1,1 @@
+"""Training for many runs in step: layers, networks, Adam, DP-SGD."""

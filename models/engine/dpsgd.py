@@ -1,0 +1,196 @@
+"""DP-SGD for K networks at once: Poisson batches, clipping by norms of gradients that are never built, one noise stream a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+
+from ..random import witness
+from ..random.fast import heads, normals
+from ..random.streams import stream
+from . import compiled_mlp
+from .adam import Adam
+from .features import Shared
+from .network import Network, Parts, Weights, apart, together
+from .training import Rows, hit_count, one_hot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from .layers import Separable
+
+
+@dataclass(frozen=True)
+class Private:
+    """How a private training samples, clips and adds noise.
+
+    sigma: noise std / clip, on the sum of the clipped gradients. rate: the chance of a node to join a batch. batch: the
+    public, expected size that the noisy sum is divided by. epochs x steps batches are drawn.
+    """
+
+    sigma: float
+    rate: float
+    batch: int
+    epochs: int
+    steps: int
+    clip: float = 1.0
+    learning_rate: float = 0.01
+    fixed: bool = False  # batches of exactly `batch` nodes, drawn anew each step, instead of Poisson ones
+
+
+def train_privately(
+    network: Network,
+    parts: Parts,
+    rows: Rows,
+    nodes: NDArray[np.int64],
+    population: int,
+    seeds: NDArray[np.uint64],
+    purpose: str,
+    how: Private,
+    check: Rows | None = None,
+) -> Weights:
+    """DP-Adam on each run's own Poisson batches; returns the last numbers, or with `check` those of the best epoch.
+
+    rows: what may be drawn, and nodes: (n,) the ids of those rows among the `population` of the graph. Every node has its
+    place in the stream of batches: two neighbouring worlds draw alike of the nodes that both have. purpose: names the streams.
+    """
+    draws = [stream(seed, "batch", purpose) for seed in seeds]
+    noises = [stream(seed, "gradient", purpose) for seed in seeds]
+    places = np.full(population, -1, dtype=np.int32)
+    places[nodes] = np.arange(nodes.size)
+    if compiled_mlp.expressible(network, rows, check):
+        alone = []
+        for run, (own, draw, noise) in enumerate(zip(apart(parts), draws, noises, strict=True)):
+            batches = (sampled([draw], places, purpose, how)[0] for _ in range(how.epochs * how.steps))
+            some = None if check is None else check.of(run)
+            alone.append(_alone(network, own, rows.of(run), batches, noise, purpose, how, some).parts)
+        return Weights(together(alone))
+    weights, gradients = Weights(parts), Weights(parts)
+    optimiser = Adam(weights.flat, how.learning_rate)
+    best, record = weights.copy(), torch.full((len(seeds),), -1, device=weights.flat.device)
+    target = one_hot(rows.labels, network).t()
+    for _ in range(how.epochs):
+        for _ in range(how.steps):
+            index, real = _padded(sampled(draws, places, purpose, how), weights.flat.device)
+            private_gradient(
+                network, weights, gather(rows.inputs, index), target[index].transpose(1, 2), real, how.clip, gradients
+            )
+            make_noisy(gradients, noises, purpose, how)
+            optimiser.step(gradients.flat.div_(how.batch))
+        if check is not None:
+            hits = hit_count(network, weights, check)
+            best.take(weights, hits > record)
+            record = torch.maximum(record, hits)
+    return weights if check is None else best
+
+
+def _alone(
+    network: Network,
+    parts: Parts,
+    rows: Rows,
+    batches: Iterator[NDArray[np.int32]],
+    noise: np.random.Generator,
+    purpose: str,
+    how: Private,
+    check: Rows | None,
+) -> Weights:
+    """The same for one run by the compiled kernel. batches: the row numbers of each."""
+    weights, gradients = Weights(parts), Weights(parts)
+    on_rows = compiled_mlp.Pass(network, weights, gradients, rows, drawn=True)
+    on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
+    optimiser, best, record = compiled_mlp.Adam(weights, gradients, how.learning_rate), weights.copy(), -1
+    for step, drawn in enumerate(batches, 1):
+        on_rows.clipped_gradient(drawn, how.clip)
+        make_noisy(gradients, [noise], purpose, how)
+        optimiser.step(1 / how.batch)
+        if on_check is not None and step % how.steps == 0 and (hits := on_check.hits()) > record:
+            record = hits
+            best.overwrite(weights)
+    return weights if check is None else best
+
+
+def sampled(
+    draws: Sequence[np.random.Generator], places: NDArray[np.int32], purpose: str, how: Private
+) -> list[NDArray[np.int32]]:
+    """The row numbers in the next batch of each run. places: (population,) the row of each node, or -1 where it has none."""
+    drawn = [_fixed(draw, places, how.batch) if how.fixed else heads(draw, how.rate, places) for draw in draws]
+    if witness.LISTENING.get() is not None:
+        joined = np.zeros((len(drawn), places.max() + 1), dtype=bool)
+        for own, rows in zip(joined, drawn, strict=True):
+            own[rows] = True
+        witness.sampled(purpose, joined)
+        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness may make others join
+    return drawn
+
+
+def _fixed(draw: np.random.Generator, places: NDArray[np.int32], batch: int) -> NDArray[np.int32]:
+    """The rows whose coins are the `batch` lowest, or all where there are no more."""
+    there = places >= 0
+    coins = draw.random(places.size)[there]
+    return places[there] if coins.size <= batch else places[there][coins <= np.partition(coins, batch - 1)[batch - 1]]
+
+
+def make_noisy(gradients: Weights, noises: Sequence[np.random.Generator], purpose: str, how: Private) -> None:
+    """Adds the noise of one step, if there is to be any, before the eyes of whoever listens."""
+    if not how.sigma:
+        return
+    summed = [a for layer in gradients.trained for a in layer]
+    witness.clean(purpose, *summed)
+    add_noise(gradients, noises, how.sigma * how.clip)
+    witness.released(purpose, *summed, scale=how.sigma * how.clip)
+
+
+def private_gradient(
+    network: Network, weights: Weights, inputs: Sequence[Any], target: Tensor, real: Tensor, clip: float, into: Weights
+) -> None:
+    """Writes the sum over each run's batch of the per-node gradients of the cross-entropy, each scaled to norm `clip` at most.
+
+    inputs: (runs, units, batch) each. target: (runs, classes, batch) one-hot. real: (runs, batch), 0 where a batch is
+    padded. The norm of a node's gradient follows from what its layers saw and were told (Goodfellow 2015), and scaling what they
+    were told scales the gradient: one backward pass does.
+    """
+    logits, tape = network.forward(weights.numbers, inputs, training=True)
+    met = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)
+    trained = [(i, *what) for i, what in zip(reversed(range(len(met))), met, strict=True) if weights.trained[i]]
+    squares = cast("Tensor", sum(cast("Separable", layer).square_norms(dy, saved) for _, layer, dy, saved in trained))
+    scale = (clip / (squares.sqrt() + 1e-6)).clamp_(max=1).mul_(real).unsqueeze(1)
+    for i, layer, dy, saved in trained:
+        cast("Separable", layer).gradient(dy * scale, saved, into.trained[i])
+
+
+def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: float) -> None:
+    """Adds Gaussian noise to every trained number, drawn for one run after the other."""
+    size = gradients.flat.numel() // len(random)
+    drawn = [torch.from_numpy(normals(r, size)) for r in random]
+    if len(drawn) == 1:  # then all numbers lie in the order in which they are drawn
+        gradients.flat.add_(drawn[0].to(gradients.flat.device), alpha=std)
+        return
+    noise, first = torch.stack(drawn).mul_(std).to(gradients.flat.device), 0
+    for layer in gradients.trained:
+        for a in layer:
+            count = a[0].numel()
+            a.add_(noise[:, first : first + count].view_as(a))
+            first += count
+
+
+def gather(inputs: Sequence[Any], index: Tensor) -> list[Any]:
+    """The inputs of each run's own batch. index: (runs, batch) -> (runs, units, batch) each."""
+    return [x.gather(index) if isinstance(x, Shared) else x.gather(2, _wide(index, x)) for x in inputs]
+
+
+def _wide(index: Tensor, x: Tensor) -> Tensor:
+    return index.unsqueeze(1).expand(-1, x.shape[1], -1)
+
+
+def _padded(drawn: list[NDArray[np.int32]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Row numbers of each run -> the same (runs, batch), and 1 for the real ones, 0 for the padding."""
+    sizes = np.array([rows.size for rows in drawn])
+    real = np.arange(max(1, sizes.max())) < sizes[:, None]
+    index = np.zeros(real.shape, dtype=np.int64)
+    index[real] = np.concatenate(drawn)
+    return torch.from_numpy(index).to(device), torch.from_numpy(real.astype(np.float32)).to(device)

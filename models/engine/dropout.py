@@ -1,0 +1,97 @@
+"""Dropout for K runs at once: every run draws its masks from its own stream, however long the others are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..random.streams import stream
+from ..sparse.block_diagonal import Operator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# For each share, row b: the eight bits of b, each as 0 or as the factor of what is kept.
+BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+TABLES = {share: BITS * np.float32(1 / (1 - share)) for share in (0.25, 0.5, 0.75)}
+
+
+@dataclass(eq=False)
+class Dropout:
+    """Sets a share of the units of one layer to zero and scales the others up; each call draws afresh.
+
+    A mask lives until the next call. rows: how many nodes each run has; what fills its block up stays zero.
+    """
+
+    share: float
+    rows: list[int]
+    randoms: list[np.random.Generator]
+    device: str
+    buffer: NDArray[np.float32] | None = None
+
+    @staticmethod
+    def of(share: float, seeds: NDArray[np.uint64], rows: list[int], purpose: str, device: str) -> Dropout:
+        return Dropout(share, rows, [stream(seed, purpose) for seed in seeds], device)
+
+    def relu(self, x: Tensor) -> Tensor:
+        """x: (K, size, units), rectified and then dropped, in place."""
+        if not self.share:
+            return torch.relu_(x)
+        y: Tensor = ReluTimes.apply(x, self.mask(x.shape), 1 / (1 - self.share))
+        return y
+
+    def features(self, x: Operator | Tensor) -> Operator | Tensor:
+        """Features with some dropped; of sparse features only those that are stored."""
+        if not self.share:
+            return x
+        if isinstance(x, Tensor):
+            return x * self.mask(x.shape)
+        size = x.matrix.shape[0] // len(self.rows)
+        stored = torch.diff(x.matrix.crow_indices()[::size]).tolist()
+        factors = [draw(random, count, self.share) for random, count in zip(self.randoms, stored, strict=True)]
+        return x.scaled(torch.from_numpy(np.concatenate(factors)).to(self.device))
+
+    def mask(self, shape: tuple[int, ...]) -> Tensor:
+        """(K, size, units) float32: zero, or one over the share that is kept."""
+        if self.buffer is None:
+            self.buffer = np.zeros(shape, dtype=np.float32)  # kept: filling fresh memory costs three times the draw
+        for mask, random, rows in zip(self.buffer, self.randoms, self.rows, strict=True):
+            mask[:rows] = draw(random, rows * shape[2], self.share).reshape(rows, shape[2])
+        return torch.from_numpy(self.buffer).to(self.device)
+
+
+def draw(random: np.random.Generator, count: int, share: float) -> NDArray[np.float32]:
+    """`count` factors: zero with probability `share`, else 1 / (1 - share). Halves take one random bit each, quarters two."""
+    if share not in TABLES:
+        return (random.random(count, dtype=np.float32) >= share).astype(np.float32) / np.float32(1 - share)
+    kept = eights(random, count)
+    if share == 0.75:
+        kept = kept & eights(random, count)
+    elif share == 0.25:
+        kept = kept | eights(random, count)
+    return TABLES[share].take(kept, axis=0).reshape(-1)[:count]
+
+
+def eights(random: np.random.Generator, count: int) -> NDArray[np.uint8]:
+    """At least `count` fair bits, eight in a byte."""
+    return np.frombuffer(random.bytes(-(-count // 8)), dtype=np.uint8)
+
+
+class ReluTimes(torch.autograd.Function):
+    """relu(x) * mask, over x; the mask is 0 or `factor`. What comes out above zero was kept, so the mask is not needed twice."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mask: Tensor, factor: float) -> Tensor:
+        y = x.relu_().mul_(mask)
+        ctx.factor = factor
+        ctx.mark_dirty(y)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return torch.ops.aten.threshold_backward(grads[0], *ctx.saved_tensors, 0).mul_(ctx.factor), None, None

@@ -1,0 +1,184 @@
+"""Features that all runs share, and their product with the first layer of many networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from ..lpgnn.ldp import clipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+BLOCK = 1 << 18  # numbers of mapped features that are read at a time: 1 MiB stays in cache until it has been multiplied
+LARGEST = 1e9  # squares of much larger features overflow, and the NaN of one node would reach its neighbours and all weights
+
+
+def limited(x: Any) -> Any:
+    """Features, dense or sparse, with entries beyond ±LARGEST cut there, so that what is made of them is finite."""
+    stored = x.data if sp.issparse(x) else x
+    if stored.size and max(stored.max(), -stored.min()) > LARGEST:
+        return clipped(x, -LARGEST, LARGEST)
+    return x
+
+
+class Shared:
+    """Some rows of a graph's features, dense or sparse, ready to be multiplied with many weight matrices.
+
+    Dense features that are mapped from a file may be larger than the memory: their rows are read again for every product.
+    """
+
+    def __init__(self, x: Any, rows: NDArray[np.int64], device: str = "cpu") -> None:
+        """x: (nodes, dim) float32, dense or csr_array. rows: the nodes that are wanted, in the order that is wanted."""
+        self.sparse, self.rows, self.device = bool(sp.issparse(x)), rows, device
+        self.mapped = isinstance(x, np.memmap)
+        self.x = x if self.mapped else limited(x[rows])
+        self.nodes, self.dim = len(rows), x.shape[1]
+
+    @cached_property
+    def dense(self) -> Tensor:
+        """(nodes, dim) float32."""
+        x = self.x.toarray() if self.sparse else self._read(self.rows) if self.mapped else self.x
+        return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(self.device)
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """The dense rows in order, all at once where they are in memory."""
+        if not self.mapped:
+            yield slice(self.nodes), self.dense
+            return
+        step = max(1, BLOCK // self.dim)
+        for at in range(0, self.nodes, step):
+            yield slice(at, at + step), torch.from_numpy(self._read(self.rows[at : at + step])).to(self.device)
+
+    def _read(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Rows of a mapped file."""
+        return np.clip(self.x[rows], -LARGEST, LARGEST)
+
+    @cached_property
+    def bags(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The columns of every row, where each row begins, and the entries unless all are one."""
+        return _bags(sp.csr_array(self.x), self.device)
+
+    @cached_property
+    def rows32(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Where each row begins, the columns of every row, and the entries unless all are one; 32-bit integers.
+
+        Raises ValueError for columns that there are not: the kernel would read and write beyond its memory.
+        """
+        columns, starts, entries = self.bags
+        if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < self.dim:
+            raise ValueError(f"sparse features have columns outside of 0 … {self.dim - 1}: make their matrix again.")
+        return starts.to(torch.int32), columns.to(torch.int32), entries
+
+    @cached_property
+    def columns(self) -> Tensor:
+        """(dim, nodes) sparse."""
+        return _matrix(sp.csr_array(self.x.T), self.device)
+
+    def product(self, weight: Tensor, bias: Tensor) -> Tensor:
+        """W X^T + b of every run. weight: (runs, units, dim), bias: (runs, units, 1) -> (runs, units, nodes)."""
+        runs, units, _ = weight.shape
+        if not self.sparse:
+            wide = weight.new_empty(runs * units, self.nodes)
+            for part, rows in self.blocks():
+                torch.mm(weight.reshape(runs * units, self.dim), rows.t(), out=wide[:, part])
+            return wide.view(runs, units, self.nodes).add_(bias)
+        index, offsets, values = self.bags
+        table = weight.reshape(runs * units, self.dim).t().contiguous()
+        wide = torch.nn.functional.embedding_bag(
+            index, table, offsets, mode="sum", per_sample_weights=values, include_last_offset=True
+        )
+        # (nodes, runs x units) to nodes last: a product with the identity transposes twice as fast as a copy.
+        unit = torch.eye(units, device=wide.device).expand(runs, units, units)
+        return torch.baddbmm(bias, unit, wide.view(self.nodes, runs, units).permute(1, 2, 0))
+
+    def gradient(self, dy: Tensor, out: Tensor) -> None:
+        """dy X of every run. dy: (runs, units, nodes), out: (runs, units, dim)."""
+        runs, units, _ = dy.shape
+        if not self.sparse:
+            flat, wide = out.view(runs * units, self.dim), dy.reshape(runs * units, self.nodes)
+            flat.zero_()
+            for part, rows in self.blocks():
+                flat.addmm_(wide[:, part], rows)
+            return
+        unit = torch.eye(units, device=dy.device).expand(runs, units, units)
+        first = torch.bmm(dy.transpose(1, 2), unit)
+        for run in range(runs):
+            out[run].copy_((self.columns @ first[run]).t())
+
+    @cached_property
+    def padded(self) -> tuple[Tensor, Tensor] | None:
+        """(nodes, most entries of a row) columns and entries, padded with zero entries; None where that saves nothing."""
+        if not self.sparse:
+            return None
+        x = sp.csr_array(self.x)
+        sizes = np.diff(x.indptr)
+        if 8 * sizes.max(initial=0) > self.dim:
+            return None
+        real = np.arange(max(1, sizes.max(initial=0))) < sizes[:, None]
+        columns, entries = np.zeros(real.shape, dtype=np.int64), np.zeros(real.shape, dtype=np.float32)
+        columns[real], entries[real] = x.indices, x.data
+        return torch.from_numpy(columns).to(self.device), torch.from_numpy(entries).to(self.device)
+
+    def gather(self, index: Tensor) -> Tensor | Drawn:
+        """Each run's own choice of rows: (runs, dim, batch), dense or as good as. index: (runs, batch)."""
+        if self.padded is None:
+            if self.mapped:
+                return torch.from_numpy(self._read(self.rows[index.cpu().numpy()])).to(self.device).transpose(1, 2)
+            return self.dense[index].transpose(1, 2)
+        columns, entries = self.padded
+        return Drawn(columns[index], entries[index], self.dim)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Sparse rows that each run has drawn for itself. columns, entries: (runs, batch, most entries of a row)."""
+
+    columns: Tensor
+    entries: Tensor
+    dim: int
+
+    @property
+    def places(self) -> Tensor:
+        """Where each entry's weights lie when the weights of all runs are stacked."""
+        first = torch.arange(len(self.columns), device=self.columns.device) * self.dim
+        return (self.columns + first.view(-1, 1, 1)).flatten(0, 1)
+
+    def product(self, weight: Tensor, bias: Tensor) -> Tensor:
+        """W X^T + b of every run. weight: (runs, units, dim), bias: (runs, units, 1) -> (runs, units, batch)."""
+        runs, units, _ = weight.shape
+        table = weight.transpose(1, 2).reshape(runs * self.dim, units)
+        rows = torch.nn.functional.embedding_bag(self.places, table, mode="sum", per_sample_weights=self.entries.flatten(0, 1))
+        return rows.view(runs, -1, units).transpose(1, 2) + bias
+
+    def gradient(self, dy: Tensor, out: Tensor) -> None:
+        """dy X of every run. dy: (runs, units, batch), out: (runs, units, dim)."""
+        runs, units, _ = dy.shape
+        parts = dy.transpose(1, 2).unsqueeze(2) * self.entries.unsqueeze(3)
+        table = torch.zeros(runs * self.dim, units, device=dy.device)
+        table.index_add_(0, self.places.flatten(), parts.reshape(-1, units))
+        out.copy_(table.view(runs, self.dim, units).transpose(1, 2))
+
+    def square_lengths(self) -> Tensor:
+        """(runs, batch)."""
+        return self.entries.square().sum(2)
+
+
+def _bags(x: Any, device: str) -> tuple[Tensor, Tensor, Tensor | None]:
+    index, offsets = (torch.from_numpy(a.astype(np.int64)).to(device) for a in (x.indices, x.indptr))
+    return index, offsets, None if np.all(x.data == 1) else torch.from_numpy(x.data.astype(np.float32)).to(device)
+
+
+def _matrix(x: Any, device: str) -> Tensor:
+    index, offsets = (torch.from_numpy(a.astype(np.int32)) for a in (x.indices, x.indptr))
+    values = torch.from_numpy(x.data.astype(np.float32))
+    return torch.sparse_csr_tensor(offsets, index, values, x.shape, device=device, check_invariants=False)

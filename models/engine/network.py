@@ -1,0 +1,165 @@
+"""Many copies of one small network: its layers, its numbers, its forward and its backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..random.streams import stream
+from .layers import UnitLinear
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from .layers import Layer, Numbers
+
+
+Input = Any  # a Tensor (runs, units, nodes), or Shared features
+Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]  # for each layer: trained and remembered, runs first
+
+
+@dataclass(frozen=True)
+class Tape:
+    """What the backward pass needs: what each layer saved, and how many units each branch gave to the trunk."""
+
+    saved: list[Any]
+    widths: list[int]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Branches, one for each input, whose outputs are stacked and go through the trunk."""
+
+    branches: tuple[tuple[Layer, ...], ...]
+    trunk: tuple[Layer, ...]
+    classes: int
+
+    @property
+    def joined(self) -> bool:
+        """Whether the trunk reads the branches' outputs one by one, which saves stacking them."""
+        return bool(self.trunk) and isinstance(self.trunk[0], UnitLinear)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return (*(layer for branch in self.branches for layer in branch), *self.trunk)
+
+    def forward(self, numbers: Sequence[Numbers], inputs: Sequence[Input], training: bool = False) -> tuple[Tensor, Tape]:
+        """(runs, classes, nodes) logits, and the tape for `backward`."""
+        tape, parts, left = Tape([], []), [], list(numbers)
+        for branch, given in zip(self.branches, inputs, strict=True):
+            parts.append(through(branch, [left.pop(0) for _ in branch], given, training, tape.saved))
+            tape.widths.append(parts[-1].shape[1])
+        x: Any = parts
+        if not self.joined:
+            x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        return through(self.trunk, left, x, training, tape.saved), tape
+
+    def backward(
+        self, numbers: Sequence[Numbers], tape: Tape, dy: Tensor, gradients: Sequence[Numbers] | None
+    ) -> list[tuple[Layer, Tensor, Any]]:
+        """Writes the gradients of all trained numbers, or without `gradients` only says what they follow from.
+
+        Returns (layer, dy, what it saved) for each layer, last first.
+        """
+        met = []
+        layers, last = self.layers, len(self.layers)
+
+        def down(count: int, dy: Tensor, leaf: bool) -> Tensor:
+            nonlocal last
+            for i in range(last - 1, last - count - 1, -1):
+                into = None if gradients is None else gradients[i]
+                met.append((layers[i], dy, tape.saved[i]))
+                dx = layers[i].backward(numbers[i], dy, tape.saved[i], into, not (leaf and i == last - count))
+                dy = dy if dx is None else dx
+            last -= count
+            return dy
+
+        slope: Any = down(len(self.trunk), dy, False)
+        parts = slope if self.joined else [part.contiguous() for part in slope.split(tape.widths, 1)]
+        for branch, part in reversed(list(zip(self.branches, parts, strict=True))):
+            down(len(branch), part, True)
+        return met
+
+
+def through(
+    layers: Sequence[Layer], numbers: Sequence[Numbers], x: Any, training: bool = False, saved: list[Any] | None = None
+) -> Tensor:
+    """Some layers in a row. What their backward passes need is appended to `saved`."""
+    for layer, own in zip(layers, numbers, strict=True):
+        x, kept = layer.forward(own, x, training)
+        if saved is not None:
+            saved.append(kept)
+    return x
+
+
+def draw(layers: Sequence[Layer], seeds: NDArray[np.uint64], *path: int | str, device: str = "cpu") -> Parts:
+    """Fresh numbers of some layers: one stream a run, so that a run starts the same in any company."""
+    streams = [stream(seed, "start", *path) for seed in seeds]
+    parts: Parts = []
+    for layer in layers:
+        starts = [layer.start(random) for random in streams]
+        trained, remembered = ([_stacked(runs, device) for runs in zip(*kind, strict=True)] for kind in zip(*starts, strict=True))
+        parts.append((tuple(trained), tuple(remembered)))
+    return parts
+
+
+def _stacked(runs: Sequence[NDArray[Any]], device: str) -> Tensor:
+    return torch.from_numpy(np.stack(runs).astype(np.float32)).to(device)
+
+
+def apart(parts: Parts) -> list[Parts]:
+    """The numbers of every run on its own."""
+    runs = range(len(parts[0][0][0]))
+    return [[(tuple(a[k : k + 1] for a in t), tuple(a[k : k + 1] for a in r)) for t, r in parts] for k in runs]
+
+
+def together(parts: Sequence[Parts]) -> Parts:
+    """The numbers of some runs as one."""
+    layers = zip(*parts, strict=True)
+    return [tuple(tuple(torch.cat(a) for a in zip(*kind, strict=True)) for kind in zip(*runs, strict=True)) for runs in layers]  # type: ignore[misc]
+
+
+class Weights:
+    """The numbers of K copies of a network, in one flat buffer, so that an optimiser and a snapshot are single passes.
+
+    flat: (all trained numbers,). trained, numbers: for each layer its tensors, runs first, without and with the
+    remembered ones; all are views of the buffer.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        tensors = [a for kind in (0, 1) for part in parts for a in part[kind]]
+        self._buffer = torch.cat([a.reshape(-1) for a in tensors])
+        pieces = self._buffer.split([a.numel() for a in tensors])
+        views = iter([piece.view_as(a) for piece, a in zip(pieces, tensors, strict=True)])
+        self.trained = [tuple(next(views) for _ in part[0]) for part in parts]
+        self.remembered = [tuple(next(views) for _ in part[1]) for part in parts]
+        self.numbers = [(*t, *r) for t, r in zip(self.trained, self.remembered, strict=True)]
+        self.flat = self._buffer[: sum(a.numel() for layer in self.trained for a in layer)]
+
+    @property
+    def parts(self) -> Parts:
+        return list(zip(self.trained, self.remembered, strict=True))
+
+    def copy(self) -> Weights:
+        return Weights(self.parts)
+
+    def overwrite(self, other: Weights) -> None:
+        """Takes all numbers of `other`."""
+        self._buffer.copy_(other._buffer)
+
+    @cached_property
+    def _owner(self) -> Tensor:
+        """The run of every number."""
+        tensors = [a for kind in (self.trained, self.remembered) for layer in kind for a in layer]
+        return torch.cat([torch.arange(len(a), device=a.device).repeat_interleave(a[0].numel()) for a in tensors])
+
+    def take(self, other: Weights, runs: Tensor) -> None:
+        """Overwrites some runs with the numbers that they have in `other`. runs: (runs,) bool."""
+        if bool(runs.any()):
+            torch.where(runs[self._owner], other._buffer, self._buffer, out=self._buffer)

@@ -1,0 +1,97 @@
+"""Trains K networks at once by full-batch gradient descent: Adam in place, the best epoch of each run kept.
+
+All runs of one call train on the same nodes, so that nothing is padded or masked: a node that a run lacks is physically absent.
+Where the compiled kernel can, it trains one run after the other; elsewhere the layers in torch train all runs in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from . import compiled_mlp
+from .adam import Adam
+from .features import Shared
+from .network import Input, Network, Parts, Weights, apart, together
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some nodes as the engine wants them: the inputs of every branch, and the labels."""
+
+    inputs: Sequence[Input]
+    labels: Tensor  # (nodes,) int64
+    counted: Tensor | None = None  # int64, which of the inputs' nodes the labels are for; None means all, in order
+
+    def of(self, run: int) -> Rows:
+        """What one run reads."""
+        return replace(self, inputs=[x if isinstance(x, Shared) else x[run : run + 1] for x in self.inputs])
+
+
+def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None = None) -> Weights:
+    """Minimises each run's mean cross-entropy over `rows`; returns the numbers of its best or of its last epoch.
+
+    With `check`, a run keeps the first epoch whose accuracy on those rows no later one exceeds; without, the last one.
+    """
+    if compiled_mlp.expressible(network, rows, check):
+        alone = []
+        for run, own in enumerate(apart(parts)):
+            some = None if check is None else check.of(run)
+            alone.append(_alone(network, own, rows.of(run), epochs, learning_rate, some).parts)
+        return Weights(together(alone))
+    weights = Weights(parts)
+    gradients = Weights(parts)
+    optimiser = Adam(weights.flat, learning_rate)
+    best = weights.copy() if check is not None else weights
+    record: Tensor | None = None
+    target = one_hot(rows.labels, network)
+    for _ in range(epochs):
+        logits, tape = network.forward(weights.numbers, rows.inputs, training=True)
+        counted = logits if rows.counted is None else logits.index_select(2, rows.counted)
+        slope = torch.softmax(counted, 1).sub_(target).div_(counted.shape[2])
+        if rows.counted is not None:
+            slope = torch.zeros_like(logits).index_copy_(2, rows.counted, slope)
+        network.backward(weights.numbers, tape, slope, gradients.trained)
+        optimiser.step(gradients.flat)
+        if check is None:
+            continue
+        hits = hit_count(network, weights, check)
+        better = torch.ones_like(hits, dtype=torch.bool) if record is None else hits > record
+        record = torch.where(better, hits, record if record is not None else hits)
+        best.take(weights, better)
+    return best
+
+
+def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None) -> Weights:
+    """The same for one run by the compiled kernel: its activations stay in the nearest cache, which those of many would not."""
+    weights, gradients = Weights(parts), Weights(parts)
+    on_rows = compiled_mlp.Pass(network, weights, gradients, rows)
+    on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
+    optimiser, best, record = compiled_mlp.Adam(weights, gradients, learning_rate), weights.copy(), -1
+    for _ in range(epochs):
+        on_rows.gradient()
+        optimiser.step()
+        if on_check is not None and (hits := on_check.hits()) > record:
+            record = hits
+            best.overwrite(weights)
+    return weights if check is None else best
+
+
+def hit_count(network: Network, weights: Weights, rows: Rows) -> Tensor:
+    """(runs,) how many of the rows each run classifies rightly."""
+    logits, _ = network.forward(weights.numbers, rows.inputs)
+    if rows.counted is not None:
+        logits = logits.index_select(2, rows.counted)
+    own = logits.gather(1, rows.labels.expand(logits.shape[0], 1, -1))
+    return (own[:, 0] == logits.amax(1)).sum(1)
+
+
+def one_hot(labels: Tensor, network: Network) -> Tensor:
+    """(classes, nodes) float32."""
+    return torch.nn.functional.one_hot(labels, network.classes).t().to(torch.float32)

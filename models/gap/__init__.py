@@ -1,0 +1,1 @@
+"""GAP, ProGAP and DP-MLP: noisy sums of rows, and stages of small networks on them."""

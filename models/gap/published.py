@@ -1,0 +1,162 @@
+"""What GAP, ProGAP and their baselines print for a noise multiplier: the theorems, and the sums as their code does them.
+
+Everywhere sigma is the one "noise scale" that both papers calibrate: noise std / claimed sensitivity, used for every noisy
+aggregation and for DP-SGD alike. epsilon in nats. Sources: Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and
+Gatica-Perez, WSDM 2024; Daigavane et al. 2021; and their public code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln
+from scipy.stats import hypergeom
+
+from ...accounting.gaussian import epsilon_of
+
+RdpCurve = Callable[[float], float]
+
+
+def progap_edge_theorem(sigma: float, hops: int, delta: float) -> float:
+    """ProGAP, theorem 4.1: K / (2 sigma^2) + sqrt(2 K ln(1/delta)) / sigma, for one DIRECTED edge."""
+    return hops / (2 * sigma**2) + math.sqrt(2 * hops * math.log(1 / delta)) / sigma
+
+
+def progap_edge_theorem_sigma(epsilon: float, hops: int, delta: float) -> float:
+    """The noise that theorem 4.1 asks for: sqrt(K/2) / (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))."""
+    log = math.log(1 / delta)
+    return math.sqrt(hops / 2) / (math.sqrt(log + epsilon) - math.sqrt(log))
+
+
+def progap_edge_coded(sigma: float, hops: int, delta: float) -> float:
+    """ProGAP's code at edge level (and that of its GAP): K Gaussians by RDP with the better conversion."""
+    return converted(lambda alpha: hops * alpha / (2 * sigma**2), delta)
+
+
+def gap_edge_coded(sigma: float, hops: int, delta: float) -> float:
+    """GAP's own code at edge level: the exact composition of K Gaussians."""
+    return float(epsilon_of(math.sqrt(hops) / sigma, delta))
+
+
+def progap_node_theorem(sigma: float, hops: int, records: int, batch: int, epochs: int, delta: float) -> float:
+    """ProGAP, theorem 4.2: the minimum over integer alpha of (K+1) T R(alpha) + K alpha / (2 sigma^2) + ln(1/delta) / (alpha-1).
+
+    T = floor(epochs records / batch) steps a stage, at Poisson rate batch / records. The degree bound cancels.
+    """
+    rate, steps = batch / records, epochs * records // batch
+    return min(
+        (hops + 1) * steps * poisson_gaussian_rdp(alpha, rate, sigma)
+        + hops * alpha / (2 * sigma**2)
+        + math.log(1 / delta) / (alpha - 1)
+        for alpha in range(2, 257)
+    )
+
+
+def progap_node_coded(sigma: float, hops: int, records: int, batch: int, epochs: int, delta: float) -> float:
+    """ProGAP's code at node level: K Gaussians and (K+1) T sampled ones, by RDP over real alpha."""
+    rate, steps = batch / records, epochs * records // batch
+    return _node(sigma, hops, rate, (hops + 1) * steps, delta)
+
+
+def gap_node_coded(sigma: float, hops: int, records: int, batch: int, encoder_epochs: int, epochs: int, delta: float) -> float:
+    """GAP's code at node level: DP-SGD for the encoder, K Gaussians, DP-SGD for the classifier, by RDP over real alpha."""
+    rate = batch / records
+    return _node(sigma, hops, rate, encoder_epochs * records // batch + epochs * records // batch, delta)
+
+
+def dp_mlp_coded(sigma: float, records: int, batch: int, epochs: int, delta: float) -> float:
+    """The DP-MLP of both repositories: DP-SGD alone. ProGAP's DP-GNN prints the same number (see `dp_gnn_multi_term`)."""
+    return _node(sigma, 0, batch / records, epochs * records // batch, delta)
+
+
+def dp_gnn_multi_term(sigma: float, degree: int, records: int, batch: int, epochs: int, delta: float) -> float:
+    """What ProGAP's DP-GNN works out and then ignores: T steps of the multi-term bound for K + 1 loss terms."""
+    steps = epochs * records // batch
+    return converted(lambda alpha: steps * multi_term_rdp(alpha, sigma, degree, records, batch), delta)
+
+
+def sage_ndp_coded(sigma: float, degree: int, records: int, batch: int, epochs: int, delta: float) -> float:
+    """GAP's DP-GNN baseline: T multi-term steps and one Gaussian at inference."""
+    steps = epochs * records // batch
+    return converted(lambda alpha: steps * multi_term_rdp(alpha, sigma, degree, records, batch) + alpha / (2 * sigma**2), delta)
+
+
+def poisson_gaussian_rdp(alpha: int, rate: float, sigma: float) -> float:
+    """R(alpha) of one Poisson-sampled Gaussian at an integer order, as in theorem 4.2:
+
+    ln((1-q)^(alpha-1) (alpha q - q + 1) + sum over l >= 2 of C(alpha, l) (1-q)^(alpha-l) q^l e^(l(l-1)/(2 sigma^2))) / (alpha-1).
+    """
+    if rate == 1:
+        return alpha / (2 * sigma**2)
+    picked = np.arange(2, alpha + 1, dtype=np.float64)
+    choose = gammaln(alpha + 1) - gammaln(picked + 1) - gammaln(alpha - picked + 1)
+    keep = math.log1p(-rate)
+    first = (alpha - 1) * keep + math.log(alpha * rate - rate + 1)
+    terms = choose + (alpha - picked) * keep + picked * math.log(rate) + picked * (picked - 1) / (2 * sigma**2)
+    return float(np.logaddexp.reduce(np.append(terms, first))) / (alpha - 1)
+
+
+def multi_term_rdp(alpha: float, sigma: float, degree: int, records: int, batch: int) -> float:
+    """Daigavane et al., theorem 1, one step: ln E exp(alpha (alpha-1) rho^2 / (2 sigma^2 (K+1)^2)) / (alpha-1).
+
+    rho, the number of a node's K + 1 loss terms in the batch, is hypergeometric.
+    """
+    terms = degree + 1
+    met = np.arange(max(0, terms + batch - records), min(terms, batch) + 1)
+    exponents = alpha * (alpha - 1) * (met / terms) ** 2 / (2 * sigma**2)
+    return float(np.logaddexp.reduce(hypergeom.logpmf(met, records, terms, batch) + exponents)) / (alpha - 1)
+
+
+def converted(rdp: RdpCurve, delta: float) -> float:
+    """autodp's conversion: the minimum over real alpha > 1 of R + ln((alpha-1)/alpha) - (ln delta + ln alpha)/(alpha-1)."""
+
+    def epsilon(log_excess: float) -> float:
+        alpha = 1 + math.exp(log_excess)
+        return max(0.0, rdp(alpha) + math.log((alpha - 1) / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1))
+
+    coarse = min(np.linspace(-5, 8, 53), key=epsilon)
+    found = minimize_scalar(epsilon, bounds=(coarse - 0.3, coarse + 0.3), method="bounded", options={"xatol": 1e-9})
+    return float(min(found.fun, epsilon(coarse)))
+
+
+def interpolated(rdp: Callable[[int], float]) -> RdpCurve:
+    """autodp's rule for orders that are not integers: (alpha-1) R(alpha) is linear between neighbours, R(2) below 2."""
+    known: dict[int, float] = {}
+
+    def at(alpha: int) -> float:
+        if alpha not in known:
+            known[alpha] = rdp(alpha)
+        return known[alpha]
+
+    def between(alpha: float) -> float:
+        if alpha <= 2:
+            return at(2)
+        low = math.floor(alpha)
+        share = alpha - low
+        above = low * at(low + 1) if share else 0.0
+        return ((1 - share) * (low - 1) * at(low) + share * above) / (alpha - 1)
+
+    return between
+
+
+def _node(sigma: float, hops: int, rate: float, steps: int, delta: float) -> float:
+    sampled = interpolated(lambda alpha: poisson_gaussian_rdp(alpha, rate, sigma))
+    return converted(lambda alpha: steps * sampled(alpha) + hops * alpha / (2 * sigma**2), delta)
+
+
+def edge_rand_probabilities(epsilon: float, density: float) -> tuple[float, float]:
+    """EdgeRand: how likely a true arc is kept and a false one invented, for an arc that spends 0.9 epsilon.
+
+    density: the (noised) density of the block of rows. The expected number of arcs stays what it was.
+    """
+    keep = 1 / (1 + math.exp(-0.9 * epsilon))
+    thin = min(1.0, density / (2 * keep * density - keep - density + 1))
+    return keep * thin, (1 - keep) * thin
+
+
+def edge_rand_formal_epsilon(epsilon: float, nodes: int, rows: int = 500) -> float:
+    """What EdgeRand formally spends on one arc: the density of `rows` rows is noised as if it were that of all of them."""
+    return 0.9 * epsilon + 0.1 * epsilon * nodes / rows

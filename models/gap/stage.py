@@ -1,0 +1,67 @@
+"""One training of a recipe that protects edges or nodes: over all training nodes at once, or by DP-SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ...accounting.claim import Unit
+from ..engine.dpsgd import Private, train_privately
+from ..engine.training import train
+from .common import Private as Fields
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from torch import Tensor
+
+    from ..engine.network import Network, Parts, Weights
+    from ..engine.run_batches import Company
+
+
+class Recipe(Fields, Protocol):
+    @property
+    def epochs(self) -> int: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def clip(self) -> float: ...
+
+
+def train_stage(
+    recipe: Recipe, company: Company, network: Network, parts: Parts, inputs: Sequence[Tensor | None], purpose: str
+) -> Weights:
+    """Trains a network of a recipe. inputs: (runs, all nodes, units), or None for the features. purpose: names the streams.
+
+    At edge level labels are public, so that every mode may keep the epoch that is best on the validation nodes. At node
+    level only the published code does so, and nothing in its ledger pays for it.
+    """
+    chooses = company.nodes["check"].size and (recipe.unit is not Unit.NODE or recipe.mode == "paper")
+    check = company.rows("check", inputs) if chooses else None
+    rows = company.rows("train", inputs)
+    if recipe.unit is not Unit.NODE:
+        return train(network, parts, rows, recipe.epochs, recipe.learning_rate, check)
+    how = Private(
+        sigma=recipe.sigma,
+        rate=recipe.batch / recipe.train_nodes,
+        batch=recipe.batch,
+        epochs=recipe.epochs,
+        steps=recipe.train_nodes // recipe.batch,
+        clip=recipe.clip,
+        learning_rate=recipe.learning_rate,
+    )
+    worlds = company.worlds
+    return train_privately(network, parts, rows, company.nodes["train"], worlds.graph.nodes, worlds.seeds, purpose, how, check)
+
+
+def ledger(recipe: Recipe, hops: int, stages: int) -> DpEvent:
+    """`hops` noisy aggregations, and at node level the DP-SGD steps that `stages` trainings execute."""
+    from dp_accounting import NonPrivateDpEvent
+
+    from ...accounting.events.mechanisms import composed, dp_sgd, gaussian_hops
+
+    if not recipe.sigma:
+        return NonPrivateDpEvent()
+    if recipe.unit is not Unit.NODE:
+        return gaussian_hops(recipe.sigma, hops)
+    steps = stages * recipe.epochs * (recipe.train_nodes // recipe.batch)
+    return composed(gaussian_hops(recipe.sigma, hops), dp_sgd(recipe.sigma, recipe.batch / recipe.train_nodes, steps))

@@ -1,0 +1,1 @@
+"""Graphs, and many subgraphs of one graph as masks."""

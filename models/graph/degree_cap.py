@@ -1,0 +1,62 @@
+"""Cutting out-degrees at random, as GAP and ProGAP do it at node level.
+
+Not stable: when a node leaves, its neighbours refill their lists with others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..random.hashed_sampling import finalised
+from ..random.streams import stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .graph import Worlds
+
+
+def arc_present(worlds: Worlds) -> NDArray[np.bool_]:
+    """(K, arcs) bool over graph.arcs, after both masks."""
+    edges = worlds.edge_present()
+    return edges if worlds.graph.directed else np.concatenate([edges, edges], axis=1)
+
+
+def bounded(worlds: Worlds, max_degree: int) -> NDArray[np.bool_]:
+    """(K, arcs) bool: of every node's outgoing arcs in each run, a uniform choice of max_degree, or all if there are no more.
+
+    The published code never visits the last node, which therefore sends nothing; so it is here. A run orders arcs by
+    keys that depend on its seed and on the arc's two ends alone, so that an absent edge changes no other's place.
+    """
+    graph = worlds.graph
+    present = arc_present(worlds)
+    present &= graph.arcs[0] != graph.nodes - 1
+    for run, seed in enumerate(worlds.seeds):
+        crowded = np.bincount(graph.arcs[0][present[run]], minlength=graph.nodes) > max_degree
+        arcs = np.flatnonzero(present[run] & crowded[graph.arcs[0]])
+        keys = arc_coins(graph.nodes, graph.arcs[0][arcs], graph.arcs[1][arcs], seed, "bound")
+        starts, order = by_sender(graph.arcs[0][arcs], graph.nodes)
+        arcs, keys = arcs[order], keys[order]
+        for sender in np.flatnonzero(crowded):
+            own = slice(starts[sender], starts[sender + 1])
+            present[run, arcs[own][np.argpartition(keys[own], max_degree)[max_degree:]]] = False
+    return present
+
+
+def by_sender(senders: NDArray[np.int64], nodes: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Where each sender's arcs begin in the order that puts them together, (nodes + 1,), and that order. Linear in the arcs."""
+    arcs = np.arange(len(senders))
+    grouped = sp.csr_array((np.ones(len(senders), dtype=bool), (senders, arcs)), shape=(nodes, len(senders)))
+    return grouped.indptr, grouped.indices
+
+
+def arc_coins(
+    nodes: int, sender: NDArray[np.int64], receiver: NDArray[np.int64], seed: np.uint64, purpose: str
+) -> NDArray[np.float64]:
+    """Uniform numbers in [0, 1), one for each arc, that depend on the run's seed and on the arc's two ends alone."""
+    salt = stream(seed, purpose, "arcs").integers(2**64, dtype=np.uint64)
+    cell = sender.astype(np.uint64) * np.uint64(nodes) + receiver.astype(np.uint64)
+    return (finalised(finalised(cell ^ salt) + salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53

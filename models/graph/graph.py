@@ -1,0 +1,198 @@
+"""A graph, and many subgraphs of it at once: everything that a model may see."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .neighbour_lists import BLOCK, Lists, degrees, incoming, received
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Features, labels, edges and the public split of the nodes.
+
+    x: (nodes, dim) float32, dense or a scipy csr_array. y: (nodes,) int64, classes 0 … classes-1.
+    edges: (2, m) int64. An undirected graph lists every edge once, as u < v; a directed graph lists its arcs (from, to).
+    train, val, test: (nodes,) bool, disjoint. Nobody's privacy depends on them: the node set and the split are public.
+    """
+
+    x: Features
+    y: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    train: NDArray[np.bool_]
+    val: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+    directed: bool = False
+    name: str = "graph"
+    classes: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", self.classes or int(self.y.max(initial=-1)) + 1)
+
+    @property
+    def nodes(self) -> int:
+        return int(self.y.shape[0])
+
+    @property
+    def dim(self) -> int:
+        return int(self.x.shape[1])
+
+    @cached_property
+    def arcs(self) -> NDArray[np.int64]:
+        """(2, arcs) int64: messages go from row 0 to row 1. Edge i of an undirected graph is arcs i and i + m."""
+        return self.edges if self.directed else np.concatenate([self.edges, self.edges[::-1]], axis=1)
+
+    @property
+    def arc_count(self) -> int:
+        """How many arcs there are, without listing them."""
+        return int(self.edges.shape[1]) * (1 if self.directed else 2)
+
+    def as_directed(self) -> Graph:
+        """The same graph with every arc a unit of its own, for claims that count directed edges."""
+        return self if self.directed else dataclasses.replace(self, edges=self.arcs, directed=True)
+
+    def adjacency(self) -> sp.csr_array:
+        """(nodes, nodes) float32; row = receiver, column = sender; an arc listed twice counts twice."""
+        send, receive = self.arcs
+        ones = np.ones(send.shape[0], dtype=np.float32)
+        return sp.csr_array((ones, (receive, send)), shape=(self.nodes, self.nodes))
+
+    @cached_property
+    def degree(self) -> NDArray[np.int64]:
+        """(nodes,) int64: how many arcs a node receives."""
+        return degrees(self.edges, self.nodes, self.directed)
+
+    @cached_property
+    def incoming(self) -> Lists:
+        """The adjacency as a list of senders for every receiver; an arc listed twice counts twice."""
+        return incoming(self.edges, self.nodes, self.directed)
+
+    def edge_blocks(self) -> Iterator[NDArray[np.int64]]:
+        """All edges in order, some at a time, as there may be more than fit into memory: (2, …) int64 each."""
+        yield from (self.edges[:, at : at + BLOCK] for at in range(0, self.edges.shape[1], BLOCK))
+
+    def into(self, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
+        """What `nodes` receive, some of them at a time: see `lists.received`."""
+        return received(self.incoming, nodes)
+
+    @cached_property
+    def digest(self) -> str:
+        """A short hash of everything that a model could read."""
+        h = hashlib.blake2b(digest_size=16)
+        x = (self.x.data, self.x.indices, self.x.indptr) if sp.issparse(self.x) else (self.x,)
+        for a in (*x, self.y, self.edges, self.train, self.val, self.test):
+            h.update(f"{a.dtype}{a.shape}".encode())
+            h.update(np.ascontiguousarray(a).data)
+        h.update(f"{self.directed} {self.classes}".encode())
+        return h.hexdigest()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A graph that is mapped from a folder travels as the name of the folder; see `mapped.read`."""
+        if "folder" not in vars(self):
+            return super().__reduce_ex__(protocol)
+        from .memory_mapped import read
+
+        return read, (vars(self)["folder"],)
+
+    def to_pyg(self) -> Any:
+        """A torch_geometric.data.Data with both directions of every undirected edge."""
+        import torch
+        from torch_geometric.data import Data
+
+        x = self.x.toarray() if sp.issparse(self.x) else self.x
+        masks = {f"{s}_mask": torch.from_numpy(getattr(self, s)) for s in ("train", "val", "test")}
+        return Data(x=torch.from_numpy(x), y=torch.from_numpy(self.y), edge_index=torch.from_numpy(self.arcs), **masks)
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """Which of `items` exist in each run. Whatever is not listed exists in all of them.
+
+    items: (c,) int64 ids, ascending, without repeats. present: (runs, c) bool.
+    """
+
+    items: NDArray[np.int64]
+    present: NDArray[np.bool_]
+
+    def __getitem__(self, runs: slice) -> Mask:
+        return Mask(self.items, self.present[runs])
+
+    def dense(self, size: int) -> NDArray[np.bool_]:
+        """(runs, size) bool over all ids."""
+        full = np.ones((self.present.shape[0], size), dtype=bool)
+        full[:, self.items] = self.present
+        return full
+
+
+@dataclass(frozen=True, eq=False)
+class Worlds:
+    """K subgraphs of one union graph, one seed per run, and the rows that will be looked at.
+
+    seeds: (K,) uint64; all randomness of run k comes from seeds[k], so a run does not know its batch.
+    edges, nodes, labels: which edges, nodes and training labels exist in each run; None means all of them.
+        A masked edge is an absent edge. A masked node sends nothing, receives nothing and is not trained on; its own
+        row is still computed, as that of a node without edges. A masked label is not trained on (transductive game).
+    watch: (w,) int64 node ids, the rows that a release holds.
+    """
+
+    graph: Graph
+    seeds: NDArray[np.uint64]
+    watch: NDArray[np.int64]
+    edges: Mask | None = None
+    nodes: Mask | None = None
+    labels: Mask | None = None
+
+    @staticmethod
+    def of(graph: Graph, seeds: NDArray[np.uint64] | list[int], watch: NDArray[np.int64] | None = None) -> Worlds:
+        """Identical worlds: the whole graph in every run. Watches all nodes unless told otherwise."""
+        rows = np.arange(graph.nodes, dtype=np.int64) if watch is None else np.asarray(watch, dtype=np.int64)
+        return Worlds(graph, np.asarray(seeds, dtype=np.uint64), rows)
+
+    @property
+    def runs(self) -> int:
+        return int(self.seeds.shape[0])
+
+    def __len__(self) -> int:
+        return self.runs
+
+    def __getitem__(self, runs: slice) -> Worlds:
+        part = {f: m[runs] for f in ("edges", "nodes", "labels") if (m := getattr(self, f)) is not None}
+        return dataclasses.replace(self, seeds=self.seeds[runs], **part)
+
+    def trained(self) -> NDArray[np.bool_]:
+        """(K, nodes) bool: the nodes whose labels each run trains on."""
+        rows = np.repeat(self.graph.train[None], self.runs, axis=0)
+        for mask in (self.nodes, self.labels):
+            if mask is not None:
+                rows[:, mask.items] &= mask.present
+        return rows
+
+    def edge_present(self) -> NDArray[np.bool_]:
+        """(K, m) bool over the graph's edges, after both the edge and the node mask."""
+        m = self.graph.edges.shape[1]
+        present = np.ones((self.runs, m), dtype=bool) if self.edges is None else self.edges.dense(m)
+        if self.nodes is not None:
+            alive = self.nodes.dense(self.graph.nodes)
+            present &= alive[:, self.graph.edges[0]] & alive[:, self.graph.edges[1]]
+        return present
+
+    def removed(self, run: int) -> Worlds:
+        """Run `run` alone, with its absent edges physically gone. Its absent nodes are isolated and unlabelled."""
+        one = self[run : run + 1]
+        edges = self.graph.edges[:, one.edge_present()[0]]
+        graph = dataclasses.replace(self.graph, edges=edges, train=one.trained()[0])
+        return Worlds(graph, one.seeds, self.watch)

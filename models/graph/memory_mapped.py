@@ -1,0 +1,132 @@
+"""A graph that lies in a folder and may be larger than the memory: its arrays are mapped from files and read where needed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..data.readers import one_line
+from .graph import Graph
+from .neighbour_lists import Lists, incoming
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .graph import Features
+
+TYPES = {
+    "x": "float32",
+    "x.data": "float32",
+    "y": "int64",
+    "edges": "int64",
+    "train": "bool",
+    "val": "bool",
+    "test": "bool",
+    "starts": "int64",
+    "senders": "int32",
+}
+ABOUT = "graph.json"
+BLOCK = 1 << 20  # numbers that are written or checked at a time
+
+
+def write(graph: Graph, folder: str | Path) -> Graph:
+    """Puts the graph into a new folder, with its neighbour lists, and returns it mapped from there.
+
+    Arrays are read in blocks, so that they may be mapped themselves. The folder is made aside and renamed: it is whole or
+    absent. Raises ValueError where it exists already, or for a graph that is not what `Graph` promises.
+    """
+    folder = Path(folder)
+    if folder.exists():
+        raise ValueError(f"{folder}: exists already. Choose another folder, or remove it.")
+    check(graph)
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        aside.mkdir(parents=True)
+        sparse = sp.issparse(graph.x)
+        parts = {f"x.{n}": getattr(graph.x, n) for n in ("data", "indices", "indptr")} if sparse else {"x": graph.x}
+        for name in ("y", "edges", "train", "val", "test"):
+            parts[name] = getattr(graph, name)
+        for name, array in parts.items():
+            np.save(aside / f"{name}.npy", array)
+        senders = np.lib.format.open_memmap(aside / "senders.npy", "w+", np.int32, (graph.arc_count,))
+        lists = incoming(graph.edges, graph.nodes, graph.directed, senders)
+        senders.flush()
+        np.save(aside / "starts.npy", lists.starts)
+        about = {"name": graph.name, "directed": graph.directed, "classes": graph.classes, "dim": graph.dim}
+        (aside / ABOUT).write_text(json.dumps(about | {"digest": graph.digest, "lists": digest(lists)}))
+        os.replace(aside, folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return read(folder)
+
+
+def read(folder: str | Path, checked: bool = False) -> Graph:
+    """The graph that `write` put there. checked: compares the content of every file with its digest, at the speed of the disk.
+
+    Pickled, it is the name of its folder, so that worker processes map the same files. Raises ValueError, one line, for a
+    folder that is incomplete, damaged or not a graph.
+    """
+    folder = Path(folder).absolute()
+    try:
+        about = json.loads((folder / ABOUT).read_text())
+        x = features(folder, int(about["dim"]))
+        parts = {name: part(folder, name) for name in ("y", "edges", "train", "val", "test")}
+        graph = Graph(x=x, **parts, directed=bool(about["directed"]), name=str(about["name"]), classes=int(about["classes"]))
+        lists = Lists(part(folder, "starts"), part(folder, "senders"))
+        expected = about["digest"], about["lists"]
+    except Exception as fault:  # a damaged file makes its reader raise almost anything
+        raise ValueError(
+            f"{folder}: not a whole mapped graph ({one_line(fault)}). Make it again with `audit data map`."
+        ) from None
+    if checked and (graph.digest, digest(lists)) != expected:
+        raise ValueError(f"{folder}: the files are not what was written there. Make it again with `audit data map`.")
+    vars(graph).update(folder=folder, incoming=lists)
+    return graph
+
+
+def features(folder: Path, dim: int) -> Features:
+    """Dense features are mapped. The three arrays of sparse ones are too, but rows that are taken from them are copied."""
+    if (folder / "x.npy").exists():
+        return part(folder, "x")
+    data, indices, indptr = (np.lib.format.open_memmap(folder / f"x.{n}.npy", "r") for n in ("data", "indices", "indptr"))
+    return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, dim))
+
+
+def part(folder: Path, name: str) -> NDArray[Any]:
+    """One array, mapped for reading. Raises ValueError or OSError for one that is absent, cut off or of another type."""
+    array: NDArray[Any] = np.lib.format.open_memmap(folder / f"{name}.npy", "r")
+    if array.dtype != TYPES[name]:
+        raise ValueError(f"{name} has type {array.dtype}, must be {TYPES[name]}")
+    return array
+
+
+def digest(lists: Lists) -> str:
+    h = hashlib.blake2b(lists.starts.data, digest_size=16)
+    h.update(lists.senders.data)
+    return h.hexdigest()
+
+
+def check(graph: Graph) -> None:
+    """Raises ValueError for edges or features that would make sums wrong: what `Graph` promises, looked at block by block."""
+    last = -1
+    for at in range(0, graph.edges.shape[1], BLOCK):
+        low, high = graph.edges[:, at : at + BLOCK]
+        if min(low.min(), high.min()) < 0 or max(low.max(), high.max()) >= graph.nodes:
+            raise ValueError(f"{graph.name}: node ids in the edges must be in 0 … {graph.nodes - 1}.")
+        number = low * np.int64(graph.nodes) + high
+        if (low == high).any() or (not graph.directed and (low > high).any()) or (np.diff(number, prepend=last) <= 0).any():
+            raise ValueError(f"{graph.name}: edges must be sorted, each once, without self-loops, and u < v if undirected.")
+        last = int(number[-1])
+    numbers = graph.x.data if sp.issparse(graph.x) else graph.x
+    step = max(1, BLOCK // max(1, numbers[:1].size))
+    if not all(np.isfinite(numbers[at : at + step]).all() for at in range(0, len(numbers), step)):
+        raise ValueError(f"{graph.name}: features must be finite numbers.")
+    if (graph.train & graph.val).any() or (graph.train & graph.test).any() or (graph.val & graph.test).any():
+        raise ValueError(f"{graph.name}: train, val and test must be disjoint.")

@@ -1,0 +1,1 @@
+"""LPGNN: every user perturbs features and label before they leave the device."""

@@ -1,0 +1,148 @@
+"""What a user sends under local privacy: encoded features and a randomised label, and how a server reads them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Features
+
+
+def distinct(rng: np.random.Generator, rows: int, dim: int, size: int) -> NDArray[np.int32]:
+    """(rows, size) int32: in each row a uniformly random set of `size` different numbers below dim (Floyd's algorithm)."""
+    chosen = np.empty((rows, size), dtype=np.int32)
+    for column, top in enumerate(range(dim - size, dim)):
+        pick = rng.integers(0, top + 1, size=rows, dtype=np.int32)
+        taken = (chosen[:, :column] == pick[:, None]).any(axis=1)
+        chosen[:, column] = np.where(taken, top, pick)
+    return chosen
+
+
+def one_probability(x: NDArray[np.float32], budget: float, low: float, high: float) -> NDArray[np.float64]:
+    """P(bit = 1) of a feature x in [low, high] for a coin of `budget` nats; the two ends differ in log-odds by 2 · budget."""
+    place = (np.clip(x, low, high).astype(np.float64) - low) / (high - low)
+    zero = math.exp(-budget) / (1 + math.exp(-budget))
+    return zero + place * math.tanh(budget / 2)
+
+
+def multi_bit(
+    x: Features, budget: float, bits: int, low: float, high: float, rng: np.random.Generator
+) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Each user's report: `bits` features drawn without regard to their values, one noisy bit of budget / bits nats for each.
+
+    x: (nodes, dim), clipped to [low, high]. Returns indices (nodes, bits) int32 and signs (nodes, bits) int8 in {-1, +1}.
+    Pure epsilon = budget for any two values of a user's features, reached by the all-low and the all-high user
+    (Sajadmanesh & Gatica-Perez 2021, Algorithm 1). The draws do not depend on x, so one user's report moves no other's.
+    """
+    nodes, dim = x.shape
+    indices = distinct(rng, nodes, dim, bits)
+    uniform = rng.random((nodes, bits))
+    rows = np.repeat(np.arange(nodes), bits)
+    values = x[rows, indices.ravel()]
+    values = (values.toarray() if sp.issparse(values) else np.asarray(values)).reshape(nodes, bits)
+    return indices, np.where(uniform < one_probability(values, budget / bits, low, high), 1, -1).astype(np.int8)
+
+
+def amplitude(budget: float, bits: int, dim: int, low: float, high: float) -> float:
+    """By how much one reported sign moves the rectified feature away from the middle of its range.
+
+    dim (high - low) / (2 bits) · coth(budget / 2 bits).
+    Fair coins have no unbiased rectifier; at budget 0 it is that of budget 1.
+    """
+    return dim * (high - low) / (2 * bits) / math.tanh((budget or 1.0) / (2 * bits))
+
+
+def rectify(
+    indices: NDArray[np.int32], signs: NDArray[np.int8], budget: float, dim: int, low: float, high: float
+) -> sp.csr_array:
+    """An unbiased estimate of the features, (nodes, dim) float32, from which (low + high) / 2 has been subtracted everywhere.
+
+    Variance of an entry x: (dim / bits) [(high - low) / 2 · coth(budget / 2 bits)]^2 - (x - (low + high) / 2)^2.
+    """
+    nodes, bits = indices.shape
+    values = (amplitude(budget, bits, dim, low, high) * signs).astype(np.float32).ravel()
+    sparse = sp.csr_array((values, indices.flatten(), np.arange(0, nodes * bits + 1, bits)), shape=(nodes, dim))
+    sparse.sort_indices()
+    return sparse
+
+
+def clipped(x: Features, low: float, high: float) -> Features:
+    """Every feature moved into [low, high]; sparse features stay sparse where 0 lies in it."""
+    if not sp.issparse(x) or not low <= 0 <= high:
+        return dense(x, low, high)
+    return sp.csr_array((np.clip(x.data, low, high), x.indices, x.indptr), shape=x.shape)
+
+
+def dense(x: Features, low: float, high: float) -> NDArray[np.float32]:
+    """(nodes, dim) float32, every feature moved into [low, high]."""
+    return np.clip(x.toarray() if sp.issparse(x) else x, low, high)
+
+
+def one_bit(x: Features, budget: float, low: float, high: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """The multi-bit report with every feature sampled, rectified: (nodes, dim) float32, budget / dim nats a feature."""
+    place, dim = dense(x, low, high), x.shape[1]
+    ones = rng.random(place.shape, dtype=np.float32) < one_probability(place, budget / dim, low, high)
+    return np.where(ones, 1, -1).astype(np.float32) * np.float32(amplitude(budget, dim, dim, low, high)) + (low + high) / 2
+
+
+def laplace(x: Features, budget: float, low: float, high: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """x + Laplace noise of scale dim (high - low) / budget: the L1 distance of two users is at most dim (high - low)."""
+    scale = x.shape[1] * (high - low) / budget
+    return dense(x, low, high) + rng.laplace(scale=scale, size=x.shape).astype(np.float32)
+
+
+def gaussian_sigma(budget: float, delta: float = 1e-10) -> float:
+    """The least noise std at sensitivity 1 for (budget, delta) privacy (Balle & Wang 2018, Theorem 8)."""
+    from scipy.optimize import brentq
+    from scipy.special import log_ndtr
+
+    def excess(log_sigma: float) -> float:
+        s = math.exp(log_sigma)
+        near, far = 1 / (2 * s) - budget * s, -1 / (2 * s) - budget * s
+        return math.exp(log_ndtr(near)) - math.exp(budget + log_ndtr(far)) - delta
+
+    return math.exp(brentq(excess, -5.0, 15.0, xtol=1e-13))
+
+
+def gaussian(x: Features, budget: float, low: float, high: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """x + Gaussian noise for (budget, 1e-10) privacy: the L2 distance of two users is at most (high - low) sqrt(dim)."""
+    std = (high - low) * math.sqrt(x.shape[1]) * gaussian_sigma(budget)
+    return dense(x, low, high) + np.float32(std) * rng.standard_normal(x.shape, dtype=np.float32)
+
+
+DENSE = {"one-bit": one_bit, "laplace": laplace, "gaussian": gaussian}
+
+
+def keep_probability(budget: float, classes: int) -> float:
+    """With what probability randomised response sends the true label: e^budget / (e^budget + classes - 1)."""
+    return 1 / (1 + (classes - 1) * math.exp(-budget))
+
+
+def randomise_labels(y: NDArray[np.int64], budget: float, classes: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Each user's label, kept with `keep_probability`, otherwise one of the others, all alike. Pure epsilon = budget."""
+    kept = rng.random(y.shape) < keep_probability(budget, classes)
+    other = rng.integers(1, max(classes, 2), size=y.shape)
+    return np.where(kept, y, (y + other) % classes)
+
+
+def scaled(x: Features) -> Features:
+    """Each feature brought to [0, 1] by its own smallest and largest value over all nodes; constant features are left out.
+
+    This is what the released code of LPGNN does before any noise: the extremes of private data are taken as public.
+    Sparse features stay sparse where every smallest value is 0.
+    """
+    if not sp.issparse(x):
+        low, high = x.min(axis=0), x.max(axis=0)
+        kept = np.flatnonzero(high > low)
+        return ((x[:, kept] - low[kept]) / (high[kept] - low[kept])).astype(np.float32)
+    low, high = x.min(axis=0).toarray().ravel(), x.max(axis=0).toarray().ravel()
+    if low.any():
+        return scaled(x.toarray())
+    kept = np.flatnonzero(high > 0)
+    return sp.csr_array(sp.csr_array(x[:, kept]).multiply(1 / high[kept])).astype(np.float32)

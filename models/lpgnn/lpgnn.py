@@ -1,0 +1,282 @@
+"""LPGNN: features and labels leave their owners under local privacy, and a graph network learns from the noisy reports."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from ...accounting.claim import Unit
+from ..base import Release
+from ..engine.adam import Adam
+from ..engine.dropout import Dropout
+from ..engine.gnn_layers import KINDS, Values, WithMean, glorot
+from ..engine.subnormal import subnormals_are_zero
+from ..random.streams import stream
+from ..sparse.attention import NUMBERS
+from ..sparse.block_diagonal import Operator, features
+from ..sparse.normalised_sums import Weighted, Whole
+from ..sparse.propagated import Propagated
+from . import drop, ldp
+from .published import bits_best, bits_printed, lpgnn_epsilon
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Graph, Worlds
+
+BACKBONES = ("sage", "gcn", "gat")
+HEADS = 4  # of the first GAT layer, each of the hidden width
+NARROW = 128  # features up to which a dense product costs less than sums over neighbours of what it gives
+CACHE = 1 << 20  # bytes that the first layer of the runs trained together may take; more is slower
+ENCODERS = ("multi-bit", *ldp.DENSE)
+
+
+@dataclass(frozen=True)
+class Lpgnn:
+    """Sajadmanesh & Gatica-Perez, Locally Private Graph Neural Networks, CCS 2021.
+
+    The noise of a local mechanism is the log-odds of its coins, so the recipe holds budgets in nats: infinity sends the truth,
+    0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, `feature_share` of it on the features.
+
+    Every user reports once in a run: the draws depend on the run's seed alone, so that fitting again with other steps, rates
+    or backbones reads the same reports and spends nothing. The released code of the paper draws them anew each time.
+
+    mode "paper": each feature is first scaled by its extremes over all users, constant features are dropped, and the number of
+    sampled features is the paper's. mode "sound": `low` and `high` are public, values outside are clipped, and the number of
+    sampled features is the best integer.
+
+    Releases posteriors, and what the server received from the watched users:
+    reports: multi-bit: (K, w, bits, 2) int32, a feature's index and its sign -1 or +1; otherwise (K, w, dim) float32.
+    label_reports: (K, w) int64, the label as sent; -1 for users who send none (those outside train and val).
+    """
+
+    feature_budget: float = math.inf
+    label_budget: float = math.inf
+    feature_share: float = 0.5
+    encoder: str = "multi-bit"
+    backbone: str = "sage"
+    feature_steps: int = 4
+    label_steps: int = 4
+    forward_correction: bool = True
+    hidden: int = 16
+    epochs: int = 500
+    learning_rate: float = 0.01
+    weight_decay: float = 0.001
+    dropout: float = 0.5
+    low: float = 0.0
+    high: float = 1.0
+    mode: str = "sound"
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("encoder", ENCODERS), ("backbone", BACKBONES), ("mode", ("paper", "sound"))):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r}: must be one of {', '.join(allowed)}.")
+        for name in ("feature_budget", "label_budget"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}={getattr(self, name)}: must be at least 0 nats; inf sends the truth.")
+        if self.encoder in ("laplace", "gaussian") and self.feature_budget == 0:
+            raise ValueError(f"feature_budget=0: the {self.encoder} encoder needs more than 0. multi-bit sends fair coins.")
+        if self.epochs < 1:
+            raise ValueError(f"epochs={self.epochs}: must be at least 1.")
+        if not self.low < self.high:
+            raise ValueError(f"low={self.low}: must be below high={self.high}. Give the public range of the features.")
+
+    @property
+    def name(self) -> str:
+        return "lpgnn"
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.FEATURES
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return ("posteriors", "reports", "label_reports")
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        ranges = (
+            f"every feature lies in [{self.low:g}, {self.high:g}]"
+            if self.mode == "sound"
+            else "the smallest and largest value of every feature over all users (the code computes them from private data)"
+        )
+        return ("the nodes, the edges and the split", ranges)
+
+    @property
+    def ledger(self) -> DpEvent:
+        """Replacement of one user's features and label: a pure epsilon for each (Gaussian noise for that encoder).
+
+        How many features and classes there are belongs to the graph, so the label is charged as one of two, the worst case.
+        """
+        from ...accounting import events
+
+        if self.encoder == "gaussian" and math.isfinite(self.feature_budget):
+            reports = events.gaussian(ldp.gaussian_sigma(self.feature_budget))
+        else:
+            reports = events.multi_bit(self.feature_budget)
+        return events.composed(reports, events.randomised_response(self.label_budget))
+
+    def with_noise(self, sigma: float) -> Self:
+        total = 1 / sigma if sigma > 0 else math.inf
+        feature, label = (total * share if share else 0.0 for share in (self.feature_share, 1 - self.feature_share))
+        return replace(self, feature_budget=float(feature), label_budget=float(label))
+
+    def printed(self, delta: float) -> float | None:
+        """The paper's theorem: the two budgets add up; delta plays no part."""
+        return lpgnn_epsilon(self.feature_budget, self.label_budget) if self.mode == "paper" else None
+
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        """The finite channels that one report of the multi-bit encoder is made of, from the functions that draw it.
+
+        Each is (inputs, outputs) probabilities and how many independent copies a report holds: sampled features at both ends of
+        their range and beyond, then the label. Empty where a part is sent in the clear or the encoder is continuous.
+        """
+        if self.encoder != "multi-bit" or math.isinf(self.feature_budget + self.label_budget):
+            return ()
+        bits, wide = self._bits(dim), self.high - self.low
+        ends = np.array([self.low, self.high, self.low - wide, self.high + wide], dtype=np.float32)
+        one = ldp.one_probability(ends, self.feature_budget / bits, self.low, self.high)
+        keep = ldp.keep_probability(self.label_budget, classes)
+        labels = np.full((classes, classes), (1 - keep) / max(classes - 1, 1))
+        np.fill_diagonal(labels, keep)
+        return (np.stack([1 - one, one], axis=1), bits), (labels, 1)
+
+    def footprint(self, graph: Graph) -> int:
+        """About: twelve arrays of the first layer's width, dense reports where the encoder sends them, narrow features after
+        propagation, and where arcs have a direction their lists the other way round. Arcs are read where they lie."""
+        width = 2 * self.hidden if self.backbone != "gat" else 8 * self.hidden
+        dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
+        if math.isinf(self.feature_budget) and sp.issparse(graph.x):
+            dense = 16 * graph.x.nnz
+        attention = 48 * NUMBERS if self.backbone == "gat" else 0  # a dozen arrays of one block of arcs
+        lists = 4 * graph.arc_count if graph.directed else 0
+        whole = 16 * graph.nodes * graph.dim if graph.dim <= NARROW else 0
+        return whole + lists + 4 * graph.nodes * (12 * width + 8 * graph.classes) + 2 * dense + attention + 16 * graph.dim * width
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        width = 2 * self.hidden if self.backbone != "gat" else HEADS * self.hidden
+        step = max(1, CACHE // (4 * width * max(1, worlds.graph.nodes)))
+        return Release.join([self._release(worlds[first : first + step], device) for first in range(0, len(worlds), step)])
+
+    def _release(self, worlds: Worlds, device: str) -> Release:
+        stored, offset, reports = self._received(worlds, device)
+        labels, sent = self._labels(worlds)
+        with subnormals_are_zero():
+            posteriors = self._train(worlds, stored, offset, labels, device)
+        seen = {"posteriors": posteriors, "reports": reports, "label_reports": np.where(sent, labels, -1)[:, worlds.watch]}
+        return Release(seen, worlds.watch, {"feature_budget": self.feature_budget, "label_budget": self.label_budget})
+
+    def _received(self, worlds: Worlds, device: str) -> tuple[Operator | Tensor, float, NDArray[Any]]:
+        """The rectified features of all runs, what to add to every one of them, and the reports of the watched users."""
+        x, low, high = worlds.graph.x, self.low, self.high
+        if self.mode == "paper":
+            x, low, high = ldp.scaled(x), 0.0, 1.0
+        (nodes, dim), watch, offset = x.shape, worlds.watch, 0.0
+        stored: Operator | Tensor
+        if math.isinf(self.feature_budget):
+            x = ldp.clipped(x, low, high)
+            stored = features(x, [np.arange(nodes)] * len(worlds), device)
+            reports = np.repeat((x[watch].toarray() if sp.issparse(x) else x[watch])[None], len(worlds), axis=0)
+        elif self.encoder == "multi-bit":
+            bits = self._bits(dim)
+            sent = [ldp.multi_bit(x, self.feature_budget, bits, low, high, stream(s, "reports")) for s in worlds.seeds]
+            reports = np.stack([np.stack([index[watch], sign[watch]], axis=2) for index, sign in sent])
+            parts = [ldp.rectify(index, sign, self.feature_budget, dim, low, high) for index, sign in sent]
+            stored, offset = Operator.of(sp.csr_array(sp.block_diag(parts, format="csr")), device), (low + high) / 2
+        else:
+            encode = ldp.DENSE[self.encoder]
+            noisy = np.stack([encode(x, self.feature_budget, low, high, stream(s, "reports")) for s in worlds.seeds])
+            stored, reports = torch.from_numpy(noisy).to(device), noisy[:, watch]
+        return stored, offset, reports
+
+    def _bits(self, dim: int) -> int:
+        if not self.feature_budget:
+            return 1
+        return (bits_best if self.mode == "sound" else bits_printed)(self.feature_budget, dim)
+
+    def _labels(self, worlds: Worlds) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """(K, nodes) int64 labels, randomised for those who send one, and who does: the trained and the validation nodes."""
+        graph = worlds.graph
+        sent = worlds.trained() | graph.val
+        if math.isinf(self.label_budget):
+            return np.repeat(graph.y[None], len(worlds), axis=0), sent
+        randoms = [stream(s, "labels") for s in worlds.seeds]
+        return np.stack([ldp.randomise_labels(graph.y, self.label_budget, graph.classes, r) for r in randoms]), sent
+
+    def _train(
+        self, worlds: Worlds, stored: Operator | Tensor, offset: float, labels: NDArray[np.int64], device: str
+    ) -> NDArray[np.float32]:
+        """Drop: training on propagated labels, an epoch chosen by noisy validation. Log-posteriors (K, w, classes)."""
+        graph, classes = worlds.graph, worlds.graph.classes
+        blocks = Whole.of(worlds, device)
+        hop = blocks.normalised
+        x: Any = Propagated(len(worlds), stored, hop, self.feature_steps, offset)  # multiplies weights as an Operator does
+        trained = torch.from_numpy(worlds.trained()).to(device)
+        val = torch.from_numpy(np.repeat(graph.val[None], len(worlds), axis=0)).to(device)
+        y = torch.from_numpy(labels).to(device)
+        target = self._targets(y, trained | val, hop, classes)
+        dim = stored.shape[2] if isinstance(stored, Tensor) else stored.matrix.shape[1] // len(worlds)
+        first, second = self._start(worlds, dim, classes, device)
+        if dim <= NARROW:  # no sum over neighbours in any epoch, but one before the first
+            x = x @ torch.eye(dim, device=device).expand(len(worlds), dim, dim)
+            x = WithMean.of(x, blocks) if self.backbone == "sage" else x
+        layer, values = KINDS[self.backbone].forward, [*first.values(), *second.values()]
+        adams = [Adam(value.detach(), self.learning_rate) for value in values]
+        dropout = Dropout.of(self.dropout, worlds.seeds, [blocks.size] * len(worlds), "dropout", device)
+        keep = ldp.keep_probability(self.label_budget, classes)
+        choice = drop.Choice(100 * keep, torch.empty(len(worlds), worlds.watch.size, classes, device=device))
+        watch = torch.from_numpy(worlds.watch).to(device)
+        train_accuracy = torch.zeros(len(worlds), device=device)
+        for epoch in range(self.epochs + 1):
+            hidden = torch.selu(layer(first, x, blocks))
+            if epoch:  # validates the weights that the last step made; their first layer serves the next step too
+                with torch.no_grad():
+                    scores = drop.nodes_last(layer(second, hidden.detach(), blocks))
+                    loss = drop.cross_entropy(self._noisy(scores.softmax(1), keep), y, val)
+                    choice.offer(loss, drop.accuracy(scores, y, val), train_accuracy, partial(drop.watched, scores, watch))
+            if epoch == self.epochs:
+                break
+            dropped = hidden * dropout.mask(hidden.shape) if self.dropout else hidden
+            scores = drop.nodes_last(layer(second, dropped, blocks))
+            posterior = drop.propagated(self._noisy(scores.softmax(1), keep), hop, self.label_steps)
+            loss = drop.cross_entropy(posterior, target, trained)
+            train_accuracy = drop.accuracy(scores.detach(), y, trained)
+            for adam, value, grad in zip(adams, values, torch.autograd.grad(loss.sum(), values), strict=True):
+                adam.step(grad.add(value.detach(), alpha=self.weight_decay))
+        return choice.best.cpu().numpy()
+
+    def _start(self, worlds: Worlds, dim: int, classes: int, device: str) -> tuple[Values, Values]:
+        """The first and the second layer of every run."""
+        start, wide = KINDS[self.backbone].start, self.hidden * (HEADS if self.backbone == "gat" else 1)
+        firsts, seconds = [], []
+        for random in (stream(s, "start") for s in worlds.seeds):
+            first = start(random, dim, wide, False)
+            if self.backbone == "gat":
+                first |= {side: glorot(random, HEADS, self.hidden) for side in ("to", "from")}
+            firsts.append(first)
+            seconds.append(start(random, wide, classes, True))
+        return stacked(firsts, device), stacked(seconds, device)
+
+    def _noisy(self, posterior: Tensor, keep: float) -> Tensor:
+        return drop.corrected(posterior, keep) if self.forward_correction else posterior
+
+    def _targets(self, y: Tensor, sent: Tensor, hop: Weighted, classes: int) -> Tensor:
+        """(K, nodes) int64. Where no label reaches, mode "paper" aims at class 0, "sound" at what the node sent."""
+        if not self.label_steps:
+            return y
+        favoured, reached = drop.targets(y, sent, hop, self.label_steps, classes)
+        return favoured if self.mode == "paper" else torch.where(reached, favoured, y)
+
+
+def stacked(runs: list[dict[str, NDArray[np.float64]]], device: str) -> Values:
+    """The values of all runs, each (K, …) float32, ready for gradients."""
+    together = {n: np.stack([run[n] for run in runs]).astype(np.float32) for n in runs[0]}
+    return {n: torch.from_numpy(v).to(device).requires_grad_() for n, v in together.items()}

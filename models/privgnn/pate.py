@@ -1,0 +1,126 @@
+"""PATE as PrivGNN compares itself with it: teachers of disjoint private parts vote, and a student learns the noisy winners."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...accounting.claim import Unit
+from ..base import Release
+from ..random.streams import stream
+from .student import ARRAYS, PUBLIC, Public, between, check_fields, learn
+from .teachers import Lesson, Recipe, taught
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Graph, Worlds
+
+TEACHERS = ("gnn", "mlp")
+
+
+@dataclass(frozen=True)
+class Pate:
+    """Papernot et al. 2017 on graphs, as in Olatunji, Funke & Khosla 2023: PATE-G with teacher="gnn", PATE-M with teacher="mlp".
+
+    Every private node joins one of `parts` parts at random. The teacher of a part learns on the subgraph of its nodes, or
+    on their features alone, and votes on every query in the public graph. Each class's number of votes gets Laplace noise of
+    scale sigma. A node changes the teacher of its own part, hence one vote of each query. The student is PrivGNN's.
+
+    epochs: of the teachers; 0 leaves them untrained, which is what the released code of PrivGNN does with its "gnn" teachers:
+    it resets each one after training. mode "paper": `printed` is the data-independent epsilon of the paper's columns.
+
+    Releases posteriors of the student, and votes: (K, queries) int64, the labels it learned from.
+    """
+
+    sigma: float = 0.0
+    mode: str = "sound"
+    teacher: str = "gnn"
+    parts: int = 20
+    queries: int = 100
+    hidden: int = 64
+    layers: int = 2
+    epochs: int = 100
+    student_epochs: int = 100
+    learning_rate: float = 0.01
+    dropout: float = 0.5
+    selection: str = "random"
+    keep: tuple[str, ...] = ARRAYS
+
+    unit: ClassVar[Unit] = Unit.NODE
+    public: ClassVar[tuple[str, ...]] = PUBLIC
+
+    def __post_init__(self) -> None:
+        check_fields(self.name, self.mode, self.keep, self.selection)
+        if self.teacher not in TEACHERS:
+            raise ValueError(f"teacher={self.teacher!r}: must be one of {', '.join(TEACHERS)}.")
+        if self.parts < 1 or self.queries < 1 or self.layers < 2:
+            raise ValueError(f"parts={self.parts}, queries={self.queries}, layers={self.layers}: must be at least 1, 1 and 2.")
+
+    @property
+    def name(self) -> str:
+        return "pate-" + self.teacher
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return self.keep
+
+    @property
+    def ledger(self) -> DpEvent:
+        from ...accounting import events
+
+        return events.pate(self.sigma, self.queries)
+
+    def with_noise(self, sigma: float) -> Self:
+        return dataclasses.replace(self, sigma=float(sigma))
+
+    def printed(self, delta: float) -> float | None:
+        from .published import pate_printed
+
+        return pate_printed(1 / self.sigma, self.queries, delta) if self.mode == "paper" and self.sigma else None
+
+    def footprint(self, graph: Graph) -> int:
+        """What the training of the student keeps, and the teachers' answers."""
+        stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
+        answers = 8 * self.parts * self.queries * graph.classes
+        return answers + 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        public = Public.of(worlds)
+        queries = public.queries(self.queries, self.selection)
+        return self.answered(worlds, queries, self.counts(public, queries, device), device)
+
+    def answered(self, worlds: Worlds, queries: NDArray[np.int64], counts: NDArray[np.int64], device: str = "cpu") -> Release:
+        """The noisy labels of these votes and the student that learns them. `counts` are the same at every sigma."""
+        public, shape = Public.of(worlds), counts.shape[2]
+        noise = [
+            [stream(s, "label", int(q)).laplace(size=shape) for q in row] for s, row in zip(worlds.seeds, queries, strict=True)
+        ]
+        votes = (counts + self.sigma * np.array(noise)).argmax(2)
+        arrays: dict[str, NDArray[Any]] = {"votes": votes}
+        if "posteriors" in self.keep:
+            recipe = Recipe((self.hidden,) * (self.layers - 1), shape, self.student_epochs, self.learning_rate, self.dropout)
+            arrays["posteriors"] = learn(public, recipe, queries, np.eye(shape, dtype=np.float32)[votes], device)
+        return Release({n: arrays[n] for n in self.keep}, worlds.watch, {"noise_scale": self.sigma})
+
+    def counts(self, public: Public, queries: NDArray[np.int64], device: str = "cpu") -> NDArray[np.int64]:
+        """(K, q, classes) how many teachers vote for each class, before any noise."""
+        worlds, graph = public.worlds, public.worlds.graph
+        arcs, hidden = between(graph, graph.train), (self.hidden,) * (self.layers - 1)
+        if self.teacher == "mlp":
+            nothing = sp.csr_array((graph.nodes, graph.nodes), dtype=np.int64)
+            public, arcs, hidden = dataclasses.replace(public, arcs=nothing), nothing, (100, 50)
+        recipe = Recipe(hidden, graph.classes, self.epochs, self.learning_rate, self.dropout)
+        lessons = []
+        for k, (seed, present) in enumerate(zip(worlds.seeds, worlds.trained(), strict=True)):
+            part = stream(seed, "parts").integers(self.parts, size=graph.nodes)
+            for i in range(self.parts):
+                lessons.append(Lesson(k, stream(seed, "teacher", i), np.flatnonzero(present & (part == i)), queries[k]))
+        labels = taught(public, arcs, recipe, lessons, device).argmax(2).reshape(len(worlds), self.parts, -1)
+        counted: NDArray[np.int64] = (labels[..., None] == np.arange(graph.classes)).sum(1)
+        return counted

@@ -1,0 +1,167 @@
+"""Many small graphs side by side as one, with the features that each of them reads and no others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from ..engine.features import limited
+from ..sparse.block_diagonal import DENSE, Blocks, Operator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    """B graphs side by side. Row i of graph b is row b * size + i; what fills up a shorter graph has no features and no arcs.
+
+    inputs: (B * size, 2 dim) float32, csr_array or dense: the mean over the neighbours beside the node's own features. That
+    is all the first layer of GraphSAGE reads, so it is aggregated once and not in every epoch.
+    counts: (B,) int64, the real rows of each graph, which come first. arcs: (2, a) int64, (from, to).
+    """
+
+    inputs: Any
+    counts: NDArray[np.int64]
+    arcs: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        return int(self.inputs.shape[0]) // len(self.counts)
+
+    @staticmethod
+    def induced(x: Any, members: list[NDArray[np.int64]], arcs: NDArray[np.int64]) -> Graphs:
+        """Each graph aggregates over the arcs that it has itself. members: each graph's rows of x. arcs: see `arcs_within`."""
+        own, counts = stacked(x, members)
+        return Graphs(with_mean(own, arcs), counts, arcs)
+
+    @staticmethod
+    def cut_out(inputs: Any, members: list[NDArray[np.int64]], arcs: NDArray[np.int64]) -> Graphs:
+        """Pieces of a larger graph whose first aggregation was made in the whole. inputs: (nodes, 2 dim), of `with_mean`."""
+        rows, counts = stacked(inputs, members)
+        return Graphs(rows, counts, arcs)
+
+
+def stacked(x: Any, members: list[NDArray[np.int64]]) -> tuple[Any, NDArray[np.int64]]:
+    """The rows of x that each graph holds, filled up to one size with rows of zeros, and how many are real."""
+    counts = np.array([len(m) for m in members], dtype=np.int64)
+    size = max(1, int(counts.max(initial=0)))
+    slots = (np.arange(size) < counts[:, None]).ravel()
+    chosen = np.concatenate(members)
+    if not sp.issparse(x):
+        rows = np.zeros((len(slots), x.shape[1]), dtype=np.float32)
+        rows[slots] = x[chosen]
+        return rows, counts
+    some = x[chosen]
+    lengths = np.zeros(len(slots), dtype=np.int64)
+    lengths[slots] = np.diff(some.indptr)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return sp.csr_array((some.data, some.indices, starts), shape=(len(slots), x.shape[1])), counts
+
+
+def with_mean(x: Any, arcs: NDArray[np.int64]) -> Any:
+    """(rows, 2 dim) float32: the mean of x over the arcs into each row, zero without any, beside x itself."""
+    rows = x.shape[0]
+    degree = np.bincount(arcs[1], minlength=rows)
+    weights = (1 / degree[arcs[1]]).astype(np.float32)
+    mean = sp.csr_array((weights, (arcs[1], arcs[0])), shape=(rows, rows)) @ x
+    return sp.hstack([mean, x], format="csr") if sp.issparse(x) else np.concatenate([mean, x], axis=1)
+
+
+def compact(x: Any) -> Any:
+    """Features as these functions want them: csr_array where sparse pays, else dense float32."""
+    x = limited(x)
+    share = (x.nnz if sp.issparse(x) else np.count_nonzero(x)) / max(1, x.shape[0] * x.shape[1])
+    if share <= DENSE:
+        return sp.csr_array(x, dtype=np.float32)
+    return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
+
+
+def arcs_within(neighbours: sp.csr_array, members: list[NDArray[np.int64]], usable: Any = None) -> NDArray[np.int64]:
+    """(2, a) int64: for each list of nodes the arcs between them, in the numbering of `Graphs`.
+
+    neighbours: (nodes, nodes), row = receiver, whose stored values are ids of edges. usable: (graphs, edges) bool, or None for
+    all. No loop over nodes: every member's list of neighbours is looked up in the place that its graph gives them.
+    """
+    nodes, size = neighbours.shape[0], max(1, *(len(m) for m in members))
+    graph = np.repeat(np.arange(len(members)), [len(m) for m in members])
+    flat = np.concatenate(members)
+    place = np.full((len(members), nodes), -1, dtype=np.int64)
+    place[graph, flat] = np.concatenate([np.arange(len(m)) for m in members]) + graph * size
+    length = np.diff(neighbours.indptr)[flat]
+    ends = np.cumsum(length)
+    at = np.arange(ends[-1] if ends.size else 0) + np.repeat(neighbours.indptr[flat] - (ends - length), length)
+    graph, receive = np.repeat(graph, length), np.repeat(place[graph, flat], length)
+    send = place[graph, neighbours.indices[at]]
+    kept = send >= 0
+    if usable is not None:
+        kept &= usable[graph, neighbours.data[at]]
+    return np.stack([send[kept], receive[kept]])
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Which input columns each network has weights for: a column that it never reads gets no gradient, and Adam no step.
+
+    ids: (c,) int64, graph * 2 dim + column, ascending; the networks' weights of the first layer are stored in that order.
+    """
+
+    ids: NDArray[np.int64]
+    dim: int
+
+    @staticmethod
+    def read(*several: Graphs) -> Columns | None:
+        """Those that some row of these graphs reads; None for dense inputs, where all are read."""
+        if not sp.issparse(several[0].inputs):
+            return None
+        dim = several[0].inputs.shape[1]
+        return Columns(np.unique(np.concatenate([column_ids(g, dim) for g in several])), dim)
+
+    @staticmethod
+    def every(graphs: Graphs) -> Columns | None:
+        if not sp.issparse(graphs.inputs):
+            return None
+        dim = graphs.inputs.shape[1]
+        return Columns(np.arange(len(graphs.counts) * dim), dim)
+
+
+def column_ids(graphs: Graphs, dim: int) -> NDArray[np.int64]:
+    """For each stored input its graph * 2 dim + column."""
+    lengths = np.diff(graphs.inputs.indptr.reshape(-1)[:: graphs.size])
+    ids: NDArray[np.int64] = np.repeat(np.arange(len(graphs.counts)), lengths) * dim + graphs.inputs.indices
+    return ids
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Graphs as the networks read them. inputs: an operator onto the stored columns, or (B, size, 2 dim).
+
+    begins: (B + 1,) int64, where the stored columns of each graph begin and end.
+    """
+
+    inputs: Operator | Tensor
+    blocks: Blocks
+    real: Tensor  # (B, size, 1) float32, 1 for real rows
+    counts: Tensor  # (B, 1, 1) float32, at least 1
+    begins: NDArray[np.int64]
+
+    @staticmethod
+    def of(graphs: Graphs, columns: Columns | None, device: str) -> Prepared:
+        runs, size = len(graphs.counts), graphs.size
+        begins = np.zeros(runs + 1, dtype=np.int64)
+        if columns is None:
+            inputs: Operator | Tensor = torch.from_numpy(graphs.inputs.reshape(runs, size, -1)).to(device)
+        else:
+            found = np.searchsorted(columns.ids, column_ids(graphs, columns.dim))
+            begins = np.searchsorted(columns.ids, np.arange(runs + 1) * columns.dim)
+            shape = (runs * size, len(columns.ids))
+            inputs = Operator.of(sp.csr_array((graphs.inputs.data, found, graphs.inputs.indptr), shape=shape), device)
+        real = (np.arange(size) < graphs.counts[:, None]).astype(np.float32)[:, :, None]
+        counts = np.maximum(1, graphs.counts).astype(np.float32)[:, None, None]
+        blocks = Blocks(runs, size, graphs.arcs, device)
+        return Prepared(inputs, blocks, torch.from_numpy(real).to(device), torch.from_numpy(counts).to(device), begins)

@@ -1,0 +1,242 @@
+"""Many GraphSAGE networks, each trained on a small graph of its own, side by side: the teachers of PrivGNN and PATE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..engine.adam import Adam
+from ..engine.dropout import Dropout
+from ..engine.gnn_layers import Values, sage
+from . import compiled_teachers
+from .small_graphs import Columns, Graphs, Prepared, arcs_within
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+    from numpy.typing import NDArray
+
+    from .student import Public
+
+EPSILON, MOMENTUM = 1e-5, 0.1  # of batch norm, as in PyTorch
+CACHE = 32 << 20  # bytes that the first layers of the teachers trained together may take
+HIDDEN = 1 << 20  # bytes of one of their hidden layers: more leave the cache
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Layers of `hidden` units with batch norm, ReLU and dropout, then one of `classes`; full-batch Adam on the cross-entropy."""
+
+    hidden: tuple[int, ...]
+    classes: int
+    epochs: int
+    learning_rate: float = 0.01
+    dropout: float = 0.5
+
+
+def start(
+    recipe: Recipe, randoms: list[np.random.Generator], width: int, columns: Columns | None, device: str = "cpu"
+) -> list[Values]:
+    """Fresh values of every layer, as PyTorch Geometric's SAGEConv and BatchNorm1d start. width: 2 dim.
+
+    No bias stands before a batch norm, which would take it out again.
+    """
+    first, units = recipe.hidden[0], (*recipe.hidden, recipe.classes)
+    whole = np.stack([uniform(r, (width, first), width // 2) for r in randoms])
+    weight = whole if columns is None else whole.reshape(-1, first)[columns.ids][None]
+    layers = [{"weight": weight}]
+    for inputs, outputs in zip(recipe.hidden, units[1:], strict=True):
+        pairs = [{n: uniform(r, (inputs, outputs), inputs) for n in ("neighbours", "own")} for r in randoms]
+        layers.append({n: np.stack([p[n] for p in pairs]) for n in ("neighbours", "own")})
+    layers[-1]["bias"] = np.stack([uniform(r, (1, recipe.classes), recipe.hidden[-1]) for r in randoms])
+    values: list[Values] = [{n: torch.from_numpy(v).to(device).requires_grad_() for n, v in layer.items()} for layer in layers]
+    for layer, outputs in zip(values[:-1], recipe.hidden, strict=True):
+        shape = (len(randoms), 1, outputs)
+        layer |= {n: torch.full(shape, v, device=device) for n, v in (("mean", 0.0), ("variance", 1.0))}
+        layer |= {n: torch.full(shape, v, device=device, requires_grad=True) for n, v in (("scale", 1.0), ("shift", 0.0))}
+        layer["bias"] = torch.zeros(1, device=device)
+    return values
+
+
+def uniform(random: np.random.Generator, shape: tuple[int, int], inputs: int) -> NDArray[np.float32]:
+    """Within ±1/√inputs."""
+    drawn = random.random(shape, dtype=np.float32)
+    drawn -= 0.5
+    drawn *= 2 / np.sqrt(np.float32(inputs))
+    return drawn
+
+
+def trained(values: list[Values]) -> list[Tensor]:
+    return [v for layer in values for v in layer.values() if v.requires_grad]
+
+
+def adams_of(recipe: Recipe, values: list[Values], before: list[Adam] | None = None) -> list[Adam]:
+    """One for each trained value; with `before`, their moments and step counts go on."""
+    fresh = [Adam(v.detach(), recipe.learning_rate) for v in trained(values)]
+    for new, old in zip(fresh, before or fresh, strict=True):
+        new.mean, new.square, new.steps = old.mean.clone(), old.square.clone(), old.steps
+    return fresh
+
+
+def train(
+    recipe: Recipe,
+    values: list[Values],
+    graphs: Prepared,
+    target: NDArray[np.float32],
+    randoms: list[np.random.Generator],
+    adams: list[Adam],
+) -> None:
+    """Minimises -sum(target * log p) in place. target: (B, classes, size), each row's label distribution times its weight."""
+    if compiled_teachers.expressible(recipe, graphs):
+        compiled_teachers.train(recipe, values, trained(values), graphs, target, randoms, adams)
+        return
+    rows = [int(n) for n in graphs.real.sum((1, 2))]
+    wanted = torch.from_numpy(target).to(graphs.real.device)
+    dropouts = [Dropout(recipe.dropout, rows, randoms, str(graphs.real.device)) for _ in recipe.hidden]
+    for _ in range(recipe.epochs):
+        logits = forward(values, graphs, dropouts)
+        loss = (logits.transpose(1, 2).log_softmax(1) * wanted).sum().neg()
+        for adam, gradient in zip(adams, torch.autograd.grad(loss, trained(values)), strict=True):
+            adam.step(gradient)
+
+
+def ask(values: list[Values], graphs: Prepared) -> NDArray[np.float32]:
+    """Log-probabilities (B, size, classes) float32."""
+    with torch.no_grad():
+        answer: NDArray[np.float32] = forward(values, graphs, None).log_softmax(2).cpu().numpy()
+    return answer
+
+
+def forward(values: list[Values], graphs: Prepared, dropouts: list[Dropout] | None) -> Tensor:
+    """Logits (B, size, classes); with dropouts as in training, without as deployed."""
+    weight, blocks = values[0]["weight"], graphs.blocks
+    if isinstance(graphs.inputs, Tensor):
+        x = torch.bmm(graphs.inputs, weight)
+    else:
+        x = (graphs.inputs @ weight).view(blocks.runs, blocks.size, -1)
+    for i, layer in enumerate(values[:-1]):
+        x = x if i == 0 else sage(layer, x, blocks)
+        if dropouts is None:
+            slope = layer["scale"] * (layer["variance"] + EPSILON).rsqrt()
+            x = torch.relu_((x - layer["mean"]) * slope + layer["shift"])
+        else:
+            kept = dropouts[i].mask(x.shape) if dropouts[i].share else graphs.real
+            x = Activated.apply(x, layer, layer["scale"], layer["shift"], graphs, kept, 1 / (1 - dropouts[i].share))
+    return sage(values[-1], x, blocks)
+
+
+class Activated(torch.autograd.Function):
+    """Batch norm of each graph by itself, over its real rows, then ReLU and dropout; written out, as autograd is slower.
+
+    Rows that fill up a graph come in as zeros and leave as zeros. kept: 0 for what is dropped, `factor` for the rest. The running
+    moments of `layer` are updated as PyTorch does.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, layer: Values, scale: Tensor, shift: Tensor, graphs: Prepared, kept: Tensor, factor: float
+    ) -> Tensor:
+        mean = x.sum(1, keepdim=True) / graphs.counts
+        centred = (x - mean).mul_(graphs.real)
+        variance = centred.square().sum(1, keepdim=True) / graphs.counts
+        layer["mean"].lerp_(mean, MOMENTUM)
+        layer["variance"].lerp_(variance * (graphs.counts / (graphs.counts - 1).clamp_(min=1)), MOMENTUM)
+        inverse = (variance + EPSILON).rsqrt()
+        unit = centred.mul_(inverse)
+        y = torch.addcmul(shift, unit, scale).relu_().mul_(kept)
+        ctx.save_for_backward(unit, y, scale * inverse)
+        ctx.graphs, ctx.factor = graphs, factor
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        unit, y, slope = ctx.saved_tensors
+        slant = torch.ops.aten.threshold_backward(grads[0], y, 0).mul_(ctx.factor)
+        shift = slant.sum(1, keepdim=True)
+        scale = (slant * unit).sum(1, keepdim=True)
+        slant.sub_(shift / ctx.graphs.counts).addcmul_(unit, scale / ctx.graphs.counts, value=-1)
+        return slant.mul_(slope).mul_(ctx.graphs.real), None, scale, shift, None, None, None
+
+
+def labels_as_target(y: NDArray[np.int64], members: list[NDArray[np.int64]], classes: int, size: int) -> NDArray[np.float32]:
+    """(B, classes, size) float32: one over the number of rows where a member has its label."""
+    target = np.zeros((len(members), classes, size), dtype=np.float32)
+    for b, rows in enumerate(members):
+        target[b, y[rows], np.arange(len(rows))] = 1 / max(1, len(rows))
+    return target
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """One teacher: what it learns on in its run and which public nodes it is asked about. members, asked: node ids."""
+
+    run: int
+    random: np.random.Generator
+    members: NDArray[np.int64]
+    asked: NDArray[np.int64]
+
+
+def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Lesson], device: str = "cpu") -> NDArray[np.float32]:
+    """Trains a fresh teacher for every lesson and asks each in the public graph: log-probabilities (lessons, asked, classes).
+
+    arcs: between private nodes, as of `student.between`; a teacher sees those between its members. No teacher depends on another,
+    nor on any noise: these answers serve all noise levels.
+    """
+    inputs = public.inputs()
+    width = inputs[0].shape[1]
+    if hasattr(inputs[0], "nnz"):  # no more columns than stored values
+        width = min(width, 2 * int(inputs[0].nnz / inputs[0].shape[0] * max(len(s.members) + len(s.asked) for s in lessons)))
+    rows = max(1, *(len(s.members) for s in lessons))
+    step = max(1, min(HIDDEN // (4 * rows * max(recipe.hidden)), CACHE // (4 * width * recipe.hidden[0])))
+    present, answers = public.private_present(), []
+    for first in range(0, len(lessons), step):
+        part = lessons[first : first + step]
+        graphs, asked = drawn(public, arcs, inputs, present, len(recipe.hidden), part)
+        columns = Columns.read(graphs, asked)
+        randoms = [s.random for s in part]
+        values = start(recipe, randoms, graphs.inputs.shape[1], columns, device)
+        target = labels_as_target(public.worlds.graph.y, [s.members for s in part], recipe.classes, graphs.size)
+        train(recipe, values, Prepared.of(graphs, columns, device), target, randoms, adams_of(recipe, values))
+        answers.append(ask(values, Prepared.of(asked, columns, device))[:, : part[0].asked.size])
+    return np.concatenate(answers)
+
+
+def taught_in_turn(
+    public: Public, arcs: sp.csr_array, recipe: Recipe, turns: list[list[Lesson]], device: str = "cpu"
+) -> tuple[NDArray[np.float32], list[Adam]]:
+    """As the released code of PrivGNN does it: one network a run, reset for every lesson, and one optimiser that is never reset.
+
+    turns: one lesson a run, turn after turn. Returns log-probabilities (K, turns, classes) of the first node asked about, and the
+    optimiser, which has seen every sample.
+    """
+    inputs, present, answers = public.inputs(), public.private_present(), []
+    adams: list[Adam] | None = None
+    for turn in turns:
+        graphs, asked = drawn(public, arcs, inputs, present, len(recipe.hidden), turn)
+        columns = Columns.every(graphs)
+        randoms = [s.random for s in turn]
+        values = start(recipe, randoms, graphs.inputs.shape[1], columns, device)
+        adams = adams_of(recipe, values, adams)
+        target = labels_as_target(public.worlds.graph.y, [s.members for s in turn], recipe.classes, graphs.size)
+        train(recipe, values, Prepared.of(graphs, columns, device), target, randoms, adams)
+        answers.append(ask(values, Prepared.of(asked, columns, device))[:, 0])
+    assert adams is not None
+    return np.stack(answers, axis=1), adams
+
+
+def drawn(
+    public: Public, arcs: sp.csr_array, inputs: Any, present: NDArray[np.bool_] | None, hops: int, lessons: list[Lesson]
+) -> tuple[Graphs, Graphs]:
+    """The graphs that some teachers learn on, and those that they are asked about."""
+    rows, begins = inputs
+    runs = np.array([s.run for s in lessons])
+    members = [s.members for s in lessons]
+    balls = [public.ball(s.run, s.asked, hops) for s in lessons]
+    asked = [ball + begins[s.run] for ball, s in zip(balls, lessons, strict=True)]
+    return (
+        Graphs.induced(public.x, members, arcs_within(arcs, members, None if present is None else present[runs])),
+        Graphs.cut_out(rows, asked, arcs_within(public.arcs, balls, public.usable(runs))),
+    )

@@ -1,0 +1,1 @@
+"""Random numbers: one stream for each run and purpose, and a record of what was drawn as noise."""

@@ -1,0 +1,81 @@
+"""Attention over the arcs into each node, some receivers at a time, so that nothing is held for the arcs of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .neighbour_sums import mapped
+
+if TYPE_CHECKING:
+    from .neighbour_sums import Bags
+
+NUMBERS = 1 << 20  # in one array with a row for every arc of a block; the arcs into one node stay together
+
+
+def attention(sent: Tensor, fro: Tensor, to: Tensor, receive: Tensor) -> Tensor:
+    """For every head, a softmax over the arcs into each receiver of LeakyReLU(to + fro), and the mean of what is sent.
+
+    sent: (arcs, heads, units) and fro: (arcs, heads), of each arc's sender. to: (receivers, heads). receive: (arcs,).
+    Returns (receivers, heads, units).
+    """
+    logit = functional.leaky_relu(to[receive] + fro, 0.2)
+    top = to.detach().scatter_reduce(0, receive[:, None].expand_as(logit), logit.detach(), "amax", include_self=False)
+    weight = (logit - top[receive]).exp()
+    share = weight / torch.zeros_like(to).index_add(0, receive, weight)[receive]
+    return sent.new_zeros(*to.shape, sent.shape[2]).index_add(0, receive, share[:, :, None] * sent)
+
+
+def attend(rows: Tensor, to: Tensor, fro: Tensor, bags: Bags) -> Tensor:
+    """The same on the lists of a whole graph and a self loop at every node. rows: (nodes, heads, units)."""
+    if len(bags.lists.senders) + len(rows) <= NUMBERS // rows[0].numel():
+        send, receive, _ = next(blocks(bags, rows))
+        return attention(rows[send], fro[send], to, receive)
+    out: Tensor = Attend.apply(rows, to, fro, bags)
+    return out
+
+
+def blocks(bags: Bags, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
+    """Senders and receivers of the arcs and self loops of some nodes; receivers are numbered from the first of these."""
+    starts, device = bags.lists.starts, rows.device
+    ends = starts[1:] + np.arange(1, len(starts))  # arcs and self loops up to each node
+    first, nodes, most = 0, len(rows), NUMBERS // rows[0].numel()
+    while first < nodes:
+        begun = ends[first - 1] if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, begun + most, side="right")))
+        own = torch.arange(first, stop)
+        counts = torch.from_numpy(np.diff(starts[first : stop + 1]))
+        send = torch.cat([mapped(bags.lists.senders[starts[first] : starts[stop]]).long(), own])
+        receive = torch.cat([torch.repeat_interleave(own - first, counts), own - first])
+        yield send.to(device), receive.to(device), slice(first, stop)
+        first = stop
+
+
+class Attend(torch.autograd.Function):
+    """Blocks of receivers; the backward pass computes each block once more."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, to: Tensor, fro: Tensor, bags: Bags) -> Tensor:
+        ctx.save_for_backward(rows, to, fro)
+        ctx.bags, out = bags, torch.empty_like(rows, memory_format=torch.contiguous_format)
+        for send, receive, own in blocks(bags, rows):
+            out[own] = attention(rows[send], fro[send], to[own], receive)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        rows, to, fro = ctx.saved_tensors
+        totals = tuple(torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (rows, fro, to))
+        for send, receive, own in blocks(ctx.bags, rows):
+            sent, its, here = parts = [part.detach().requires_grad_() for part in (rows[send], fro[send], to[own])]
+            with torch.enable_grad():
+                out = attention(sent, its, here, receive)
+            found = torch.autograd.grad(out, parts, grads[0][own])
+            for total, where, part in zip(totals, (send, send, torch.arange(own.start, own.stop)), found, strict=True):
+                total.index_add_(0, where.to(total.device), part)
+        return totals[0], totals[2], totals[1], None

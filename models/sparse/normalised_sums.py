@@ -1,0 +1,158 @@
+"""Sums over neighbours whose weights follow from degrees, for K runs: nothing is held for an arc but its sender."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..graph.neighbour_lists import incoming
+from ..kernels import library
+from .attention import attend
+from .neighbour_sums import Bags
+
+if TYPE_CHECKING:
+    from ..graph.graph import Worlds
+
+SLACK = 16  # numbers beyond the last row that weighted.c may read
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """The matrix left (A + loops I) right of each run, with A the plain sum over senders and diagonal matrices beside it.
+
+    bags, back: the lists of A and of its transpose, one for all runs or one for each. left, right: as many, (nodes,) float32.
+    The backward pass multiplies by the transpose. Gradients do not reach the weights.
+    """
+
+    bags: Sequence[Bags]
+    back: Sequence[Bags]
+    left: Sequence[Tensor]
+    right: Sequence[Tensor]
+    loops: bool = False
+
+    @property
+    def transposed(self) -> Weighted:
+        return Weighted(self.back, self.bags, self.right, self.left, self.loops)
+
+    @cached_property
+    def between(self) -> list[Tensor]:
+        """What scales rows between two sums."""
+        return [left * right for left, right in zip(self.left, self.right, strict=True)]
+
+    def __matmul__(self, rows: Tensor) -> Tensor:
+        return self.power(rows, 1)
+
+    def power(self, rows: Tensor, steps: int) -> Tensor:
+        """The matrix `steps` times over: (K, nodes, units) -> the same shape."""
+        if not steps:
+            return rows
+        out: Tensor = Power.apply(rows, self, steps)
+        return out
+
+    def multiplied(self, rows: Tensor, steps: int) -> Tensor:
+        """The same without gradients, for at least one step."""
+        runs, nodes, units = rows.shape
+        rows = rows.contiguous()
+        there = library.library() if rows.device.type == "cpu" and rows.dtype == torch.float32 else None
+        out, aside = torch.empty_like(rows), torch.empty(0 if there is None else min(steps, 2), nodes * units + SLACK)
+        for run in range(runs):
+            own = run if len(self.bags) > 1 else 0
+            scales, lists = (self.left[own], self.between[own], self.right[own]), self.bags[own].lists
+            if there is None:
+                self._plain(self.bags[own], scales, rows[run], out[run], steps)
+                continue
+            places = [a.ctypes.data for a in (lists.starts, lists.senders)]
+            places += [a.data_ptr() for a in (*scales, rows[run], out[run], aside[0], aside[-1])]
+            there.weighted_sums(nodes, units, steps, self.loops, *places)
+        return out
+
+    def _plain(self, bags: Bags, scales: tuple[Tensor, ...], rows: Tensor, out: Tensor, steps: int) -> None:
+        left, between, right = (scale[:, None] for scale in scales)
+        x = rows * right
+        for step in range(steps):
+            bags.add_up(x, out)
+            out.add_(x if self.loops else 0).mul_(left if step + 1 == steps else between)
+            x = out.clone() if step + 1 < steps else x
+
+
+class Power(torch.autograd.Function):
+    """A constant matrix applied several times to the rows of all runs."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, matrix: Weighted, steps: int) -> Tensor:
+        ctx.matrix, ctx.steps = matrix, steps
+        return matrix.multiplied(rows, steps)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.matrix.transposed.multiplied(grads[0], ctx.steps), None, None
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """K runs on all nodes of a graph, each with its own edges: what graph layers ask of `Blocks`, without a number for an arc.
+
+    bags, back: the senders of every receiver, and the receivers of every sender; one for all runs or one for each. They are the
+    same where no arc has a direction. Else `back` is made, 4 bytes an arc.
+    """
+
+    runs: int
+    size: int
+    bags: Sequence[Bags]
+    back: Sequence[Bags]
+    device: str
+
+    @staticmethod
+    def of(worlds: Worlds, device: str = "cpu") -> Whole:
+        graph = worlds.graph
+        every = worlds.edges is None and worlds.nodes is None
+        edges = [graph.edges] if every else [graph.edges[:, kept] for kept in worlds.edge_present()]
+        lists = [graph.incoming] if every else [incoming(own, graph.nodes, graph.directed) for own in edges]
+        bags = back = [Bags(own, device) for own in lists]
+        if graph.directed:
+            back = [Bags(incoming(own[::-1], graph.nodes, directed=True), device) for own in edges]
+        return Whole(len(worlds), graph.nodes, bags, back, device)
+
+    @property
+    def nodes(self) -> int:
+        return self.runs * self.size
+
+    @cached_property
+    def degrees(self) -> list[Tensor]:
+        """How many arcs each node receives, (nodes,) float64."""
+        return [torch.from_numpy(np.diff(bags.lists.starts).astype(np.float64)).to(self.device) for bags in self.bags]
+
+    @cached_property
+    def total(self) -> Weighted:
+        """Row i: the sum over the arcs into i."""
+        ones = [torch.ones_like(degree, dtype=torch.float32) for degree in self.degrees]
+        return Weighted(self.bags, self.back, ones, ones)
+
+    @cached_property
+    def mean(self) -> Weighted:
+        """Row i: the mean over the arcs into i, zero without any."""
+        left = [(1 / degree.clamp(min=1)).float() for degree in self.degrees]
+        return Weighted(self.bags, self.back, left, [torch.ones_like(own) for own in left])
+
+    @cached_property
+    def symmetric(self) -> Weighted:
+        """D^-1/2 (A + I) D^-1/2 with D the degrees of A + I (Kipf and Welling 2017, equation 2)."""
+        root = [(degree + 1).rsqrt().float() for degree in self.degrees]
+        return Weighted(self.bags, self.back, root, root, loops=True)
+
+    @cached_property
+    def normalised(self) -> Weighted:
+        """D^-1/2 A D^-1/2 without self loops; the row of a node without edges is zero (KProp)."""
+        root = [degree.clamp(min=1).rsqrt().float() for degree in self.degrees]
+        return Weighted(self.bags, self.back, root, root)
+
+    def attend(self, rows: Tensor, to: Tensor, fro: Tensor) -> Tensor:
+        """For every head, a softmax over the arcs into each node and its self loop: see `attention.attend`."""
+        bags = self.bags if len(self.bags) > 1 else [self.bags[0]] * self.runs
+        return torch.stack([attend(*run) for run in zip(rows, to, fro, bags, strict=True)])

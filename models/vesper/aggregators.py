@@ -1,0 +1,122 @@
+"""Aggregation rules of perturbed message passing, each with the most that one undirected edge can move.
+
+Tensors are laid out nodes last, (runs, dim, nodes). Every rule acts on rows of norm at most 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..graph.graph import Graph, Mask, Worlds
+from ..graph.neighbour_lists import Lists, degrees
+from ..sparse.neighbour_sums import Aggregation
+from .published import gcn_sensitivity, gcn_sensitivity_printed, gin_sensitivity
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PROVED = ("gin", "gcn-floor", "mean-floor")  # sensitivity() bounds the truth on every graph
+PUBLISHED = ("gin", "gcn-min-degree", "gcn-truncated")
+TINY = 1e-30  # square of the length below which a row counts as zero
+
+
+def normalise(rows: Tensor) -> Tensor:
+    """Rows of Euclidean norm 1; a zero row stays zero. (runs, dim, nodes) -> the same shape."""
+    return rows * (rows * rows).sum(1, keepdim=True).clamp_min(TINY).rsqrt()  # many times faster than Tensor.norm
+
+
+def floor_mean(floor: int) -> float:
+    """What one edge moves with sum / max(d, floor), on any graph.
+
+    An end of degree d <= floor moves by 1/floor, one above it by at most 2/d.
+    """
+    return math.sqrt(2) * max(1 / floor, 2 / (floor + 1))
+
+
+def sensitivity(aggregator: str, floor: int) -> float:
+    """Frobenius norm by which one undirected edge moves the rows of one layer, inputs and weights (norm 1) held fixed.
+
+    Exact for gin; an upper bound for gcn-floor and mean-floor; the printed value for gcn-min-degree (which covers
+    the truth) and for gcn-truncated (which does not: one end at exactly `floor` changes branch).
+    """
+    if aggregator == "gin":
+        return gin_sensitivity()
+    if aggregator == "gcn-floor":
+        return gcn_sensitivity(floor)
+    return floor_mean(floor) if aggregator == "mean-floor" else gcn_sensitivity_printed(floor)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Who is next to whom in K subgraphs. total: sums over neighbours. degree: (K, 1, nodes) float32."""
+
+    total: Aggregation
+    degree: Tensor
+
+    @staticmethod
+    def of(
+        edges: NDArray[np.int64], present: NDArray[np.bool_], nodes: int, device: str = "cpu", lists: Lists | None = None
+    ) -> Neighbours:
+        """edges: (2, m) undirected, each once. present: (K, m) bool. lists: of all the edges, where they have been made."""
+        nobody = np.zeros(nodes, dtype=bool)
+        bare = Graph(np.empty((nodes, 0), dtype=np.float32), nobody.astype(np.int64), edges, nobody, nobody, nobody)
+        items = np.flatnonzero(~present.all(axis=0))
+        vars(bare).update({} if lists is None else {"incoming": lists})
+        worlds = Worlds.of(bare, list(range(len(present))), np.empty(0, dtype=np.int64))
+        worlds = replace(worlds, edges=Mask(items, present[:, items]) if items.size else None)
+        shared = degrees(edges, nodes, directed=False) - degrees(edges[:, items], nodes, directed=False)
+        run, which = np.nonzero(present[:, items])
+        own = np.bincount((edges[:, items[which]] + run * nodes).ravel(), minlength=len(present) * nodes)
+        degree = (shared + own.reshape(len(present), 1, nodes)).astype(np.float32)
+        return Neighbours(Aggregation.of(worlds, device), torch.from_numpy(degree).to(device))
+
+    def sum(self, rows: Tensor) -> Tensor:
+        """For each run, the sum of the neighbours' rows. (K, dim, nodes) -> (K, dim, nodes); no gradient."""
+        return self.total(rows.transpose(1, 2)).transpose(1, 2).contiguous()
+
+
+def aggregate(aggregator: str, floor: int, neighbours: Neighbours, rows: Tensor) -> Tensor:
+    """What a layer computes from the edges before noise and weight. (K, dim, nodes) -> (K, dim, nodes).
+
+    gin and mean-floor leave out the node's own row, which holds no edge and is added after the noise (`own_term`); the GCN
+    rules weigh it by the degree, so it belongs inside. gcn-truncated is the plain GCN row; its gate is `low_degree`.
+    """
+    if aggregator == "gin":
+        return neighbours.sum(rows)
+    if aggregator == "mean-floor":
+        return neighbours.sum(rows) / neighbours.degree.clamp_min(floor)
+    coefficient = gcn_coefficient(aggregator, floor, neighbours.degree)
+    scaled = coefficient * rows
+    return coefficient * (neighbours.sum(scaled) + scaled)
+
+
+def own_term(aggregator: str, rows: Tensor) -> Tensor | float:
+    """The part of a layer that no edge touches, added after the noise."""
+    return rows if aggregator in ("gin", "mean-floor") else 0.0
+
+
+def gcn_coefficient(aggregator: str, floor: int, degree: Tensor) -> Tensor:
+    """1/sqrt(d + 1), with d raised to the floor for gcn-floor."""
+    return (degree.clamp_min(floor) if aggregator == "gcn-floor" else degree).add(1).rsqrt()
+
+
+def low_degree(floor: int, degree: Tensor) -> Tensor:
+    """Where truncated message passing uses the edge-free branch instead of the GCN row (VESPER, Algorithm 2)."""
+    return degree < floor
+
+
+def spectral_scale(weight: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
+    """A weight divided by what one power iteration takes for its spectral norm, and the new vector.
+
+    weight: (out, in). vector: (out,) unit, the running left singular vector.
+    """
+    with torch.no_grad():
+        right = torch.nn.functional.normalize(weight.T @ vector, dim=0)
+        vector = torch.nn.functional.normalize(weight @ right, dim=0)
+    return weight / (vector @ weight @ right), vector

@@ -1,0 +1,208 @@
+"""From a VESPER recipe to its two parties: what each may know is what its builder takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from ..random import witness
+from ..random.hashed_sampling import ticket
+from ..random.streams import add_normal, stream
+from .aggregators import Neighbours, normalise
+from .channel import NOTHING, Channel
+from .decoders import start, uniform
+from .encoder import Encoder
+from .learner import Learner
+from .party_a_published import Perturbed
+from .party_a_sound import Perturb, Refresh
+from .protocol import Odometer, PartyA, PartyB
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...accounting.claim import Claim
+    from ..graph.graph import Features
+    from ..graph.neighbour_lists import Lists
+    from .vesper import Vesper
+
+
+def gaussian_noise(seeds: Sequence[int], std: float) -> Perturb:
+    """Fresh noise for every layer of every pass, drawn in float64 from A's own seeds, rounded after it is added."""
+
+    def perturb(path: tuple[str, int, int], clean: Tensor) -> Tensor:
+        if not std:
+            return clean
+        witness.clean(path[0], clean)
+        noisy = clean.clone(memory_format=torch.contiguous_format)
+        add_normal(noisy.detach(), seeds, std, "noise", *path)
+        witness.released(path[0], noisy, scale=std)
+        return noisy
+
+    return perturb
+
+
+def party_a(
+    recipe: Vesper,
+    x: Features,
+    edges: NDArray[np.int64],
+    present: NDArray[np.bool_],
+    seeds: Sequence[int],
+    watch: NDArray[np.int64] = NOTHING,
+    perturb: Perturb | None = None,
+    budget: Claim | None = None,
+    device: str = "cpu",
+    lists: Lists | None = None,
+) -> PartyA:
+    """The party that holds the graph.
+
+    edges: (2, m), each once. present: (K, m) bool. seeds: A's own, never B's; outside of an experiment they come from
+    the operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: in place of fresh
+    noise, for replays. budget: what A is ready to spend. lists: of the edges, where they have been made.
+    Raises ValueError when the recipe's ledger exceeds the budget, for more than one run of a variant that works in
+    batches, and for gcn-min-degree on a graph that breaks its assumption.
+    """
+    if budget is not None:
+        within(recipe, budget)
+    nodes = x.shape[0]
+    noise = perturb or gaussian_noise(seeds, recipe.noise_std)
+    encoder = Encoder(x, device)
+    hello = greeting(recipe, nodes)
+    if recipe.batched:
+        sender = _published(recipe, encoder, edges, present, seeds, noise)
+        return PartyA(hello, sender, Odometer(recipe.prices))
+
+    constant = Neighbours.of(edges, present, nodes, device, lists) if recipe.edge_sampling == 1 else None
+
+    def neighbours(refresh: int) -> Neighbours:
+        if constant is not None:
+            return constant
+        kept = [ticket((s, "edges", refresh), *edges) < recipe.edge_sampling for s in seeds]
+        return Neighbours.of(edges, present & np.stack(kept), nodes, device)
+
+    learned = 0 if recipe.variant == "s1" else recipe.layers
+    return PartyA(
+        hello,
+        Refresh(
+            encode=encoder,
+            learner=Learner.of(start_of_a(encoder, recipe, seeds, learned), recipe.learning_rate, device),
+            layers=recipe.layers,
+            neighbours=neighbours,
+            aggregator=recipe.aggregator,
+            floor=recipe.floor,
+            perturb=noise,
+            watch=watch,
+            clip=1 / recipe.n_train if recipe.variant == "s3" else None,
+        ),
+        Odometer(recipe.prices),
+    )
+
+
+def within(recipe: Vesper, budget: Claim) -> None:
+    """Raises ValueError unless some accountant proves that the recipe's ledger keeps the budget."""
+    from ...accounting.upper.accountants import tightest, upper
+
+    bound = tightest(upper(recipe.ledger, budget))
+    if budget.unit is not recipe.unit or bound is None or bound.epsilon is None or bound.epsilon > budget.epsilon * (1 + 1e-9):
+        spends = "no bound at all" if bound is None or bound.epsilon is None else f"epsilon={bound.epsilon:g} per {recipe.unit}"
+        raise ValueError(f"budget {budget}: this recipe spends {spends}; calibrate it to the budget first.")
+
+
+def _published(
+    recipe: Vesper,
+    encode: Encoder,
+    edges: NDArray[np.int64],
+    present: NDArray[np.bool_],
+    seeds: Sequence[int],
+    noise: Perturb,
+) -> Perturbed:
+    if len(seeds) != 1:
+        raise ValueError(
+            f"{len(seeds)} runs: variant {recipe.variant} samples a subgraph for every batch and trains one run at a time."
+        )
+    nodes = encode.x.shape[0]
+    ends = edges[:, present[0]]
+    receive, send = np.concatenate([ends, ends[::-1]], axis=1)
+    adjacency = sp.csr_array((np.ones(send.size, dtype=np.float32), (receive, send)), shape=(nodes, nodes))
+    least = int(np.diff(adjacency.indptr).min())
+    if recipe.aggregator == "gcn-min-degree" and least < recipe.floor:
+        raise ValueError(f"degree {least}: gcn-min-degree needs at least {recipe.floor} at every node; use gcn-floor.")
+    layers = 0 if recipe.variant == "gap-resampled" else recipe.layers
+    weights = layers * (2 if recipe.aggregator == "gcn-truncated" else 1)
+    vectors = [normalise(uniform(seeds, (recipe.hidden, 1), 1, "vector", i))[0, :, 0] for i in range(weights)]
+    return Perturbed(
+        rule=recipe.variant,
+        encode=encode,
+        adjacency=adjacency,
+        learner=Learner.of(start_of_a(encode, recipe, seeds, weights), recipe.learning_rate),
+        layers=recipe.layers,
+        vectors=vectors,
+        aggregator=recipe.aggregator,
+        floor=recipe.floor,
+        fan_out=recipe.fan_out,
+        key=int(seeds[0]),
+        perturb=noise,
+    )
+
+
+def party_b(
+    recipe: Vesper, y: NDArray[np.int64], classes: int, trained: NDArray[np.bool_], seeds: Sequence[int], device: str = "cpu"
+) -> PartyB:
+    """The party that holds the labels. trained: (K, nodes) bool. seeds: B's own."""
+    return PartyB(
+        hello=greeting(recipe, y.shape[0]),
+        labels=y,
+        weight=trained.astype(np.float32),
+        decoder=recipe.decoder,
+        start=lambda kind, slots, dim: Learner.of(
+            start(kind, seeds, slots, dim, recipe.hidden, classes), recipe.learning_rate, device
+        ),
+        device=device,
+    )
+
+
+def train(
+    recipe: Vesper, b: PartyB, channel: Channel, seeds: Sequence[int], watch: NDArray[np.int64], decode: bool = True
+) -> None:
+    """Party B's side of the training, from HELLO to the last gradient. decode=False stops where nothing more is released."""
+    b.greet(channel)
+    if recipe.variant not in ("pmp", "vfgnn"):
+        b.train_encoder(channel, recipe.epochs)
+    if recipe.batched:
+        b.train_batches(channel, batches(recipe, b.nodes, seeds[0]), teach=recipe.variant != "gap-resampled")
+    elif recipe.variant == "s1":
+        b.train_once(channel, recipe.epochs if decode else 0)
+    else:
+        share, more = divmod(recipe.epochs, recipe.passes)
+        b.train_refreshed(channel, [share + (i < more) for i in range(recipe.passes)], watch)
+
+
+def batches(recipe: Vesper, nodes: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
+    """Uniform batches without replacement, each drawn anew, as the published accounting assumes; B draws them, and knows them.
+
+    gap-resampled: out of n_train places, of which a world with fewer training nodes leaves some empty, so that no edge is in
+    more batches than its ledger counts.
+    """
+    places = max(recipe.n_train, nodes.size) if recipe.variant == "gap-resampled" else nodes.size
+    for step in range(recipe.passes):
+        drawn = stream(seed, "batch", step).choice(places, min(recipe.batch_size, places), replace=False)
+        yield np.sort(nodes[drawn[drawn < nodes.size]])
+
+
+def greeting(recipe: Vesper, nodes: int) -> bytes:
+    """A digest of what both parties must agree on."""
+    return hashlib.blake2b(repr((dataclasses.astuple(recipe), nodes)).encode(), digest_size=16).digest()
+
+
+def start_of_a(encoder: Encoder, recipe: Vesper, seeds: Sequence[int], weights: int) -> list[Tensor]:
+    """The encoder's weight and bias, then so many Glorot-uniform (K, hidden, hidden) weights."""
+    width = recipe.hidden
+    square = [math.sqrt(3) * uniform(seeds, (width, width), width, "layer", i) for i in range(weights)]
+    return [*encoder.start(seeds, width), *square]

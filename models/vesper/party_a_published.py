@@ -1,0 +1,147 @@
+"""Party A as VESPER publishes it and its two baselines: a noisy pass over sampled neighbourhoods for every batch.
+
+What "pmp" and "vfgnn" show party B beyond the noisy rows that the paper's accounting covers: every weight of A is trained by
+gradients that crossed the private adjacency without noise, so later messages depend on the secret in rows that never
+touch it. The encoder of "gap-resampled" is trained without edges, and nothing else of A learns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..random.hashed_sampling import few
+from .aggregators import normalise, spectral_scale
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .learner import Learner
+    from .party_a_sound import Perturb
+
+
+@dataclass(eq=False)
+class Perturbed:
+    """A's network for one run.
+
+    rule: "pmp" (Algorithm 1, and 2 for gcn-truncated): weight, noise, ReLU, unit rows, in every layer. "gap-resampled": noise
+    and unit rows, no weights. "vfgnn": weight, ReLU, unit rows; noise on the last layer's rows only, all that B gets.
+
+    adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
+    weight a layer, then for gcn-truncated one edge-free weight a layer. vectors: the running singular vector of each of
+    these. key: the secret that neighbours are sampled by, once a batch for all layers.
+    """
+
+    rule: str
+    encode: Callable[[list[Tensor], NDArray[np.int64] | None], Tensor]
+    adjacency: Any
+    learner: Learner
+    layers: int
+    vectors: list[Tensor]
+    aggregator: str
+    floor: int
+    fan_out: int
+    key: int
+    perturb: Perturb
+    passes: int = 0
+    _sent: Tensor | None = None
+    degree: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.degree = np.diff(self.adjacency.indptr)
+
+    def refresh(self) -> None:
+        raise ValueError("this party perturbs every batch anew and has nothing to refresh; ask for a BATCH.")
+
+    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(1, 1, width, rows) float32: the encoded features, rows of length 1."""
+        self._sent = normalise(self.encode(self.learner.weights[:2], nodes))[:, None]
+        return self._sent.detach().cpu().numpy()
+
+    def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
+        """(1, layers, width, rows) float32: every layer's rows of these nodes, from one noisy pass over their subgraphs."""
+        learn &= self.rule != "gap-resampled"  # whose ledger holds only if nothing is learned across the edges
+        with torch.set_grad_enabled(learn):
+            sent = torch.stack([rows.T for rows in self._forward(nodes, learn)])[None]
+        self._sent = sent if learn else None
+        return sent.detach().cpu().numpy()
+
+    def _forward(self, roots: NDArray[np.int64], learn: bool) -> list[Tensor]:
+        needed, arcs = self._neighbourhood(np.unique(roots))
+        rows = normalise(self.encode(self.learner.weights[:2], needed[0])[0].T)
+        seen = []
+        for layer in range(self.layers):
+            linear = self._layer(layer, needed[layer], needed[layer + 1], arcs[layer], rows, learn)
+            if self.rule != "vfgnn":
+                linear = self._noisy(layer, linear)
+            rows = normalise(linear if self.rule == "gap-resampled" else torch.relu(linear))
+            if self.rule == "vfgnn" and layer == self.layers - 1:
+                rows = self._noisy(layer, rows)
+            seen.append(rows[np.searchsorted(needed[layer + 1], roots)])
+        self.passes += 1
+        return seen[-1:] if self.rule == "vfgnn" else seen
+
+    def _neighbourhood(self, roots: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], list[tuple[NDArray[np.int64], ...]]]:
+        """The nodes whose rows are needed after 0 … layers layers; the sampled arcs of each layer, senders and receivers."""
+        needed, new = [roots], roots
+        arcs: list[tuple[NDArray[np.int64], ...]] = []
+        send = receive = np.empty(0, dtype=np.int64)
+        for _ in range(self.layers):
+            more = few(self.adjacency, new, self.fan_out, (self.key, self.passes))
+            send, receive = np.concatenate([send, more[0]]), np.concatenate([receive, more[1]])
+            arcs.insert(0, (send, receive))
+            needed.insert(0, np.union1d(needed[0], send))
+            new = np.setdiff1d(needed[0], needed[1], assume_unique=True)
+        return needed, arcs
+
+    def _noisy(self, layer: int, rows: Tensor) -> Tensor:
+        return self.perturb(("forward", self.passes, layer), rows.T[None])[0].T
+
+    def _layer(
+        self,
+        layer: int,
+        given: NDArray[np.int64],
+        wanted: NDArray[np.int64],
+        arcs: tuple[NDArray[np.int64], ...],
+        rows: Tensor,
+        learn: bool,
+    ) -> Tensor:
+        """The rows of `wanted` before noise, from the rows of `given`: W (self + weighted sum of the sampled neighbours)."""
+        send, receive = arcs
+        own = rows[np.searchsorted(given, wanted)]
+        messages = rows[np.searchsorted(given, send)]
+        if self.aggregator == "gin":
+            inside = own
+        else:
+            degree = np.maximum(self.degree, self.floor) if self.aggregator == "gcn-floor" else self.degree
+            coefficient = torch.from_numpy((degree + 1.0) ** -0.5).float()
+            messages = messages * (coefficient[send] * coefficient[receive])[:, None]
+            inside = own * coefficient[wanted, None] ** 2
+        at = torch.from_numpy(np.searchsorted(wanted, receive))
+        linear = inside.index_add(0, at, messages)
+        if self.rule == "gap-resampled":
+            return linear
+        linear = linear @ self._normed(layer, learn).T
+        if self.aggregator == "gcn-truncated":
+            low = torch.from_numpy(self.degree[wanted] < self.floor)[:, None]
+            free = self._normed(self.layers + layer, learn)
+            linear = torch.where(low, own @ free.T, linear)
+        return linear
+
+    def _normed(self, at: int, learn: bool) -> Tensor:
+        scaled, vector = spectral_scale(self.learner.weights[2 + at][0], self.vectors[at])
+        if learn:  # torch.nn.utils.parametrizations.spectral_norm does not iterate in evaluation either
+            self.vectors[at] = vector
+        return scaled
+
+    def learn(self, gradient: NDArray[np.float32]) -> None:
+        """One step from B's gradient, through the private adjacency, as published."""
+        if self._sent is None:
+            raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
+        sent, self._sent = self._sent, None
+        self.learner.follow(gradient, sent)

@@ -1,0 +1,126 @@
+"""Party A in the sound modes: noisy sums of the whole graph, refreshed a few times, and learning from released values only.
+
+s1: the encoder is trained edge-free, then every hop is released once. s2: noise before weight, so that the gradient of a
+weight needs nothing but the released sums; gradients stop at the adjacency. s3: as s2, but gradients cross the adjacency,
+clipped and noisy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .aggregators import Neighbours, aggregate, normalise, own_term
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .learner import Learner
+
+# (path of the draw, clean rows) -> noisy rows. The path is ("forward" or "backward", refresh, layer).
+Perturb = Callable[[tuple[str, int, int], Tensor], Tensor]
+
+
+class _NoisyBackward(torch.autograd.Function):
+    """Released sums whose gradient crosses the adjacency once more: rows clipped to norm 1, summed, and perturbed."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, released: Tensor, back: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.back = back
+        return released
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.back(grads[0]), None, None
+
+
+@dataclass(eq=False)
+class Refresh:
+    """A's network for K runs.
+
+    encode: (weight and bias, node ids or None for all) -> (K, width, rows). learner: the encoder's weight and bias, then
+    in s2 and s3 a (K, width, width) weight after each of the `layers` sums. neighbours: number of the refresh -> the
+    adjacency of that pass, drawn anew when A samples edges in secret. watch: nodes whose sums are remembered.
+    clip: None, or in s3 the norm that rows are clipped to before they are summed backwards.
+    """
+
+    encode: Callable[[list[Tensor], NDArray[np.int64] | None], Tensor]
+    learner: Learner
+    layers: int
+    neighbours: Callable[[int], Neighbours]
+    aggregator: str
+    floor: int
+    perturb: Perturb
+    watch: NDArray[np.int64]
+    clip: float | None = None
+    refreshes: int = 0
+    inputs: list[Tensor] = field(default_factory=list)  # rows that were summed, and the noisy sums, of the last refresh
+    sums: list[Tensor] = field(default_factory=list)
+    watched: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # the same for the watched nodes, of every refresh
+    _graph: list[Tensor] = field(default_factory=list)  # s3: every layer's rows, with the history of their pass
+    _sent: Tensor | None = None
+
+    def refresh(self) -> None:
+        """Sums every layer over the whole graph, with noise, from the weights as they stand."""
+        adjacency = self.neighbours(self.refreshes)
+        with torch.set_grad_enabled(self.clip is not None):
+            rows = normalise(self.encode(self.learner.weights[:2], None))
+            self._graph, self.inputs, self.sums = [rows], [], []
+            for layer in range(self.layers):
+                clean = aggregate(self.aggregator, self.floor, adjacency, rows.detach())
+                noisy = self.perturb(("forward", self.refreshes, layer), clean)
+                self.inputs.append(rows.detach())
+                self.sums.append(noisy)
+                self.watched.append((rows.detach()[:, :, self.watch], noisy[:, :, self.watch]))
+                if self.clip is not None:
+                    noisy = _NoisyBackward.apply(rows, noisy, self._backward(adjacency, layer))
+                rows = self._next(layer, own_term(self.aggregator, rows) + noisy)
+                self._graph.append(rows)
+        self.refreshes += 1
+
+    def _next(self, layer: int, released: Tensor) -> Tensor:
+        weights = self.learner.weights[2:]  # after the encoder's two
+        return normalise(torch.relu(weights[layer] @ released) if weights else released)
+
+    def _backward(self, adjacency: Neighbours, layer: int) -> Callable[[Tensor], Tensor]:
+        path = ("backward", self.refreshes, layer)
+
+        def back(gradient: Tensor) -> Tensor:
+            assert self.clip is not None
+            scaled = torch.nan_to_num(gradient / self.clip)  # a row too long for a norm becomes zero, not NaN
+            clipped = scaled / scaled.norm(dim=1, keepdim=True).clamp_min(1)
+            return self.clip * self.perturb(path, aggregate(self.aggregator, self.floor, adjacency, clipped))
+
+        return back
+
+    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(K, 1, width, rows) float32: the encoded features, rows of length 1."""
+        self._sent = normalise(self.encode(self.learner.weights[:2], nodes))[:, None]
+        return self._sent.detach().cpu().numpy()
+
+    def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
+        """Layer 0, which holds no edge, then every layer of the last refresh: (K, 1 + layers, width, rows) float32."""
+        index = torch.from_numpy(nodes)
+        if learn and self.clip is not None and self._graph:
+            slots = [rows[:, :, index] for rows in self._graph]
+        else:
+            with torch.set_grad_enabled(learn):
+                slots = [normalise(self.encode(self.learner.weights[:2], nodes))]
+                for layer, (rows, noisy) in enumerate(zip(self.inputs, self.sums, strict=True)):
+                    released = own_term(self.aggregator, rows[:, :, index]) + noisy[:, :, index]
+                    slots.append(self._next(layer, released))
+        sent = torch.stack(slots, 1)
+        self._sent = sent if learn else None
+        return sent.detach().cpu().numpy()
+
+    def learn(self, gradient: NDArray[np.float32]) -> None:
+        """One step of the optimiser from B's gradient with respect to the rows sent last."""
+        if self._sent is None:
+            raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
+        sent, self._sent, self._graph = self._sent, None, []
+        self.learner.follow(gradient, sent)

@@ -1,0 +1,195 @@
+"""Two parties that train one model: A holds the graph and the features, B the labels; they share nothing but a channel.
+
+Party B asks and party A answers, so B's training loop is plain code and A's is `while a.answer(channel)`. What B may ask
+and what may be sent at all is the channel's whitelist; A pays for an answer before it sends it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+
+from .channel import NOTHING, BudgetSpent, Channel, ask
+from .decoders import decode, loss
+from .learner import Learner
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+
+@dataclass(eq=False)
+class Odometer:
+    """Counts what A has released against the calibrated ledger.
+
+    prices: for each request that costs something, the event of one answer, and how many answers the ledger holds.
+    """
+
+    prices: dict[str, tuple[DpEvent, int]]
+    taken: Counter[str] = field(default_factory=Counter)
+
+    def charge(self, kind: str) -> None:
+        """Before an answer is computed. Raises BudgetSpent when the ledger holds no further one."""
+        if kind in self.prices and self.taken[kind] >= self.prices[kind][1]:
+            raise BudgetSpent(f"{kind} was answered {self.taken[kind]} times; the ledger holds no more.")
+        self.taken[kind] += 1
+
+    @property
+    def spent(self) -> DpEvent:
+        """The ledger of what has been released so far."""
+        from ...accounting.events.mechanisms import composed, repeated
+
+        return composed(*(repeated(event, self.taken[kind]) for kind, (event, _) in self.prices.items()))
+
+
+class Sender(Protocol):
+    """A's network: how rows are made from the graph, and how A learns from B's gradient."""
+
+    def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(runs, 1, dim, rows): what the features alone say of these nodes."""
+        ...
+
+    def refresh(self) -> None:
+        """A new noisy pass over the whole graph, kept for the rows asked for after it."""
+        ...
+
+    def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
+        """(runs, layers, dim, rows) of these nodes."""
+        ...
+
+    def learn(self, gradient: NDArray[np.float32]) -> None:
+        """One step from the gradient with respect to the rows asked for last."""
+        ...
+
+
+@dataclass(eq=False)
+class PartyA:
+    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses. hello: what both must agree on."""
+
+    hello: bytes
+    sender: Sender
+    odometer: Odometer
+
+    def answer(self, channel: Channel) -> bool:
+        """Answers one request. False once B says STOP. Raises ValueError for what B may not send."""
+        kind, payload = channel.receive()
+        if kind == "STOP":
+            return False
+        if kind == "HELLO":
+            if payload.tobytes() != self.hello:
+                raise ValueError("the two parties were started with different recipes or node sets; start both from one.")
+            channel.send("HELLO", payload)
+            return True
+        try:
+            self.odometer.charge(kind)
+        except BudgetSpent:
+            channel.send("REFUSED", NOTHING)
+            return True
+        if kind == "REFRESH":
+            self.sender.refresh()
+            channel.send("DONE", NOTHING)
+        elif kind == "LAYER0":
+            channel.send("FWD", self.sender.layer0(payload.astype(np.int64)))
+        elif kind in ("BATCH", "EVAL_REQ"):
+            rows = self.sender.rows(payload.astype(np.int64), kind == "BATCH")
+            channel.send("FWD" if kind == "BATCH" else "EVAL", rows)
+        elif kind == "BWD":
+            if not np.isfinite(payload).all():
+                raise ValueError(
+                    "party B sent a gradient with NaN or infinity; weights made of it would show who has neighbours."
+                )
+            self.sender.learn(payload.astype(np.float32))
+            channel.send("DONE", NOTHING)
+        else:
+            raise ValueError(f"party A was sent {kind}, which is not a request.")
+        return True
+
+
+@dataclass(eq=False)
+class PartyB:
+    """Holds the labels and the node ids, trains the decoder, and asks A for rows; sees neither edges nor features.
+
+    labels: (nodes,) int64. weight: (K, nodes) float32, one where a run trains on the node's label. decoder: "concat" or "gru".
+    start(kind, slots, dim) -> a network at its start.
+    """
+
+    hello: bytes
+    labels: NDArray[np.int64]
+    weight: NDArray[np.float32]
+    decoder: str
+    start: Callable[[str, int, int], Learner]
+    device: str = "cpu"
+    network: Learner | None = None  # the decoder
+
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """Ids of the nodes that some run trains on."""
+        return np.flatnonzero(self.weight.any(axis=0))
+
+    def greet(self, channel: Channel) -> None:
+        """Makes sure that both parties run one recipe on one node set."""
+        ask(channel, "HELLO", np.frombuffer(self.hello, dtype=np.uint8), "HELLO")
+
+    def learn(self, nodes: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """One step of the decoder on these rows, (K, slots, dim, rows). Returns the gradient with respect to them."""
+        if self.network is None:
+            self.network = self.start(self.decoder, rows.shape[1], rows.shape[2])
+        return self._step(self.decoder, self.network, nodes, rows)
+
+    def _step(self, kind: str, network: Learner, nodes: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        seen = torch.from_numpy(rows).to(self.device).requires_grad_(True)
+        labels = torch.from_numpy(self.labels[nodes]).to(self.device)
+        weight = torch.from_numpy(self.weight[:, nodes]).to(self.device)
+        value = loss(decode(kind, network.weights, seen), labels, weight)
+        *grads, back = torch.autograd.grad(value, [*network.weights, seen])
+        network.step(grads)
+        return back.cpu().numpy()
+
+    def teach(self, channel: Channel, nodes: NDArray[np.int64]) -> None:
+        """One step of both parties on a batch: ids out, rows in, gradient out."""
+        ask(channel, "BWD", self.learn(nodes, ask(channel, "BATCH", nodes, "FWD")), "DONE")
+
+    def train_encoder(self, channel: Channel, steps: int) -> None:
+        """A linear head that is thrown away later teaches A's encoder from layer 0, which holds no edge."""
+        head: Learner | None = None
+        for _ in range(steps):
+            rows = ask(channel, "LAYER0", self.nodes, "FWD")
+            head = head or self.start("linear", rows.shape[1], rows.shape[2])
+            ask(channel, "BWD", self._step("linear", head, self.nodes, rows), "DONE")
+
+    def train_once(self, channel: Channel, steps: int) -> None:
+        """s1: one noisy pass; the decoder learns from what it has."""
+        ask(channel, "REFRESH", NOTHING, "DONE")
+        rows = ask(channel, "EVAL_REQ", self.nodes, "EVAL")
+        for _ in range(steps):
+            self.learn(self.nodes, rows)
+
+    def train_refreshed(self, channel: Channel, steps: Iterable[int], watch: NDArray[np.int64]) -> None:
+        """s2, s3: after each noisy pass of the whole graph, the watched rows, then so many steps of both parties."""
+        for count in steps:
+            ask(channel, "REFRESH", NOTHING, "DONE")
+            ask(channel, "EVAL_REQ", watch, "EVAL")
+            for _ in range(count):
+                self.teach(channel, self.nodes)
+
+    def train_batches(self, channel: Channel, batches: Iterable[NDArray[np.int64]], teach: bool) -> None:
+        """As published: every batch is a noisy pass of its own. teach: whether A learns from it too."""
+        for nodes in batches:
+            if teach:
+                self.teach(channel, nodes)
+            else:
+                self.learn(nodes, ask(channel, "BATCH", nodes, "FWD"))
+
+    def posteriors(self, channel: Channel, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(K, rows, classes) float32 logarithms of the class probabilities. Raises ValueError before any training."""
+        if self.network is None:
+            raise ValueError("party B has no decoder yet; train it first.")
+        seen = torch.from_numpy(ask(channel, "EVAL_REQ", nodes, "EVAL")).to(self.device)
+        with torch.no_grad():
+            logits = decode(self.decoder, self.network.weights, seen)
+            return torch.log_softmax(logits, 1).transpose(1, 2).contiguous().cpu().numpy()

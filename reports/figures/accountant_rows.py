@@ -1,0 +1,63 @@
+"""What each accountant makes of a ledger, beside what the paper printed, and why they differ."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..results import AccountRow
+from ..summary import Key, Line, name
+
+SHARE = re.compile(r"^[+-][\d.,]+ ?% against [^:]+: ")  # the table has this share in a cell of its own
+AGREE = 1e-3  # relative; smaller differences are those of the accountants' grids
+
+
+@dataclass(frozen=True)
+class Cost:
+    """printed: by the paper. as_coded: by the paper's code. true: the tightest valid upper bound, told by `true_from`."""
+
+    key: Key
+    printed: float | None
+    as_coded: float | None
+    true: float | None
+    true_from: str
+    note: str
+    told: tuple[AccountRow, ...]
+
+    def of(self, accountant: str) -> AccountRow | None:
+        return next((row for row in self.told if row.accountant == accountant), None)
+
+    def excess(self, value: float | None) -> float | None:
+        """How far a value is from the true one, as a share of it; None where either is unknown or without a share."""
+        if value is None or not self.true or value == float("inf"):
+            return None
+        return value / self.true - 1
+
+    def agrees(self, value: float | None) -> bool:
+        excess = self.excess(value)
+        return excess is not None and abs(excess) <= AGREE
+
+
+def costs(lines: list[Line]) -> list[Cost]:
+    """One for each claim of which at least one accountant said something."""
+    return [_cost(line) for line in lines if line.accounts]
+
+
+def reasons(told: list[Cost]) -> list[tuple[str, str]]:
+    """Why a paper's figure or an accountant's differs from the true one, or is missing; each reason once."""
+    found = []
+    for cost in told:
+        if cost.note:
+            found.append((f"{name(cost.key.model, cost.key.mode)}, published", cost.note))
+        for row in cost.told:
+            if row.unsupported or (row.note and not cost.agrees(row.value)):
+                found.append((row.accountant, row.unsupported or SHARE.sub("", row.note)))
+    return list(dict.fromkeys(found))
+
+
+def _cost(line: Line) -> Cost:
+    published = next((a for a in line.accounts if a.accountant == "published"), None)
+    true, source = line.upper or (None, "")
+    told = tuple(a for a in line.accounts if a is not published)
+    printed, coded, note = (published.value, published.as_coded, published.note) if published else (None, None, "")
+    return Cost(line.key, printed, coded, true, source, note, told)

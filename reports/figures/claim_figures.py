@@ -1,0 +1,183 @@
+"""Figures of one claim: trade-off curves, scores of both worlds, residuals, and the violations that would have been noticed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..evidence import Evidence
+from ..rounding import up
+from ..summary import budget, name
+from .run_figures import slug
+from .style import COLOURS, INK, MARKERS, Plot, legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}  # of accounting.power; others are gates
+ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # in each world, for which the smallest noticed violation is drawn
+TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+CURVES = {  # name in the evidence: (what a reader is told, colour, dashes)
+    "claimed": ("claimed: no pair of error rates may lie below", COLOURS[1], "--"),
+    "ledger": ("what the ledger allows", COLOURS[2], ":"),
+    "observed": ("observed", COLOURS[0], "-"),
+}
+
+
+def of_claim(found: Evidence) -> list[Plot]:
+    """The figures for which this evidence has curves."""
+    plots = []
+    if found.curves.get("tradeoff") and math.isfinite(found.claim.epsilon):
+        plots.append(tradeoff_plot(found))
+    if found.curves.get("histograms"):
+        plots.append(histogram_plot(found))
+    if found.curves.get("residuals"):
+        plots.append(residual_plot(found))
+    return plots
+
+
+def tradeoff_plot(found: Evidence) -> Plot:
+    """Error rates on probit axes, where every Gaussian mechanism is a straight line of slope -1."""
+    curves = found.curves["tradeoff"]
+
+    def draw(axes: Axes) -> None:
+        if curves.get("band"):
+            x, low, high = (_probit(v) for v in curves["band"])
+            axes.fill_between(x, low, high, color=COLOURS[0], alpha=0.25, linewidth=0, label="simultaneous band")
+        for key, (label, colour, dashes) in CURVES.items():
+            if curves.get(key):
+                axes.plot(_probit(curves[key][0]), _probit(curves[key][1]), label=label, color=colour, linestyle=dashes)
+        at = _probit(TICKS)
+        axes.set_xticks(at, [f"{t:g}" for t in TICKS], rotation=45)
+        axes.set_yticks(at, [f"{t:g}" for t in TICKS])
+        axes.plot(at, [-v for v in at], color=INK, linewidth=0.8, alpha=0.6)
+        axes.set(xlim=(at[0], at[-1]), ylim=(at[0], at[-1]), xlabel="false-positive rate", ylabel="false-negative rate")
+        legend(axes)
+
+    rows = tuple((key, x, y) for key in CURVES if curves.get(key) for x, y in zip(*curves[key], strict=True))
+    alt = f"Trade-off between the adversary's two error rates for {_who(found)}. {_story(curves)}"
+    return Plot(_name("tradeoff", found), f"Trade-off, {_who(found)}", alt, ("curve", "fpr", "fnr"), rows, draw, (4.6, 4.4))
+
+
+def histogram_plot(found: Evidence) -> Plot:
+    """What the attack's score was in either world."""
+    pictures = found.curves["histograms"]
+    looks = ((COLOURS[5], ""), (COLOURS[4], "//"), (COLOURS[2], ".."))
+
+    def draw(axes: Axes) -> None:
+        for (label, (edges, counts)), (colour, hatch) in zip(pictures.items(), looks, strict=False):
+            axes.stairs(counts, edges, fill=True, alpha=0.55, color=colour, hatch=hatch, label=label)
+            axes.stairs(counts, edges, color=colour, linewidth=1.2)
+        axes.set(xlabel="score of the attack", ylabel="rounds")
+        legend(axes, 2)
+
+    rows = tuple((world, low, high, n) for world, picture in pictures.items() for low, high, n in _bins(*picture))
+    alt = f"Histograms of the attack's score on {_who(found)}: {' and '.join(pictures)}."
+    header = ("world", "low", "high", "rounds")
+    return Plot(_name("scores", found), f"Scores, {_who(found)}", alt, header, rows, draw, (4.6, 2.8))
+
+
+def residual_plot(found: Evidence) -> Plot:
+    """Quantiles of what should be noise against those of the normal law; noise that is too small makes the line flatter."""
+    told = found.curves["residuals"]
+    expected, observed, count = told["expected"], told["observed"], int(told["count"])
+    low, high = _band(expected, count)
+
+    def draw(axes: Axes) -> None:
+        axes.fill_between(
+            expected, low, high, color=COLOURS[1], alpha=0.25, linewidth=0, label="95 % of honest runs stay in here"
+        )
+        axes.plot(expected, expected, color=COLOURS[1], linestyle="--", linewidth=1, label="noise as the ledger has it")
+        axes.plot(expected, observed, color=COLOURS[0], label=f"{count:,} residuals")
+        axes.set(xlabel="normal quantile", ylabel="residual, in stated standard deviations")
+        axes.set(xlim=(expected[0], expected[-1]), ylim=(1.2 * expected[0], 1.2 * expected[-1]))
+        legend(axes)
+
+    inside = all(a <= o <= b for a, o, b in zip(low, observed, high, strict=True))
+    alt = f"Quantiles of the residuals of {_who(found)}; they {'stay within' if inside else 'leave'} the band of honest noise."
+    rows = tuple(zip(expected, observed, low, high, strict=True))
+    header = ("normal", "observed", "low", "high")
+    return Plot(_name("residuals", found), f"Residuals, {_who(found)}", alt, header, rows, draw, (4.6, 3.9))
+
+
+def power_plot(same: Sequence[Evidence]) -> Plot | None:
+    """The smallest violation that so many rounds notice, and where the looks of this run stand; None where none has a reach.
+
+    same: all evidence on one claim.
+    """
+    from ...accounting.lower.power import notices
+
+    claim, curves = same[0].claim, {}
+    looks = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices) and max(b.trials) > 1]
+    marks = [(f"{b.audit}, {b.shape}", min(b.trials) or max(b.trials), b.notices) for b in looks]
+    if not marks:
+        return None
+    for b in (b for b in looks if min(b.trials)):  # others count residuals of one run, and no rounds
+        kappas = [notices(claim, round(n), round(n), b.alpha, METHODS.get(b.method, "gate"))[0] for n in ROUNDS]
+        curves[f"{b.audit}, {b.shape}"] = [(n, k) for n, k in zip(ROUNDS, kappas, strict=True) if math.isfinite(k)]
+    place = {label: i for i, (label, _, _) in enumerate(marks)}
+
+    def draw(axes: Axes) -> None:
+        for label, points in curves.items():
+            i = place[label]
+            axes.plot(*zip(*points, strict=True), color=COLOURS[i % len(COLOURS)], linestyle=("-", "--", ":")[i % 3])
+        for i, (label, rounds, kappa) in enumerate(marks):
+            look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "markersize": 8}
+            axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **look)
+        axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals", ylabel="noise too small by this factor")
+        axes.minorticks_off()
+        ticks = [t for t in (1, 1.2, 1.5, 2, 3, 5, 10, 20) if t <= 1.2 * max(k for _, _, k in marks)]
+        axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
+        axes.set_ylim(1, 1.3 * max(*ticks, *(k for _, _, k in marks)))
+        legend(axes)
+
+    who = _who(same[0])
+    alt = f"Violations that would have been noticed on {who}: " + "; ".join(f"{m} a factor of {up(k, 3)}" for m, _, k in marks)
+    rows = [(label, n, k, "") for label, points in curves.items() for n, k in points]
+    rows += [(label, n, k, "this run") for label, n, k in marks]
+    file = slug("noticed", same[0].file_name.removesuffix(f"-{same[0].game}.json"))
+    return Plot(file, f"Noticed violations, {who}", f"{alt}.", ("look", "rounds", "factor", "run"), tuple(rows), draw)
+
+
+def _band(expected: Sequence[float], count: int) -> tuple[list[float], list[float]]:
+    """Between which quantiles all of `count` honest residuals lie with 95 % (Dvoretzky, Kiefer, Wolfowitz; Massart 1990)."""
+    import numpy as np
+    from scipy.special import ndtr, ndtri
+
+    level, reach = ndtr(np.asarray(expected)), math.sqrt(math.log(2 / 0.05) / (2 * count))
+    wide = 2 * abs(expected[0])  # where the law of honest noise says nothing any more
+    low, high = ndtri(np.clip(level - reach, 0, 1)), ndtri(np.clip(level + reach, 0, 1))
+    return [float(v) for v in np.maximum(low, -wide)], [float(v) for v in np.minimum(high, wide)]
+
+
+def _bins(edges: Sequence[float], counts: Sequence[float]) -> zip[tuple[float, float, float]]:
+    return zip(edges[:-1], edges[1:], counts, strict=True)
+
+
+def _probit(rates: Sequence[float]) -> list[float]:
+    """Standard normal quantiles; rates of 0 and 1 leave the picture."""
+    import numpy as np
+    from scipy.special import ndtri
+
+    quantiles = np.asarray(ndtri(np.asarray(rates, dtype=float)))
+    return [float(v) for v in np.clip(quantiles, -9, 9)]
+
+
+def _story(curves: dict[str, Any]) -> str:
+    import numpy as np
+
+    if not (curves.get("claimed") and curves.get("observed")):
+        return ""
+    x, y = (np.asarray(v, dtype=float) for v in curves["observed"])
+    promised = np.interp(x, np.asarray(curves["claimed"][0]), np.asarray(curves["claimed"][1]))
+    share = float(np.mean(y < promised))
+    return f"The observed curve lies below the claimed one at {100 * share:.0f} % of its points."
+
+
+def _who(found: Evidence) -> str:
+    return f"{name(found.model, found.mode)}, ε = {budget(found.claim.epsilon)}"
+
+
+def _name(kind: str, found: Evidence) -> str:
+    return slug(kind, found.file_name.removesuffix(".json"))

@@ -1,0 +1,253 @@
+"""Figures of a whole run: utility against epsilon, epsilon as bars, leakage as a heat map, ROCs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...accounting.claim import Unit
+from ..evidence import Evidence
+from ..results import AttackRow, Results, UtilityRow
+from ..rounding import down, up
+from ..summary import BESIDE, COVERED, UNITS, Line, budget, lines, name, units, utility
+from .style import COLOURS, INK, Plot, legend, styles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Looks = dict[tuple[str, str], dict[str, Any]]
+BRIGHT = (5, 4, 2, 3)  # colours on which black can be read
+FLOOR = 1e-4  # the smallest false-positive rate on a log axis
+
+
+def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]:
+    """The figures of each section of the report: utility, epsilon, roc, leakage of what epsilon protects and of what it does not,
+    and what homophily alone gives away.
+    """
+    look = styles((r.model, r.mode) for r in results.rows)
+    fair = [r for r in results.of(AttackRow) if r.negatives not in BESIDE]
+    return {
+        "utility": [utility_plot(results, unit, look) for unit in units(results.of(UtilityRow)) if unit],
+        "epsilon": epsilon_plots(lines(results)),
+        "roc": roc_plots(found, look),
+        "leakage": leakage_plots([r for r in fair if r.unit is None or r.game in COVERED[r.unit]]),
+        "unprotected": leakage_plots([r for r in fair if r.unit and r.game not in COVERED[r.unit]]),
+        "beside": leakage_plots([r for r in results.of(AttackRow) if r.negatives in BESIDE]),
+    }
+
+
+def slug(*words: object) -> str:
+    """A file name from words."""
+    return re.sub(r"[^\w.-]+", "_", "-".join(str(w) for w in words if w not in ("", None)))
+
+
+def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
+    """One line a model, with intervals; models without a claim as level lines for comparison."""
+    table = utility(results)
+    series = {(model, mode): cells for (u, model, mode), cells in table.items() if u == unit}
+    level = {(model, mode): next(iter(cells.values())) for (u, model, mode), cells in table.items() if u is None}
+    budgets = sorted({e for cells in series.values() for e in cells})
+    place = _places(budgets)
+    metric = next(iter(next(iter(series.values())).values())).metric
+    rows = [(name(*who), budget(e, "inf"), *_numbers(row)) for who, cells in series.items() for e, row in sorted(cells.items())]
+    rows += [(name(*who), "any", *_numbers(row)) for who, row in level.items()]
+
+    def draw(axes: Axes) -> None:
+        for who, cells in series.items():
+            at = sorted(cells)
+            values = [100 * cells[e].value for e in at]
+            axes.errorbar(
+                [place[e] for e in at], values, yerr=_bars([cells[e] for e in at]), label=name(*who), capsize=2, **look[who]
+            )
+        for who, row in level.items():
+            axes.axhline(100 * row.value, color=INK, linestyle=":", linewidth=1)
+            axes.annotate(
+                name(*who), (1, 100 * row.value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8
+            )
+        axes.set_xticks([place[e] for e in budgets], [budget(e) for e in budgets])
+        axes.set_xlabel(f"ε (protects {UNITS[unit]})")
+        axes.set_ylabel(f"test {metric}, %")
+        legend(axes, 2)
+
+    ends = "; ".join(
+        f"{name(*w)} {100 * min(c.items())[1].value:.0f} to {100 * max(c.items())[1].value:.0f} %" for w, c in series.items()
+    )
+    alt = f"Test {metric} from the smallest to the largest budget: {ends}."
+    header = ("model", "epsilon", "value", "ci95_low", "ci95_high")
+    return Plot(slug("utility", unit), f"Utility, where ε protects {UNITS[unit]}", alt, header, tuple(rows), draw)
+
+
+def epsilon_plots(found: Sequence[Line]) -> list[Plot]:
+    """One panel for each unit and budget, so that no two kinds of epsilon share an axis."""
+    claims = [line for line in found if math.isfinite(line.key.epsilon)]
+    panels = dict.fromkeys((line.key.unit, line.key.epsilon) for line in claims)
+    order = list(UNITS)
+    chosen = sorted(panels, key=lambda p: (order.index(p[0]), p[1]))
+    return [_epsilon_plot(u, e, [line for line in claims if (line.key.unit, line.key.epsilon) == (u, e)]) for u, e in chosen]
+
+
+def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot:
+    rows: list[tuple[Any, ...]] = []
+    for line in claims:
+        upper = line.upper[0] if line.upper else None
+        for view in dict.fromkeys(", ".join(b.exposes) for b in line.bounds):
+            best = max((b for b in line.bounds if ", ".join(b.exposes) == view), key=lambda b: b.value)
+            rows.append((name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence))
+    views = sorted({r[3] for r in rows})
+    widest = max([epsilon, *(r[4] for r in rows)])
+    bars = {who: [r for r in rows if r[0] == who] for who in (name(*line.key[1:3]) for line in claims)}
+    first, height = {}, 0.0  # where the bars of each model begin: one below the other, a gap after each model
+    for who, seen in bars.items():
+        first[who], height = height, height + max(1, len(seen)) + 0.6
+
+    def draw(axes: Axes) -> None:
+        for line in claims:
+            who = name(*line.key[1:3])
+            for i, r in enumerate(bars[who]):
+                view = views.index(r[3])
+                colour: dict[str, Any] = {
+                    "color": COLOURS[BRIGHT[view % len(BRIGHT)]],
+                    "hatch": "" if view < len(BRIGHT) else "//",
+                }
+                axes.barh(first[who] + i, r[4], 0.9, label=f"lower bound from {r[3]}", **colour)
+                inside = r[4] > 0.35 * widest
+                ink: dict[str, Any] = {"color": "#000000" if inside else INK, "fontsize": 8, "va": "center"}
+                shift: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points"}
+                axes.annotate(f"≥ {down(r[4])}", (0 if inside else r[4], first[who] + i), **shift, **ink)
+            if line.upper:
+                diamond: dict[str, Any] = {"marker": "D", "color": INK, "markerfacecolor": "none", "linestyle": "none"}
+                axes.plot(line.upper[0], _middle(first[who], bars[who]), label="upper bound of the ledger", **diamond)
+        axes.axvline(epsilon, color=COLOURS[1], linestyle="--", linewidth=1.5, label="claimed")
+        axes.set_yticks([_middle(first[who], seen) for who, seen in bars.items()], list(bars))
+        axes.set_ylim(height - 0.9, -0.7)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlim(0, 1.08 * widest)
+        axes.set_xlabel(f"ε (protects {UNITS[unit]})")
+        legend(axes)
+
+    told = "; ".join(f"{r[0]} at least {down(r[4])}, at most {up(r[2]) if r[2] is not None else 'unknown'}" for r in rows)
+    header = ("model", "claimed", "upper", "adversary_sees", "lower", "shape", "confidence")
+    title = f"Claimed ε = {epsilon:g}, protects {UNITS[unit]}"
+    size = (4.6, 1.2 + 0.2 * height + 0.2 * (len(views) + 2))
+    return Plot(slug("epsilon", unit, f"{epsilon:g}"), title, f"Claimed {epsilon:g}: {told}.", header, tuple(rows), draw, size)
+
+
+def _middle(first: float, seen: Sequence[Any]) -> float:
+    """Where the bars of one model have their middle."""
+    return first + (max(1, len(seen)) - 1) / 2
+
+
+def leakage_plots(attacks: Sequence[AttackRow]) -> list[Plot]:
+    """Models by attacks, coloured by AUC: one heat map for each unit, game and kind of non-members."""
+    panels = dict.fromkeys((r.unit, r.game, r.negatives) for r in attacks)
+    return [_leakage_plot(*p, [r for r in attacks if (r.unit, r.game, r.negatives) == p]) for p in panels]
+
+
+def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[AttackRow]) -> Plot:
+    asked = sorted(attacks, key=lambda r: r.baseline)  # those that see no model stand last, in brackets
+    down_, across = (list(dict.fromkeys(x)) for x in ([_who(r) for r in attacks], [_attack(r) for r in asked]))
+    cells: dict[tuple[str, str], float] = {}
+    for r in attacks:
+        cells[_who(r), _attack(r)] = max(r.auc, cells.get((_who(r), _attack(r)), 0.0))
+
+    def draw(axes: Axes) -> None:
+        from matplotlib import colormaps
+
+        shade = colormaps["Blues"]
+        for (who, attack), auc in cells.items():
+            x, y = across.index(attack), down_.index(who)
+            colour = shade(min(1.0, max(0.0, (auc - 0.5) / 0.5)))
+            axes.fill([x - 0.48, x + 0.48, x + 0.48, x - 0.48], [y - 0.46, y - 0.46, y + 0.46, y + 0.46], color=colour)
+            bright = 0.3 * colour[0] + 0.59 * colour[1] + 0.11 * colour[2] > 0.5
+            axes.text(x, y, f"{auc:.2f}", ha="center", va="center", fontsize=8, color="#000000" if bright else "#ffffff")
+        axes.set_xticks(range(len(across)), across, rotation=30, ha="right")
+        axes.set_yticks(range(len(down_)), down_)
+        axes.set_xlim(-0.5, len(across) - 0.5)
+        axes.set_ylim(len(down_) - 0.5, -0.5)
+        axes.grid(visible=False)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+
+    most = max(cells.items(), key=lambda c: c[1])
+    alt = f"AUC of {len(across)} attacks on {len(down_)} models; the largest is {most[1]:.2f}, {most[0][1]} on {most[0][0]}."
+    rows = tuple((who, attack, auc) for (who, attack), auc in cells.items())
+    against = f" against {negatives} non-members" if negatives else ""
+    beside = ": homophily, not leakage" if negatives in BESIDE else ""
+    title = f"AUC of the {game} game{against}{beside}" + (f"; ε protects {UNITS[unit]}" if unit else "; no claim")
+    size = (max(3.6, 1.9 + 0.55 * len(across)), 1.1 + 0.26 * len(down_))
+    return Plot(slug("leakage", unit, game, negatives), title, alt, ("model", "attack", "auc"), rows, draw, size)
+
+
+def roc_plots(found: Sequence[Evidence], look: Looks) -> list[Plot]:
+    """For each unit, question and budget, the ROC of the strongest attack on each model, both axes logarithmic.
+
+    An attack may say its question in brackets, as in "lira (edge, dropped)".
+    """
+    panels: dict[tuple[Unit, str, float], dict[tuple[str, str], dict[str, Any]]] = {}
+    for e in found:
+        for attack, curve in e.curves.get("roc", {}).items():
+            who, _, question = attack.partition(" (")
+            question = question.rstrip(")") or e.game
+            if question.rpartition(", ")[2] not in BESIDE:
+                panel = panels.setdefault((e.claim.unit, question, e.claim.epsilon), {})
+                panel.setdefault((e.model, e.mode), {})[who] = curve
+    return [_roc_plot(*panel, curves, look) for panel, curves in sorted(panels.items(), key=lambda p: p[0])]
+
+
+def _roc_plot(unit: Unit, question: str, epsilon: float, curves: dict[tuple[str, str], dict[str, Any]], look: Looks) -> Plot:
+    chosen = {who: max(c.items(), key=lambda item: _area(*item[1])) for who, c in curves.items()}
+
+    def draw(axes: Axes) -> None:
+        for who, (attack, (fpr, tpr)) in chosen.items():
+            style = {**look.get(who, {"color": INK, "linestyle": "-"}), "marker": ""}
+            axes.plot(fpr, tpr, label=f"{name(*who)}: {attack}", **style)
+        axes.plot([FLOOR, 1], [FLOOR, 1], color=INK, linewidth=0.8, linestyle=":")
+        axes.set(xscale="log", yscale="log", xlim=(FLOOR, 1), ylim=(FLOOR, 1))
+        axes.set(xlabel="false-positive rate", ylabel="true-positive rate")
+        axes.minorticks_off()
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:g}")
+        legend(axes)
+
+    rows = tuple((name(*who), attack, x, y) for who, (attack, curve) in chosen.items() for x, y in zip(*curve, strict=True))
+    areas = "; ".join(f"{name(*who)} {_area(*curve):.2f} by {attack}" for who, (attack, curve) in chosen.items())
+    alt = f"ROC of the strongest attack on each model. Areas: {areas}."
+    title = f"ROC, {question}, ε = {budget(epsilon)} protects {UNITS[unit]}"
+    return Plot(slug("roc", unit, question, budget(epsilon, "inf")), title, alt, ("model", "attack", "fpr", "tpr"), rows, draw)
+
+
+def _area(fpr: Sequence[float], tpr: Sequence[float]) -> float:
+    import numpy as np
+
+    return float(np.trapezoid([0.0, *tpr, 1.0], [0.0, *fpr, 1.0]))
+
+
+def _attack(row: AttackRow) -> str:
+    """An attack that sees no model stands in brackets."""
+    return f"({row.attack})" if row.baseline else row.attack
+
+
+def _who(row: AttackRow) -> str:
+    return f"{name(row.model, row.mode)}, ε = {budget(row.epsilon)}"
+
+
+def _places(budgets: Sequence[float]) -> dict[float, float]:
+    """Where a budget stands on the axis: at its logarithm, infinity one step to the right of all others."""
+    finite = {e: math.log(max(e, 1e-3)) for e in budgets if math.isfinite(e)}
+    step = (max(finite.values()) - min(finite.values())) / max(1, len(finite) - 1) if len(finite) > 1 else 1.0
+    return finite | ({math.inf: max(finite.values(), default=0.0) + step} if math.inf in budgets else {})
+
+
+def _numbers(row: UtilityRow) -> tuple[float, float | None, float | None]:
+    low, high = row.ci95 or (None, None)
+    return row.value, low, high
+
+
+def _bars(rows: Sequence[UtilityRow]) -> list[list[float]]:
+    """(2, rows): how far each interval reaches below and above, in percent."""
+    ends = [row.ci95 or (row.value, row.value) for row in rows]
+    below = [100 * max(0.0, row.value - low) for row, (low, _) in zip(rows, ends, strict=True)]
+    above = [100 * max(0.0, high - row.value) for row, (_, high) in zip(rows, ends, strict=True)]
+    return [below, above]

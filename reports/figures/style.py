@@ -1,0 +1,119 @@
+"""How every figure looks and is saved: one drawing, as SVG for the page, and as SVG, PNG and CSV on disk."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..files import write_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours that stand out on white and on black. Shapes and dashes repeat what the colour says.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+INK = "#010203"  # stands for the colour of the page's text; no other part of a figure uses it
+PNG_DPI = 160
+FAINT = 0.25  # opacity of grids
+
+STYLE: Any = {
+    "svg.fonttype": "none",  # text stays text: it scales, can be selected, and takes the page's font
+    "svg.hashsalt": "gnnaudit",  # the same figure gives the same file
+    "font.size": 10,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": INK,
+    "grid.alpha": FAINT,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """name: of the files, without ending. alt: the figure in words. rows: the numbers in it, under `header`. size: inches."""
+
+    name: str
+    title: str
+    alt: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    draw: Callable[[Axes], None]
+    size: tuple[float, float] = (4.6, 3.4)
+
+    @property
+    def csv(self) -> str:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.header, *self.rows])
+        return text.getvalue()
+
+
+def save(plot: Plot, folder: Path) -> str:
+    """Writes NAME.svg, NAME.png and NAME.csv; returns the SVG for a page, in the colour of the page's text."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    with rc_context(STYLE):  # both canvases are used directly: savefig would draw everything five times
+        figure = Figure(figsize=plot.size, layout="constrained", dpi=PNG_DPI, facecolor="white")
+        plot.draw(figure.add_subplot(facecolor="none"))
+        FigureCanvasAgg(figure).print_png(folder / f"{plot.name}.png")
+        figure.set_layout_engine("none")  # once laid out, it stays so
+        figure.set_facecolor("none")
+        figure.set_dpi(72)  # points, the unit of an SVG
+        FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})
+    drawn = text.getvalue()
+    write_text(folder / f"{plot.name}.svg", drawn.replace("<defs>", '<rect width="100%" height="100%" fill="white"/><defs>', 1))
+    write_text(folder / f"{plot.name}.csv", plot.csv)
+    return inline(drawn, plot)
+
+
+def inline(svg: str, plot: Plot) -> str:
+    """The SVG as a part of a page: its ids unique, its ink that of the page, its text alternative in place."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
+    body = re.sub(r'\bid="([^"]+)"', rf'id="{plot.name}-\1"', body)
+    body = re.sub(r'(url\(|href=")#', rf"\1#{plot.name}-", body)
+    body = body.replace(INK, "currentColor")
+    for i, colour in enumerate(COLOURS):
+        body = body.replace(colour.lower(), f"var(--series-{i})")  # the page lightens them in the dark
+    label = plot.alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return re.sub(r'width="[^"]+" height="[^"]+"', f'role="img" aria-label="{label}"', body, count=1)
+
+
+def legend(axes: Axes, columns: int = 1) -> None:
+    """Below the axes, where it covers no data; each label once."""
+    handles, labels = axes.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=columns)
+
+
+def styles(models: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """How each (model, mode) is drawn, by its order: one colour and marker a model, dashed and hollow in mode "paper"."""
+    pairs = list(dict.fromkeys(models))
+    order = list(dict.fromkeys(model for model, _ in pairs))
+    looks = {}
+    for model, mode in pairs:
+        i = order.index(model)
+        filled = {"linestyle": "--", "markerfacecolor": "none"} if mode == "paper" else {"linestyle": "-"}
+        looks[model, mode] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], **filled}
+    return looks

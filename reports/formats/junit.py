@@ -1,0 +1,71 @@
+"""A run as JUnit XML: each claim is a test, so that any CI system shows which one broke."""
+
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from .. import results
+from ..files import write_text
+from ..results import BoundRow, Results, SkippedRow
+from ..summary import Line, budget, lines, name
+
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what a program says may hold any character
+
+
+def write(run_dir: Path) -> Path:
+    """Writes RUN/junit.xml from RUN/results.json."""
+    return write_text(Path(run_dir) / "junit.xml", to_xml(results.read(run_dir)))
+
+
+def to_xml(found: Results) -> str:
+    """Refuted and exceeded claims fail, and skipped rows are skipped. Claims that were tested too weakly are errors.
+
+    In a pull request (preset "ci") these are skipped with a warning: what its author did not change is no reason to block it.
+    A claim that nothing looked at is an error there too: a model that raises must not pass for one that was tested.
+    """
+    claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
+    skipped, lenient = found.of(SkippedRow), found.run.preset == "ci"
+    failures = sum(line.verdict.exit_code == 1 for line in claims)
+    weak = [line for line in claims if line.verdict.exit_code == 3]
+    warned = sum(lenient and bool(line.bounds) for line in weak)
+    count = {"tests": len(claims) + len(skipped), "failures": failures, "errors": len(weak) - warned}
+    count["skipped"] = len(skipped) + warned
+    suite = ET.Element("testsuite", {"name": f"gnnaudit {found.run.name}", **{k: str(v) for k, v in count.items()}})
+    suite.set("time", f"{found.run.seconds:.3f}")
+    if found.run.started:
+        suite.set("timestamp", found.run.started)
+    for line in claims:
+        _claim(suite, line, lenient)
+    for row in skipped:
+        who = {"classname": f"gnnaudit.{name(row.model, row.mode)}", "name": f"{row.what}, ε = {budget(row.epsilon)}"}
+        case = ET.SubElement(suite, "testcase", who)
+        ET.SubElement(case, "skipped", {"message": row.reason})
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", ET.tostring(root, encoding="unicode", xml_declaration=True)) + "\n"
+
+
+def _claim(suite: ET.Element, line: Line, lenient: bool) -> None:
+    unit = str(line.key.unit or "no unit")
+    who = f"{name(line.key.model, line.key.mode)} ε = {budget(line.key.epsilon)} per {unit}"
+    seconds = max((b.seconds for b in line.bounds), default=0.0)
+    case = ET.SubElement(suite, "testcase", {"classname": f"gnnaudit.{unit}", "name": who, "time": f"{seconds:.3f}"})
+    if line.verdict.exit_code == 0:
+        ET.SubElement(case, "system-out").text = line.verdict.sentence
+        return
+    if lenient and line.verdict.exit_code == 3 and line.bounds:
+        ET.SubElement(case, "skipped", {"message": f"warning: {line.verdict.sentence}"})
+        return
+    kind = "failure" if line.verdict.exit_code == 1 else "error"
+    trouble = ET.SubElement(case, kind, {"type": line.verdict.kind, "message": line.verdict.sentence})
+    trouble.text = "\n".join(_look(b) for b in line.bounds)
+
+
+def _look(b: BoundRow) -> str:
+    sure = {True: ", confirmed with fresh coins", False: ", NOT confirmed with fresh coins", None: ""}[b.confirmed]
+    told = f"; {b.method}" if b.verdict == "refuted" else ""
+    return f"{b.audit}, {b.attack}: at least {b.value:.4g} ({b.shape}), {b.rounds} rounds{sure}{told}"

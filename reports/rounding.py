@@ -1,0 +1,40 @@
+"""Numbers in words that never say more than was measured: lower bounds round down, upper bounds round up."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+
+SLACK = 1e-9  # relative; floating-point dust must not move the last digit
+
+
+def down(value: float, digits: int = 3) -> str:
+    """A lower bound, rounded towards zero to so many significant digits."""
+    return _round(value * (1 + SLACK), digits, ROUND_FLOOR)
+
+
+def up(value: float, digits: int = 4) -> str:
+    """An upper bound, rounded away from zero to so many significant digits."""
+    return _round(value * (1 - SLACK), digits, ROUND_CEILING)
+
+
+def percent(share: float) -> str:
+    """A confidence in percent, never rounded up: 0.95 is "95 %", 0.9999992 is "99.99992 %"."""
+    if share >= 1:
+        return "100 %"
+    digits = max(1, math.ceil(-math.log10(1 - share) - SLACK) - 1)
+    floored = math.floor(100 * share * 10**digits * (1 + 1e-12)) / 10**digits
+    return f"{floored:.{digits}f}".rstrip("0").rstrip(".") + " %"
+
+
+def at_least(epsilon: float, alpha: float, shape: str) -> str:
+    """A lower bound with its side, confidence and shape: "at least 4.97 (95 %, shape of the ledger)"."""
+    from ..accounting.lower.bounds import SHAPES
+
+    return f"at least {down(epsilon)} ({percent(1 - alpha)}, {SHAPES.get(shape, shape)})"
+
+
+def _round(value: float, digits: int, towards: str) -> str:
+    if not math.isfinite(value):
+        return f"{value:g}"
+    return f"{float(Context(prec=digits, rounding=towards).create_decimal_from_float(value)):.{digits}g}"

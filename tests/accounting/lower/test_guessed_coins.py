@@ -1,0 +1,109 @@
+"""Guessed coins: exact at the curve, tighter than two error rates, and valid for trials that differ."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.error_rates import Rule
+from gnnaudit.accounting.lower.guessed_coins import guessed, luck
+from gnnaudit.accounting.upper import tradeoff
+
+DELTA = 1e-6
+
+
+def told(right, count):
+    """Scores of which so many have the sign of their bit."""
+    bits = np.arange(count) % 2 == 0
+    return np.where((np.arange(count) < right) == bits, 1.0, -1.0), bits
+
+
+def gaussian_case(epsilon):
+    mu = float(gaussian.mu_of(epsilon, DELTA))
+    return mu, Claim(epsilon, DELTA), tradeoff.gaussian(mu)
+
+
+@pytest.mark.parametrize(("right", "count", "alpha"), [(60, 100, 0.05), (1500, 2000, 1e-4), (40, 40, 0.05)])
+def test_the_bound_is_where_so_many_right_guesses_become_rare(right, count, alpha):
+    _, claim, curve = gaussian_case(8.0)
+    bound = guessed(*told(right, count), claim, curve, alpha)
+    mu = float(gaussian.mu_of(bound.epsilon, DELTA))
+    assert stats.binom.sf(right - 1, count, special.ndtr(mu / 2)) == pytest.approx(alpha, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+def test_the_best_guesses_of_a_gaussian_mechanism_exceed_its_epsilon_in_at_most_alpha_of_all_audits(epsilon):
+    """Every count that there can be, with its exact probability: nothing is sampled."""
+    mu, claim, curve = gaussian_case(epsilon)
+    chance = stats.binom.pmf(np.arange(201), 200, special.ndtr(mu / 2))
+    refuted = np.array([guessed(*told(v, 200), claim, curve, 0.05).refuted for v in range(201)])
+    assert 0.02 < chance[refuted].sum() <= 0.05  # counts are whole numbers, hence not all of 0.05
+
+
+def test_trials_of_different_hardness_exceed_epsilon_no_more_often():
+    """All counts of twelve coins, of which each trial is attacked as well as any may be, worse, or not at all."""
+    mu, claim, curve = gaussian_case(8.0)
+    chances = special.ndtr(mu / 2) * np.ones(12)
+    chances[:4], chances[4:8] = 0.5, special.ndtr(mu / 4)
+    refuted = [guessed(*told(v, 12), claim, curve, 0.05).refuted for v in range(13)]
+    total = 0.0
+    for right in itertools.product([False, True], repeat=12):
+        total += refuted[sum(right)] * np.prod(np.where(right, chances, 1 - chances))
+    assert 0 < total <= 0.05
+
+
+def test_the_p_value_is_the_level_at_which_the_claim_just_falls():
+    _, claim, curve = gaussian_case(2.0)
+    p = guessed(*told(640, 1000), claim, curve).p_value
+    assert 1e-6 < p < 0.05
+    assert guessed(*told(640, 1000), claim, curve, p * 1.001).refuted
+    assert not guessed(*told(640, 1000), claim, curve, p * 0.999).refuted
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])
+def test_it_proves_as_much_as_two_error_rates_of_2_8_times_as_many_trials(epsilon):
+    """The usual counts of a Gaussian mechanism, not a sample."""
+    mu, claim, curve = gaussian_case(epsilon)
+
+    def usual(n):
+        return told(round(2 * n * special.ndtr(mu / 2)), 2 * n)
+
+    def rates(n):
+        return lower(*usual(n), claim, shape="ledger", ledger_curve=curve, rule=Rule(0.0, 1)).epsilon
+
+    ours = guessed(*usual(1000), claim, curve).epsilon
+    assert rates(2800) == pytest.approx(ours, rel=0.02)
+    assert rates(1000) < 0.95 * ours < epsilon
+
+
+def test_randomised_response_is_guessed_as_often_as_its_epsilon_says():
+    for epsilon in (0.5, 3.0):
+        assert luck(tradeoff.pure(epsilon)) == pytest.approx(1 / (1 + math.exp(-epsilon)))
+        assert luck(tradeoff.approximate(epsilon, 0.1)) == pytest.approx((math.exp(epsilon) + 0.1) / (math.exp(epsilon) + 1))
+
+
+@pytest.mark.parametrize("claim", [Claim(1.0, 0.0), Claim(1.0, 0.01)])
+def test_a_ledger_that_is_not_gaussian_is_refuted_by_the_count_that_its_region_rules_out(claim):
+    curve = tradeoff.approximate(claim.epsilon, claim.delta)
+    chance = stats.binom.sf(np.arange(401) - 1, 400, luck(curve))
+    for v in range(200, 401):
+        bound = guessed(*told(v, 400), claim, curve, 0.05)
+        assert bound.refuted == (chance[v] < 0.05)
+        assert bound.p_value == pytest.approx(chance[v], abs=1e-9)
+
+
+def test_wrong_guesses_and_scores_of_zero_prove_nothing():
+    _, claim, curve = gaussian_case(8.0)
+    assert guessed(*told(0, 500), claim, curve).epsilon == 0
+    assert guessed(np.zeros(500), np.arange(500) % 2 == 0, claim, curve).epsilon == 0
+
+
+def test_no_claim_is_not_refuted():
+    bound = guessed(*told(500, 500), Claim(math.inf, DELTA), tradeoff.gaussian(math.inf))
+    assert not bound.refuted
+    assert bound.p_value == 1

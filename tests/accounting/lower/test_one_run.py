@@ -1,0 +1,272 @@
+"""The one-run bounds against jax_privacy and against naive twins, and the check that chooses between them."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.guessing import accuracy, correct_guesses, gaussian_beta, largest_mu, rejects, steinke_p_value
+from gnnaudit.accounting.lower.independence import disturbed
+from gnnaudit.accounting.lower.one_run import best_guesses, canaries, independence, mahloujifar, steinke
+from gnnaudit.accounting.upper import tradeoff
+
+DELTA = 1e-5
+GOLDEN = json.loads((Path(__file__).parents[2] / "goldens" / "jax_privacy.json").read_text())
+
+
+def case(epsilon, m, seed, common=False):
+    """A claim, its curve, and one run of m canaries that are exactly as exposed as the claim allows."""
+    mu, draw = float(gaussian.mu_of(epsilon, DELTA)), np.random.default_rng(seed)
+    bits = draw.random((1, m)) < 0.5
+    if common:  # one privacy loss for all: exactly mu-GDP for each, errors that come together
+        loss = abs(mu * (mu / 2 + draw.standard_normal()))
+        scores = np.where((draw.random((1, m)) < 1 / (1 + math.exp(-loss))) == bits, loss, -loss)
+    else:
+        scores = mu * draw.standard_normal((1, m)) + mu * mu * (bits - 0.5)
+    return Claim(epsilon, DELTA), tradeoff.gaussian(mu), scores, bits
+
+
+def guessed(m, r, v):
+    """m scores and bits with v right guesses among the r / 2 highest and r / 2 lowest."""
+    right, half = np.arange(r) < v, r // 2
+    return np.arange(m), np.concatenate([~right[:half], np.arange(m - r) % 2 == 0, right[half:]])
+
+
+@pytest.mark.parametrize("row", GOLDEN["guesses"], ids=lambda r: f"{r['correct']}of{r['guesses']}in{r['m']}at{r['delta']}")
+def test_one_run_bounds_agree_with_jax_privacy(row):
+    m, r, v, delta, alpha = row["m"], row["guesses"], row["correct"], row["delta"], GOLDEN["significance"]
+    for epsilon, p_value in row["p_values"].items():
+        assert steinke_p_value(float(epsilon), delta, m, r, v) == pytest.approx(p_value, abs=1e-10)
+    bound = steinke(*guessed(m, r, v), Claim(1, delta), alpha, guesses=r)
+    assert bound.epsilon == pytest.approx(row["steinke"], abs=1e-6)
+    found = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), delta))
+    assert found == pytest.approx(row["mahloujifar"], abs=1e-6)
+
+
+@pytest.mark.parametrize("row", GOLDEN["thresholds"], ids=lambda r: f"{r['seed']}at{r['threshold']}")
+def test_threshold_bounds_agree_with_jax_privacy(row):
+    draw = np.random.default_rng(row["seed"])
+    outs, ins = np.round(draw.normal(size=row["outs"]), 3), np.round(draw.normal(row["mu"], size=row["ins"]), 3)
+    alpha, delta = GOLDEN["significance"], GOLDEN["delta"]
+    a = rate_at_most((outs > row["threshold"]).sum(), len(outs), alpha / 2)
+    b = rate_at_most((ins <= row["threshold"]).sum(), len(ins), alpha / 2)
+    assert float(epsilon_of_rates(a, b, delta)) == pytest.approx(row["clopper_pearson"], abs=1e-6)
+    # Version 2.0.0 takes |mu|, which is not a bound; the formula is compared, not the choice.
+    share = alpha / len(row["hull_true_negatives"]) / 2
+    a = rate_at_most(len(outs) - np.array(row["hull_true_negatives"]), len(outs), share)
+    b = rate_at_most(np.array(row["hull_false_negatives"]), len(ins), share)
+    mu = np.abs(mu_of_rates(a, b)[np.maximum(a, b) < 1 - delta]).max(initial=0.0)
+    assert float(gaussian.epsilon_of(mu, delta)) == pytest.approx(row["gaussian"], abs=1e-6)
+
+
+@pytest.mark.parametrize(("guesses", "correct", "epsilon"), [(50, 40, 0.3), (400, 395, 2.0), (1000, 520, 0.0), (3000, 2900, 5.0)])
+def test_the_p_value_looks_at_every_window_that_can_be_the_worst(guesses, correct, epsilon):
+    q = 1 / (1 + math.exp(-epsilon))
+    mass = stats.binom.pmf(np.arange(guesses + 1), guesses, q)
+    worst = max(mass[correct - i : correct].sum() / i for i in range(1, correct + 1))
+    delta, m = 1e-4, 2 * guesses
+    naive = min(1.0, mass[correct:].sum() + 2 * m * delta * worst)
+    assert steinke_p_value(epsilon, delta, m, guesses, correct) == pytest.approx(naive, rel=1e-9)
+
+
+@pytest.mark.parametrize("correct", [1, 2, 3, 4])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+def test_a_few_guesses_have_the_p_value_of_the_printed_formula(correct, epsilon):
+    """Appendix D with sums over all counts: P[B >= v] + 2 m delta max over i <= v of P[v - i <= B < v] / i."""
+    m, r, delta = 40, 4, 1e-3
+    chance = stats.binom.pmf(np.arange(r + 1), r, 1 / (1 + math.exp(-epsilon)))
+    most = max(chance[correct - i : correct].sum() / i for i in range(1, correct + 1))
+    truth = min(1.0, chance[correct:].sum() + 2 * m * delta * most)
+    assert steinke_p_value(epsilon, delta, m, r, correct) == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize(("m", "r", "v"), [(2000, 2000, 2000), (4000, 4000, 3990), (200, 100, 70)])
+def test_the_largest_mu_is_where_the_recursion_stops_to_reject(m, r, v):
+    mu, level = largest_mu(m, r, v, 0.05), np.array([0.05])
+    assert mu > (2 if v > 0.9 * r else 0)
+    assert rejects(gaussian_beta(0.999 * mu), m, r, v, level)[0]
+    assert not rejects(gaussian_beta(1.001 * mu), m, r, v, level)[0]
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+def test_what_guesses_notice_is_where_nine_audits_in_ten_reach_the_smallest_count_that_is_refuted(alpha):
+    m, r = 600, 300
+    claim = Claim(2, DELTA)
+    mu = gaussian.mu_of_claim(claim)
+    scores, bits = np.zeros(m), np.arange(m) % 2 == 0
+    bounds = {
+        lambda v: steinke_p_value(2.0, DELTA, m, r, v) < alpha: steinke(scores, bits, claim, alpha, guesses=r),
+        lambda v: rejects(gaussian_beta(mu), m, r, v, np.array([alpha]))[0]: mahloujifar(
+            scores, bits, claim, tradeoff.gaussian(mu), alpha, guesses=r
+        ),
+    }
+    for refutes, bound in bounds.items():
+        smallest = next(v for v in range(r + 1) if refutes(v))
+        powers = [stats.binom.sf(smallest - 1, r, float(accuracy(r / m, k * bound.notices * mu, DELTA))) for k in (0.99, 1)]
+        assert powers[0] < 0.9 <= powers[1]
+        assert bound.reach == pytest.approx(float(gaussian.epsilon_of(bound.notices * mu, DELTA)))
+
+
+def test_the_recursion_equals_its_textbook_form():
+    def naive(mu, m, guesses, correct, level):
+        r, h = level * correct / m, level * (guesses - correct) / m
+        for i in range(correct - 1, -1, -1):
+            new = max(h, stats.norm.cdf(stats.norm.ppf(min(r, 1)) - mu))
+            r, h = r + i / (guesses - i) * (new - h), new
+        return r + h > guesses / m
+
+    for guesses, correct in [(20, 18), (50, 33), (100, 99)]:
+        for mu in (0.1, 0.5, 1.0, 2.0):
+            for level in (0.01, 0.05):
+                found = rejects(gaussian_beta(mu), 120, guesses, correct, np.array([level]))[0]
+                assert found == naive(mu, 120, guesses, correct, level)
+
+
+@pytest.mark.parametrize(("epsilon", "theirs", "ours"), [(1, 0.2, 0.31), (2, 0.31, 0.47), (4, 0.36, 0.55), (8, 0.33, 0.54)])
+def test_a_thousand_canaries_prove_what_the_literature_promises(epsilon, theirs, ours):
+    """Expected counts, at the number of guesses that each bound chooses for itself."""
+    claim, curve, _, _ = case(epsilon, 1000, 0)
+    for bound, share in ((steinke, theirs), (mahloujifar, ours)):
+        r = best_guesses(claim, 1000, 0.05, bound.__name__)
+        v = round(r * float(accuracy(r / 1000, curve.mu, DELTA)))
+        scores, bits = guessed(1000, r, v)
+        found = bound(scores, bits, claim, *((curve,) if bound is mahloujifar else ()))
+        assert share * epsilon < found.epsilon < epsilon
+
+
+def test_honest_canaries_are_not_refuted_and_exposed_ones_are():
+    claim, curve, scores, bits = case(2, 2000, 3)
+    assert not steinke(scores, bits, claim).refuted
+    assert not mahloujifar(scores, bits, claim, curve).refuted
+    half, other = Claim(0.5, DELTA), tradeoff.gaussian(float(gaussian.mu_of(0.5, DELTA)))
+    for bound in (steinke(scores, bits, half), mahloujifar(scores, bits, half, other)):
+        assert bound.refuted
+        assert bound.p_value < 0.05
+        assert 0.5 < bound.epsilon < 2
+
+
+def test_a_ledger_that_is_not_gaussian_is_bounded_within_its_family():
+    draw = np.random.default_rng(2)
+    bits = draw.random(3000) < 0.5
+    right = draw.random(3000) < 1 / (1 + math.exp(-2.0))
+    scores = np.where(right == bits, 1.0, -1.0)
+    bound = mahloujifar(
+        scores, bits, Claim(1, 0), tradeoff.pure(2.0), family=lambda kappa: tradeoff.pure(2 * kappa), guesses=3000
+    )
+    assert bound.refuted
+    assert 1.5 < bound.epsilon <= 2
+
+
+def test_ties_are_broken_by_a_seeded_coin():
+    bits = np.arange(1000) % 2 == 0
+    counts = [correct_guesses(np.zeros(1000), bits, 400, seed) for seed in range(200)]
+    assert counts == [correct_guesses(np.zeros(1000), bits, 400, seed) for seed in range(200)]
+    assert abs(np.mean(counts) - 200) < 5 * math.sqrt(100 / 200)  # fails once in a million choices of seeds
+
+
+def test_independent_canaries_are_told_from_those_that_share_a_privacy_loss():
+    for seed in range(20):
+        claim, curve, scores, bits = case(2, 1000, seed)
+        bound, apart = canaries(scores, bits, claim, curve)
+        assert apart.ok, apart.reason  # 20 seeds at level 1e-3; these passed
+        assert bound.method == "Gaussian likelihood ratio"
+        claim, curve, scores, bits = case(2, 1000, seed, common=True)
+        bound, apart = canaries(scores, bits, claim, curve)
+        assert not apart.ok
+        assert bound.method.startswith("Mahloujifar")
+
+
+def test_canaries_of_a_ledger_that_is_not_gaussian_go_through_the_gate():
+    draw = np.random.default_rng(3)
+    bits = draw.random((4, 2000)) < 0.5
+    scores = np.where(draw.random((4, 2000)) < 1 / (1 + math.exp(-1.0)), 1.0, -1.0) * np.where(bits, 1, -1)
+    bound, apart = canaries(scores, bits, Claim(1, 0), tradeoff.pure(1.0), 1e-3, family=tradeoff.pure)
+    assert apart.ok
+    assert bound.method == "rank gate"
+    assert 0.75 < bound.epsilon <= 1
+
+
+def test_one_run_of_scores_that_need_not_be_normal_never_counts_as_independent_trials():
+    # A privacy loss that a run shares shows between runs only; counted as independent, 24 % of honest audits were refuted.
+    audits, refuted = 60, 0
+    for seed in range(audits):
+        claim, curve, scores, bits = case(1, 200, seed, common=True)
+        bound, apart = canaries(scores, bits, claim, curve, normal=False)
+        assert not apart.ok
+        refuted += bound.refuted
+    assert stats.binom.sf(refuted - 1, audits, 0.05) > 1e-6  # fails once in a million honest runs
+
+
+def test_noise_shared_between_neighbours_runs_and_bits_is_noticed():
+    draw = np.random.default_rng(0)
+    bits = draw.random((20, 200)) < 0.5
+    noise = draw.standard_normal((20, 200))
+    assert independence(noise + bits, bits).ok
+    assert independence(noise + bits, bits).dispersion_p > 1e-3
+    neighbours = noise + 0.5 * np.roll(noise, 1, axis=1)
+    assert independence(neighbours + bits, bits).correlation_p < 1e-6
+    interference = noise + bits + 0.4 * np.roll(bits, 1, axis=1)
+    assert independence(interference, bits).correlation_p < 1e-6
+    shared = noise + 0.5 * draw.standard_normal((20, 1))
+    assert independence(shared + bits, bits).dispersion_p < 1e-6
+    crowd = noise + bits + 0.1 * (bits.sum(axis=1, keepdims=True) - 100)
+    assert not independence(crowd, bits).ok
+    assert independence(noise + bits, bits, sd=1.0).ok
+    assert independence(noise + bits, bits, sd=1.3).dispersion_p < 1e-6
+
+
+def test_the_independence_check_falls_back_rarely_on_honest_canaries():
+    draw = np.random.default_rng(7)
+    failed = 0
+    for _ in range(2000):
+        bits = draw.random((1, 300)) < 0.5
+        failed += not independence(draw.standard_normal((1, 300)) + bits, bits).ok
+    assert failed <= 16  # two groups at 1e-3 each: a Poisson count of mean 4 exceeds 16 once in a million
+
+
+def test_a_flip_that_moves_other_canaries_is_counted():
+    before = np.arange(5.0)
+    after = np.stack([before, before])
+    after[0, 2] += 1  # its own
+    after[1, [1, 3]] += 1  # one of them another's
+    assert disturbed(before, after, [2, 3]).tolist() == [0, 1]
+
+
+def test_too_few_or_broken_canaries_are_not_called_independent():
+    bits = np.arange(40) % 2 == 0
+    assert "too few" in independence(np.arange(40.0), bits).reason
+    for rare in (np.arange(400) < 20, np.arange(400) >= 20):
+        assert "too few" in independence(np.arange(400.0) % 7, rare).reason
+    bits = np.arange(400) % 2 == 0
+    assert not independence(np.where(bits, np.inf, 0.0), bits).ok
+    assert not independence(bits * 1.0, bits).ok
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 10])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 50.0, math.inf])
+def test_any_number_of_canaries_is_answered(m, epsilon):
+    bits = np.arange(m) % 2 == 0
+    for delta in (0.0, 0.1):
+        assert steinke(bits * 1.0, bits, Claim(epsilon, delta), 1e-6).epsilon == 0
+        bound = mahloujifar(bits * 1.0, bits, Claim(epsilon, delta), tradeoff.gaussian(1.0), 1e-6)
+        assert bound.epsilon == 0
+        assert not bound.refuted
+
+
+def test_decoys_tell_more_of_the_world_without_the_canary_and_cost_no_coin():
+    claim, curve, scores, bits = case(2, 4000, 1)
+    decoys = np.random.default_rng(9).standard_normal(40_000) * scores[~bits].std() + scores[~bits].mean()
+    for normal in (True, False):
+        played = [x.reshape(1 if normal else 4, -1) for x in (scores, bits)]
+        alone, _ = canaries(*played, claim, curve, normal=normal)
+        more, _ = canaries(*played, claim, curve, decoys=decoys, normal=normal)
+        assert alone.epsilon < more.epsilon < 2
+        assert more.trials[1] == alone.trials[1]
+    claim, curve, scores, bits = case(2, 1000, 0, common=True)  # on dependent canaries they would be guessed right for nothing
+    assert canaries(scores, bits, claim, curve, decoys=decoys)[0].trials == (int((~bits).sum()), int(bits.sum()))

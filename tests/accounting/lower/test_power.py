@@ -1,0 +1,106 @@
+"""What an audit promises to notice is what it notices."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.lower.bounds import lower, pooled_sd
+from gnnaudit.accounting.lower.error_rates import Rule, mu_of_rates, rate_at_most
+from gnnaudit.accounting.lower.power import METHODS, notices, rounds_needed
+from gnnaudit.accounting.upper import tradeoff
+
+DELTA = 1e-5
+ROOT2 = math.sqrt(2)
+
+
+@pytest.mark.parametrize(("epsilon", "ratio", "gate"), [(1, 1800, 5000), (2, 510, 1500), (4, 150, 490), (8, 47, 200)])
+def test_rounds_for_a_factor_of_root_two_are_those_of_the_literature(epsilon, ratio, gate):
+    claim, mu = Claim(epsilon, DELTA), float(gaussian.mu_of(epsilon, DELTA))
+    assert rounds_needed(claim, ROOT2, method="likelihood-ratio, noise known") == pytest.approx(ratio, rel=0.06)
+    # Taking the sd from the scores costs mu^2 / 8 more under the claim, (kappa mu)^2 / 8 under the violation.
+    assert rounds_needed(claim, ROOT2, method="likelihood-ratio") == pytest.approx(ratio * (1 + 1.5 * mu**2 / 8), rel=0.06)
+    assert rounds_needed(claim, ROOT2, method="gate") == pytest.approx(gate, rel=0.06)
+
+
+def test_a_factor_of_root_two_at_epsilon_four_needs_few_rounds():
+    claim = Claim(4, DELTA)
+    assert rounds_needed(claim, ROOT2, method="likelihood-ratio, noise known") <= 170
+    assert rounds_needed(claim, ROOT2, method="likelihood-ratio") <= 171
+    assert rounds_needed(claim, ROOT2, method="gate") <= 550
+
+
+@pytest.mark.parametrize("sd_known", [False, True])
+def test_the_likelihood_ratio_test_has_the_power_that_was_promised(sd_known):
+    claim, mu = Claim(4, DELTA), float(gaussian.mu_of(4, DELTA))
+    n, audits = rounds_needed(claim, ROOT2, method="likelihood-ratio"), 4000
+    draw = np.random.default_rng(0)
+    difference = ROOT2 * mu + draw.standard_normal(audits) * math.sqrt(2 / n)
+    sd = 1.0 if sd_known else np.sqrt(draw.chisquare(2 * n - 2, audits) / (2 * n - 2))
+    power = (gaussian.mu_lower(difference, sd, n, n, 0.05, sd_known=sd_known) > mu).mean()
+    assert power > 0.95 - 5 * math.sqrt(0.95 * 0.05 / audits)  # fails once in a million seeds
+
+
+def test_a_known_sd_notices_root_two_at_epsilon_four_in_170_rounds():
+    mu, n, audits = float(gaussian.mu_of(4, DELTA)), 170, 4000
+    difference = ROOT2 * mu + np.random.default_rng(0).standard_normal(audits) * math.sqrt(2 / n)
+    assert (gaussian.mu_lower(difference, 1.0, n, n, 0.05, sd_known=True) > mu).mean() > 0.95
+
+
+def test_the_gate_has_the_power_that_was_promised_at_its_best_threshold():
+    mu, n, audits = float(gaussian.mu_of(4, DELTA)), 550, 2000
+    draw, best = np.random.default_rng(1), 0.0
+    for rate in (0.03, 0.05, 0.08, 0.12, 0.2):  # a threshold fixed beforehand, one for all audits
+        fp = draw.binomial(n, rate, audits)
+        fn = draw.binomial(n, float(gaussian.tradeoff(ROOT2 * mu, rate)), audits)
+        best = max(best, float((mu_of_rates(rate_at_most(fp, n, 0.025), rate_at_most(fn, n, 0.025)) > mu).mean()))
+    assert best > 0.95
+
+
+def test_the_reach_that_is_printed_is_noticed_in_nine_audits_of_ten():
+    claim, n = Claim(2, DELTA), 300
+    kappa, reach = notices(claim, n, n, 0.05, "likelihood-ratio")
+    mu = kappa * float(gaussian.mu_of(2, DELTA))
+    assert gaussian.epsilon_of(mu, DELTA) == pytest.approx(reach)
+    draw, seen = np.random.default_rng(2), 0
+    bits = np.arange(2 * n) >= n
+    for _ in range(300):
+        scores = mu * draw.standard_normal(2 * n) + mu * mu * bits
+        difference, sd = scores[bits].mean() - scores[~bits].mean(), pooled_sd(scores[~bits], scores[bits])
+        seen += bool(gaussian.mu_lower(difference, sd, n, n, 0.05) > gaussian.mu_of(2, DELTA))
+    assert seen >= 240  # a binomial count of mean 270 falls below 240 once in a million
+
+
+def test_more_rounds_notice_smaller_violations_and_a_bound_carries_what_it_noticed():
+    claim = Claim(1, DELTA)
+    for method in METHODS:
+        factors = [notices(claim, n, n, method=method)[0] for n in (100, 1000, 10_000)]
+        assert factors == sorted(factors, reverse=True)
+    bits = np.arange(2000) >= 1000
+    found = lower(bits * 1.0, bits, claim, shape="ledger", ledger_curve=tradeoff.gaussian(1.0), rule=Rule(0.5, 1))
+    assert (found.notices, found.reach) == notices(claim, 1000, 1000, 0.05, "gate")
+
+
+def test_a_pure_claim_is_measured_by_randomised_response():
+    n = rounds_needed(Claim(1, 0), 1.5, method="any")
+    draw, q = np.random.default_rng(3), 1 / (1 + math.exp(-1.5))
+    bits, seen = np.arange(2 * n) >= n, 0
+    for _ in range(400):
+        scores = np.where(draw.random(2 * n) < q, bits, ~bits) * 1.0
+        seen += lower(scores, bits, Claim(1, 0), rule=Rule(0.5, 1)).refuted
+    assert seen >= 353  # a binomial count of mean 380 falls below 353 once in a million
+
+
+def test_what_cannot_be_noticed_is_said_and_bad_input_is_named():
+    assert notices(Claim(8, DELTA), 5, 5, method="any") == (math.inf, math.inf)
+    assert notices(Claim(math.inf, DELTA), 500, 500) == (math.inf, math.inf)
+    for change, message in (
+        ({"kappa": 1.0}, "kappa=1"),
+        ({"alpha": 0.0}, "alpha=0"),
+        ({"power": 1.0}, "power=1"),
+        ({"method": "x"}, "'x'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rounds_needed(Claim(1, DELTA), **({"kappa": 2.0} | change))

@@ -1,0 +1,109 @@
+"""Audits catch planted faults and pass honest recipes: replay, residual, game, exact."""
+
+import dataclasses
+import math
+from functools import cache
+from pathlib import Path
+
+import dp_accounting
+import pytest
+from scipy import stats
+
+from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.gaussian import mu_of, mu_of_claim
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.audit.audits.edge_sums import AUDITS, sd_at_most
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.models.gap.mlp import Mlp
+from gnnaudit.models.lpgnn.lpgnn import Lpgnn
+
+EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
+
+
+def look(audit, model, claim, tmp_path, seed="audit", rounds=10, alpha=1e-4):
+    case = Case(model, claim)
+    assert AUDITS[audit].refuses(case) is None
+    return AUDITS[audit].run(case, campus(), Store(Path(tmp_path)), Key(seed), rounds, alpha)
+
+
+@cache
+def campus():
+    return load("campus:n=300")
+
+
+def refuted(outcome):
+    return any(b.refuted for b in outcome.bounds)
+
+
+@pytest.fixture(scope="module")
+def honest():
+    return calibrate(Gap(), EDGE)
+
+
+@pytest.mark.parametrize("audit", ["replay", "residual", "game"])
+def test_an_honest_recipe_passes(audit, honest, tmp_path):
+    assert not refuted(look(audit, honest, EDGE, tmp_path))  # the statistical ones fail once in 10,000 honest seeds
+
+
+def test_the_game_says_no_more_reach_than_its_canaries_are_worth(honest, tmp_path):
+    """Noise for a claim of 4, held against 8: to break that, it would have to be smaller by the quotient of their mus."""
+    lax = dataclasses.replace(EDGE, epsilon=8.0)
+    bound = look("game", honest, lax, tmp_path).bounds[0]
+    least = float(mu_of(8.0, EDGE.delta) / mu_of(4.0, EDGE.delta))
+    assert least < bound.notices < 1.5 * least
+    assert bound.reach == pytest.approx(dp_accounting.get_epsilon_gaussian(1 / (bound.notices * mu_of_claim(lax)), EDGE.delta))
+
+
+def test_the_size_of_the_noise_is_chi_squared_and_what_rounding_leaves_is_none():
+    assert sd_at_most(80.0, 100, 0.01) == pytest.approx(math.sqrt(80 / stats.chi2.ppf(0.01, 100)))
+    for rest in (0.0, -1e-12):
+        assert 0 < sd_at_most(rest, 100, 0.01) < 1e-6
+
+
+def test_replay_refutes_the_published_count_of_one_undirected_edge(tmp_path):
+    paper = calibrate(Gap(mode="paper"), Claim(4.0, 1e-6, Unit.DIRECTED_EDGE))
+    bound = look("replay", paper, EDGE, tmp_path).bounds[0]
+    assert bound.refuted
+    # Two hops, two rows each: one Gaussian of noise multiplier sigma / 2.
+    assert bound.epsilon == pytest.approx(dp_accounting.get_epsilon_gaussian(paper.sigma / 2, 1e-6), rel=1e-4)
+
+
+def test_replay_does_not_call_the_directed_claim_of_the_paper_wrong(tmp_path):
+    claim = Claim(4.0, 1e-6, Unit.DIRECTED_EDGE)
+    assert not refuted(look("replay", calibrate(Gap(mode="paper"), claim), claim, tmp_path))
+
+
+def test_replay_says_that_an_mlp_reads_no_edge(tmp_path):
+    outcome = look("replay", Mlp(epochs=5), EDGE, tmp_path)
+    assert outcome.bounds[0].epsilon == 0
+    assert outcome.bounds[0].notices == 1
+
+
+def test_enumeration_finds_the_exact_epsilon_of_local_reports(tmp_path):
+    claim = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+    model = calibrate(Lpgnn(), claim)
+    assert not look("exact", model, claim, tmp_path).bounds[0].refuted
+    tighter = Claim(1.99, 0.0, Unit.FEATURES, Relation.REPLACE)
+    assert look("exact", model, tighter, tmp_path).bounds[0].epsilon == pytest.approx(2.0, rel=1e-3)
+
+
+def test_an_audit_that_cannot_look_says_why():
+    features = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+    assert "edges" in (AUDITS["game"].refuses(Case(Lpgnn(), features)) or "")
+    assert "aggregates" in (AUDITS["game"].refuses(Case(Mlp(), EDGE)) or "")
+
+
+@pytest.mark.parametrize("audit", ["blackbox", "one-run"])
+def test_posteriors_of_an_honest_recipe_pass_and_their_reach_is_not_claimed(audit, honest, tmp_path):
+    outcome = look(audit, honest, EDGE, tmp_path, rounds=2)
+    assert not refuted(outcome)
+    assert all(b.notices == float("inf") for b in outcome.bounds)
+
+
+def test_posteriors_without_noise_give_planted_edges_away(tmp_path):
+    outcome = look("blackbox", Gap(sigma=1e-3), EDGE, tmp_path, rounds=4)
+    assert refuted(outcome)

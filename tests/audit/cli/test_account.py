@@ -1,0 +1,195 @@
+"""`audit account`: rows as other people's scripts read them, tables as papers print them, and refusals."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.cli import account as module
+from gnnaudit.audit.cli.account import HEAD, account, fitting
+from gnnaudit.models.gap.published import gap_edge_coded
+from gnnaudit.models.systems import Facts
+from gnnaudit.reports.results import AccountRow
+
+CALL = {"models": "gap", "mode": "both", "epsilon": "1,8", "delta": None, "data": "campus", "data_dir": None}
+PLAIN = {"param": None, "style": "table", "json": False}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("GNNAUDIT_CACHE", str(tmp_path))
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A model as accounting sees one."""
+
+    sigma: float = 1.0
+    hops: int = 2
+    mode: str = "paper"
+    unit: Unit = Unit.UNDIRECTED_EDGE
+    name: str = "recipe"
+    releases: tuple[str, ...] = ("posteriors",)
+
+    @property
+    def ledger(self):
+        from gnnaudit.accounting.events.mechanisms import gaussian_hops
+
+        return gaussian_hops(self.sigma, self.hops)
+
+    def with_noise(self, sigma):
+        return dataclasses.replace(self, sigma=sigma)
+
+    def printed(self, delta):
+        return 0.5 if self.mode == "paper" else None
+
+
+CASE = Case(Recipe(), Claim(1.0, 1e-3, Unit.UNDIRECTED_EDGE))
+
+
+def document(capsys, **changes):
+    account(**{**CALL, **PLAIN, "json": True, **changes})
+    return json.loads(capsys.readouterr().out)
+
+
+def test_json_holds_the_rows_that_results_hold(capsys):
+    found = document(capsys)
+    rows = [row for row in found["rows"] if row["kind"] == "account"]
+    assert found["schema"] == 1
+    assert {(row["mode"], row["epsilon"]) for row in rows} == {("paper", 1.0), ("paper", 8.0), ("sound", 1.0), ("sound", 8.0)}
+    for row in rows:
+        AccountRow(**row)
+        assert (row["value"] is None) is (row["unsupported"] is not None)
+    for mode, names in (("paper", 8), ("sound", 7)):
+        assert len([r for r in rows if r["mode"] == mode and r["epsilon"] == 1.0]) == names
+
+
+def test_what_is_run_keeps_the_claim_and_what_is_printed_is_the_claim(capsys):
+    rows = document(capsys)["rows"]
+    for mode, epsilon in (("paper", 1.0), ("paper", 8.0), ("sound", 1.0), ("sound", 8.0)):
+        of = {r["accountant"]: r for r in rows if (r["mode"], r["epsilon"]) == (mode, epsilon)}
+        assert epsilon * (1 - 1e-3) < of["exact"]["value"] <= epsilon
+        assert not of["opacus-gdp"]["is_upper_bound"]
+        if mode == "paper":
+            assert epsilon * (1 - 1e-3) < of["published"]["value"] <= epsilon
+            assert not of["published"]["is_upper_bound"]
+
+
+def test_a_budget_without_end_is_written_as_a_word(capsys):
+    rows = document(capsys, epsilon="inf", mode="sound")["rows"]
+    assert {row["epsilon"] for row in rows} == {"inf"}
+    assert all(row["value"] == "inf" for row in rows if row["value"] is not None)
+
+
+def test_a_field_of_the_models_can_be_set(capsys):
+    two, three = (document(capsys, mode="sound", epsilon="1", param=[f"hops={h}"])["rows"][0]["sigma"] for h in (2, 3))
+    assert three / two == pytest.approx((3 / 2) ** 0.5, rel=1e-6)
+    named = document(capsys, mode="sound", epsilon="1", param=["gap.hops=3"])["rows"][0]["sigma"]
+    assert named == three
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"param": ["hops"]}, "NAME=VALUE"),
+        ({"param": ["sigma=2"]}, "--epsilon"),
+        ({"models": "nobody"}, "nobody"),
+        ({"epsilon": "-1"}, "epsilon"),
+        ({"style": "pdf"}, "table, markdown, latex"),
+        ({"param": ["sides=2"]}, "none of the chosen models"),
+        ({"param": ["progap.hops=2"]}, "none of the chosen models"),
+    ],
+)
+def test_wrong_use_is_refused_in_one_line(changes, said):
+    with pytest.raises(ValueError, match=said) as refusal:
+        account(**{**CALL, **PLAIN, **changes})
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_table_has_a_line_for_each_ledger_and_a_reason_for_each_difference(capsys):
+    account(**{**CALL, **PLAIN})
+    printed = capsys.readouterr().out
+    for text in ("gap (paper)", "gap (sound)", "printed", "as coded", "PLD", "central limit", "turning a Renyi curve"):
+        assert text in printed
+
+
+@pytest.mark.parametrize(("style", "first"), [("markdown", "| model | unit |"), ("latex", r"\begin{tabular}{ll")])
+def test_tables_for_papers(capsys, style, first):
+    account(**{**CALL, **PLAIN, "style": style})
+    printed = capsys.readouterr().out
+    assert printed.startswith(first)
+    lines = [line for line in printed.splitlines() if line.startswith(("| gap", "gap ("))]
+    assert len(lines) == 4
+    assert len({line.count("|") + line.count("&") for line in lines}) == 1
+
+
+def test_a_recipe_of_ones_own_has_no_theorem_and_no_published_code():
+    rows = module.account_rows(CASE, module.uppers(CASE))
+    line = dict(zip(module.HEAD, module.cells(rows), strict=True))
+    assert (line["printed"], line["theorem"], line["as coded"]) == ("0.5", "-", "-")
+    assert line["true"] == line["exact"]
+    assert float(line["true"]) == pytest.approx(gap_edge_coded(1.0, 2, 1e-3), abs=1e-3)
+
+
+def test_printed_theorem_code_and_truth_stand_side_by_side(capsys):
+    """ProGAP's theorem is looser than its code, which is looser than the truth; PrivGNN's code is tighter than its theorem."""
+    rows = document(capsys, models="progap", mode="paper", epsilon="1", delta=1e-6, param=["depth=2"])["rows"]
+    of = {row["accountant"]: row for row in rows}
+    assert of["published"]["sigma"] == pytest.approx(6.407631, rel=2e-4)
+    assert of["published"]["theorem"] == pytest.approx(1.184511, rel=2e-4)
+    assert of["published"]["as_coded"] == of["published"]["value"] == pytest.approx(1.0, rel=2e-4)
+    assert of["exact"]["value"] == pytest.approx(0.927392, rel=2e-4)
+    rows = document(capsys, models="privgnn", mode="paper", epsilon="8")["rows"]
+    published = next(row for row in rows if row.get("accountant") == "published")
+    assert published["as_coded"] < published["theorem"] == published["value"]
+
+
+def test_a_ledger_of_another_unit_bounds_nothing():
+    case = Case(Recipe(unit=Unit.DIRECTED_EDGE), CASE.claim)
+    rows = module.uppers(case)
+    assert all(u.epsilon is None and "directed-edge" in u.unsupported for u in rows if u.accountant != "published")
+    assert rows[-1].epsilon == 0.5
+
+
+def test_a_delta_above_one_over_the_units_is_said_aloud():
+    facts = Facts(nodes=2000, train=1000, classes=3, features=5, arcs=8000, directed=False)
+    assert "above 1/4000" in module.warnings(CASE, facts)[0]
+    quiet = Case(Recipe(), Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE, Relation.ADD_REMOVE))
+    assert module.warnings(quiet, facts) == []
+
+
+def test_the_second_answer_loads_no_model(capsys, monkeypatch):
+    first = document(capsys)
+
+    def refuse(*_):
+        raise AssertionError("worked out again")
+
+    monkeypatch.setattr(module, "accounted", refuse)
+    assert document(capsys) == first
+    with pytest.raises(AssertionError):
+        document(capsys, epsilon="2")
+
+
+def test_importing_the_command_loads_nothing_heavy():
+    heavy = "torch", "dp_accounting", "autodp", "opacus", "scipy", "pandas", "mlflow"
+    code = f"import sys, gnnaudit.audit.cli.account; print([m for m in {heavy!r} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_a_switch_called_as_coded_is_no_figure():
+    from gnnaudit.models.privgnn.privgnn import PrivGnn
+
+    assert module.as_coded(Case(PrivGnn(mode="paper"), Claim(1.0, 1e-5, Unit.NODE))) is None
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_every_column_is_shown_once_and_none_is_cut_off(width):
+    line = ("privgnn (sound)", "node", "8", *["1.058e+06"] * (len(HEAD) - 3))
+    cut = fitting([line], width)
+    assert [i for columns in cut for i in columns[2:]] == list(range(3, len(HEAD)))
+    assert all(columns[:2] == [0, 2] for columns in cut)
+    assert all(sum(3 + max(len(HEAD[i]), len(line[i])) for i in columns) <= max(width, 50) for columns in cut)

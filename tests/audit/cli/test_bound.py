@@ -1,0 +1,219 @@
+"""`audit bound` and `audit power`: from a file to a bound, with plain errors and the promised exit codes."""
+
+import gzip
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from gnnaudit.audit.cli.bound import bound
+from gnnaudit.audit.cli.power import power
+
+
+@pytest.fixture
+def app():
+    app = typer.Typer()
+    app.command()(bound)
+    app.command()(power)
+    return app
+
+
+def ask(app, *arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def table(path, scores, bits, runs=None):
+    rows = [f"{s},{int(b)}" + ("" if runs is None else f",{runs[i]}") for i, (s, b) in enumerate(zip(scores, bits, strict=True))]
+    text = "score,bit" + ("" if runs is None else ",run") + "\n" + "\n".join(rows) + "\n"
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def leaky(tmp_path):
+    """mu = 1: epsilon 4.38 at delta 1e-5."""
+    draw = np.random.default_rng(0)
+    bits = draw.random(4000) < 0.5
+    return table(tmp_path / "scores.csv", draw.standard_normal(4000) + bits, bits)
+
+
+def test_a_leak_is_refuted_with_exit_code_1_and_a_true_claim_is_not(app, leaky):
+    for options in ((), ("--shape", "gaussian"), ("--shape", "gaussian", "--likelihood-ratio")):
+        caught = ask(app, "bound", leaky, "--epsilon", 0.5, "--delta", 1e-5, *options)
+        assert caught.exit_code == 1
+        assert "REFUTED" in caught.stdout
+        spared = ask(app, "bound", leaky, "--epsilon", 4.5, "--delta", 1e-5, *options)
+        assert spared.exit_code == 0
+        assert "not refuted" in spared.stdout
+
+
+def test_stronger_assumptions_prove_more_and_never_more_than_the_truth(app, leaky):
+    found = []
+    for options in ((), ("--shape", "gaussian"), ("--shape", "gaussian", "--likelihood-ratio")):
+        row = json.loads(ask(app, "bound", leaky, "--epsilon", 4, "--delta", 1e-5, "--json", *options).stdout)
+        found.append(row["value"])
+    assert found == sorted(found)
+    assert found[0] > 1
+    assert 3.9 < found[-1] < 4.6
+
+
+def test_json_is_one_document_with_the_fields_of_a_bound(app, leaky):
+    row = json.loads(ask(app, "bound", leaky, "--json").stdout)
+    assert row["kind"] == "bound"
+    assert row["epsilon"] == "inf"
+    assert row["verdict"] == "not-refuted"
+    assert {"shape", "value", "confidence", "rounds", "trials", "notices", "reach", "method", "seconds"} <= set(row)
+
+
+def test_a_bound_too_weak_to_notice_what_was_asked_exits_with_3(app, leaky):
+    options = ("bound", leaky, "--epsilon", 5, "--delta", 1e-5, "--shape", "gaussian")
+    assert ask(app, *options, "--notices", 1.01).exit_code == 3
+    assert ask(app, *options, "--notices", 2).exit_code == 0
+
+
+def test_rounds_too_few_to_show_anything_do_not_let_a_claim_pass(app, tmp_path):
+    few = table(tmp_path / "few.csv", np.arange(6.0), np.arange(6) % 2 == 0)
+    told = ask(app, "bound", few, "--epsilon", 1)
+    assert told.exit_code == 3
+    assert "inconclusive" in told.stdout
+    assert ask(app, "bound", few).exit_code == 0  # nothing is claimed
+
+
+def test_a_threshold_chosen_on_the_scores_themselves_is_no_pilot(app, leaky):
+    assert "not fixed beforehand" in str(ask(app, "bound", leaky, "--pilot", leaky).exception)
+
+
+def test_canaries_of_one_run_get_a_bound_that_allows_dependence(app, tmp_path):
+    draw = np.random.default_rng(1)
+    bits = draw.random(3000) < 0.5
+    path = table(tmp_path / "run.csv", draw.standard_normal(3000) + 2 * bits, bits, np.zeros(3000, int))
+    row = json.loads(ask(app, "bound", path, "--epsilon", 1, "--delta", 1e-5, "--json").stdout)
+    assert row["method"].startswith("Steinke")
+    assert row["verdict"] == "refuted"
+    row = json.loads(ask(app, "bound", path, "--epsilon", 1, "--delta", 1e-5, "--json", "--shape", "gaussian").stdout)
+    assert row["method"].startswith("Mahloujifar")
+    few = table(tmp_path / "few.csv", draw.standard_normal(3000), draw.random(3000) < 0.2, np.zeros(3000, int))
+    assert "fair coin" in str(ask(app, "bound", few).exception)
+
+
+def test_a_run_to_each_row_is_the_game_of_independent_rounds(app, tmp_path):
+    bits = np.arange(400) % 2 == 0
+    path = table(tmp_path / "s.csv", np.arange(400.0), bits, np.arange(400))
+    assert json.loads(ask(app, "bound", path, "--json").stdout)["method"] == "Clopper-Pearson"
+
+
+def test_a_pilot_file_or_a_fixed_threshold_lets_every_row_count(app, leaky, tmp_path):
+    draw = np.random.default_rng(2)
+    bits = draw.random(500) < 0.5
+    pilot = table(tmp_path / "pilot.csv.gz", draw.standard_normal(500) + bits, bits)
+    assert json.loads(ask(app, "bound", leaky, "--json", "--pilot", pilot).stdout)["rounds"] == 4000
+    assert json.loads(ask(app, "bound", leaky, "--json", "--threshold", 1.5).stdout)["rounds"] == 4000
+    assert json.loads(ask(app, "bound", leaky, "--json").stdout)["rounds"] < 3500
+
+
+def test_ties_infinities_and_unequal_sides_are_answered(app, tmp_path):
+    bits = np.arange(300) % 3 == 0
+    result = ask(app, "bound", table(tmp_path / "ties.csv", np.where(bits, 1.0, 0.0), bits), "--delta", 1e-5)
+    assert result.exit_code == 0
+    assert "200 scores of world 0, 100 of world 1" in result.stdout
+    assert "Only 2 scores are distinct" in result.stdout
+    words = tmp_path / "words.csv"
+    words.write_text("score,bit\n" + "".join(f"{i},{'true' if b else 'false'}\n" for i, b in enumerate(bits)))
+    assert json.loads(ask(app, "bound", words, "--json", "--threshold", 5).stdout)["trials"] == [200, 100]
+    result = ask(app, "bound", table(tmp_path / "inf.csv", np.where(bits, math.inf, -math.inf), bits), "--json")
+    assert json.loads(result.stdout)["value"] > 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("score,bit\n0.5,1\nnan,0\n", "1 of 2 scores are NaN"),
+        ("score,bit\n0.5,1\n,0\n", "1 of 2 scores are empty"),
+        ("score,bit\n0.5,1\n0.7,1\n", "all 2 bits are 1"),
+        ("score,bit\n0.5,1\n0.5,0\n", "all 2 scores are 0.5"),
+        ("score,bit\n0.5,1\n0.6,2\n", "0 and 1 only"),
+        ("score,bit\n0.5,1\n0.6,\n", "1 rows have no bit"),
+        ("score,label\n0.5,1\n", "needs score and bit"),
+        ("score,bit\n", "no rows"),
+        ("score,bit\nhigh,1\nlow,0\n", "bad.csv"),
+        ("", "needs score and bit"),
+    ],
+)
+def test_a_broken_file_is_named_with_what_is_wrong(app, tmp_path, text, message):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    fault = ask(app, "bound", path).exception
+    assert isinstance(fault, ValueError)
+    assert message in str(fault)
+    assert "\n" not in str(fault)
+
+
+def test_wrong_options_are_named(app, leaky, tmp_path):
+    assert "no such file" in str(ask(app, "bound", tmp_path / "none.csv").exception)
+    assert "shape='round'" in str(ask(app, "bound", leaky, "--shape", "round").exception)
+    assert "delta=0" in str(ask(app, "bound", leaky, "--shape", "gaussian").exception)
+    assert "epsilon=-1" in str(ask(app, "bound", leaky, "--epsilon", -1).exception)
+
+
+def test_the_same_seed_gives_the_same_bound(app, leaky):
+    found = [json.loads(ask(app, "bound", leaky, "--json", "--seed", s).stdout)["value"] for s in (1, 1, 2)]
+    assert found[0] == found[1] != found[2]
+
+
+def test_neither_torch_nor_a_graph_library_is_loaded(leaky):
+    code = (
+        "import sys; from pathlib import Path; from gnnaudit.audit.cli.bound import bound\n"
+        f"try: bound(Path({str(leaky)!r}), epsilon=1.0, delta=1e-5, shape='gaussian')\n"
+        "except BaseException: pass\n"
+        "print([m for m in ('torch', 'torch_geometric', 'dp_accounting', 'mlflow', 'scipy.stats', 'pandas') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.splitlines()[-1] == "[]"
+    assert "at least" in out
+
+
+def test_power_prints_the_rounds_that_a_factor_needs(app):
+    result = ask(app, "power", "--epsilon", 4, "--kappa", math.sqrt(2), "--json", "--rounds", 1000)
+    rows = {r["method"]: r for r in json.loads(result.stdout)["rows"]}
+    assert rows["likelihood-ratio, noise known"]["rounds_per_world"] <= 170
+    assert rows["gate"]["rounds_per_world"] <= 550
+    assert rows["any"]["rounds_per_world"] > 100_000
+    assert 1 < rows["likelihood-ratio"]["notices"] < rows["gate"]["notices"]
+    assert "true epsilon 5.99" in ask(app, "power", "--epsilon", 4, "--kappa", math.sqrt(2)).stdout
+    assert "nothing finite" in str(ask(app, "power", "--epsilon", math.inf).exception)
+
+
+def test_looking_after_every_round_refutes_a_true_claim_no_more_often_than_alpha(app, tmp_path):
+    """Prefixes of one file, stopped at the first refutation. 60 honest files at 0.05: over 10 fail once in a thousand seeds."""
+    false = 0
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        bits = draw.random(400) < 0.5
+        scores = 1.0 * (bits ^ (draw.random(400) < 1 / (1 + np.e)))  # randomised response with epsilon 1
+        options = ("--epsilon", 1, "--anytime", "--threshold", 0.5, "--json")
+        files = [table(tmp_path / f"{n}.csv", scores[:n], bits[:n]) for n in (100, 400)]
+        looks = [json.loads(ask(app, "bound", file, *options).stdout) for file in files]
+        false += any(look["verdict"] == "refuted" for look in looks)
+        assert looks[0]["value"] <= looks[1]["value"]  # a bound that was reached is not lost again
+    assert false <= 10
+
+
+def test_a_leak_is_refuted_at_any_time_too(app, leaky):
+    assert ask(app, "bound", leaky, "--epsilon", 0.5, "--delta", 1e-5, "--anytime", "--threshold", 1.5).exit_code == 1
+    gaussian = ("--shape", "gaussian", "--anytime", "--sd", 1)
+    assert ask(app, "bound", leaky, "--epsilon", 3, "--delta", 1e-5, *gaussian).exit_code == 1
+    assert ask(app, "bound", leaky, "--epsilon", 4.38, "--delta", 1e-5, *gaussian).exit_code == 0
+
+
+@pytest.mark.parametrize(("options", "said"), [((), "--threshold"), (("--shape", "gaussian", "--delta", 1e-5), "--sd")])
+def test_what_is_chosen_on_the_way_is_no_anytime_bound(app, leaky, options, said):
+    found = ask(app, "bound", leaky, "--epsilon", 1, "--anytime", *options)
+    assert said in str(found.exception)

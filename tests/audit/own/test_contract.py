@@ -1,0 +1,145 @@
+"""The model contract catches each way of breaking it, and passes a model that keeps it."""
+
+from dataclasses import dataclass, replace
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from gnnaudit.accounting.claim import Unit
+from gnnaudit.audit.own.contract import CLAUSES, contract, show
+from gnnaudit.models.base import Release
+from gnnaudit.models.looped import Looped
+from gnnaudit.models.random.streams import normal
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Every node's noisy count of its labelled neighbours by class: small, honest, private per undirected edge."""
+
+    sigma: float = 1.0
+    name: str = "votes"
+    mode: str = "sound"
+    unit: Unit = Unit.UNDIRECTED_EDGE
+    releases: tuple[str, ...] = ("posteriors",)
+    public: tuple[str, ...] = ("features, labels and the node set",)
+
+    @property
+    def ledger(self):
+        return dp.GaussianDpEvent(float(self.sigma)) if self.sigma else dp.NonPrivateDpEvent()
+
+    def with_noise(self, sigma):
+        return replace(self, sigma=sigma)
+
+    def printed(self, delta):
+        return None
+
+    def footprint(self, graph):
+        return 8 * graph.nodes * graph.classes
+
+    def counts(self, worlds):
+        g = worlds.graph
+        total = np.zeros((worlds.runs, g.nodes, g.classes))
+        told = worlds.trained()
+        for k, present in enumerate(worlds.edge_present()):
+            for u, v in g.edges[:, present].T:
+                total[k, v, g.y[u]] += told[k, u]
+                total[k, u, g.y[v]] += told[k, v]
+        return total
+
+    def noise(self, worlds):
+        return 2**0.5 * self.sigma * normal(worlds.seeds, (worlds.graph.nodes, worlds.graph.classes), "votes")
+
+    def fit(self, worlds, device="cpu"):
+        noisy = (self.counts(worlds) + self.noise(worlds))[:, worlds.watch]
+        logs = noisy - np.logaddexp.reduce(noisy, axis=-1, keepdims=True)
+        return Release({"posteriors": logs.astype(np.float32)}, worlds.watch)
+
+
+class Averages(Votes):
+    """A run that looks at its neighbours in the batch."""
+
+    def counts(self, worlds):
+        return super().counts(worlds) + super().counts(worlds).mean(0)
+
+
+class ForgetsEdgeMask(Votes):
+    def counts(self, worlds):
+        return super().counts(replace(worlds, edges=None))
+
+
+class ForgetsLabelMask(Votes):
+    def counts(self, worlds):
+        return super().counts(replace(worlds, labels=None))
+
+
+class FixedNoise(Votes):
+    def noise(self, worlds):
+        return super().noise(replace(worlds, seeds=np.zeros_like(worlds.seeds)))
+
+
+class Forgetful(Votes):
+    """Noise from nowhere."""
+
+    def noise(self, worlds):
+        return np.random.default_rng().standard_normal((worlds.runs, worlds.graph.nodes, worlds.graph.classes))
+
+
+class OrderMatters(Votes):
+    def counts(self, worlds):
+        return super().counts(worlds) + np.eye(worlds.graph.classes)[0] * worlds.graph.edges[0, 0]
+
+
+class ReadsName(Votes):
+    def counts(self, worlds):
+        return super().counts(worlds) + len(worlds.graph.name) * np.eye(worlds.graph.classes)[0]
+
+
+class NeverSilent(Votes):
+    @property
+    def ledger(self):
+        return dp.GaussianDpEvent(1.0)
+
+
+class RunAxisLast(Votes):
+    def fit(self, worlds, device="cpu"):
+        release = super().fit(worlds)
+        return replace(release, arrays={n: np.moveaxis(a, 0, -1) for n, a in release.arrays.items()})
+
+
+FAULTS = {
+    Averages: "a run does not know its batch",
+    ForgetsEdgeMask: "a masked edge is an absent edge",
+    ForgetsLabelMask: "a masked label is not trained on",
+    FixedNoise: "another key, another release",
+    Forgetful: "same key, same release",
+    OrderMatters: "the order of the edges does not matter",
+    ReadsName: "the name of the graph does not matter",
+    NeverSilent: "no noise means no privacy",
+    RunAxisLast: "releases what it declares",
+}
+
+
+def test_an_honest_model_keeps_every_clause():
+    assert {c.name: c.failure for c in contract(Votes())} == dict.fromkeys(CLAUSES)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
+def test_a_broken_clause_is_named_with_its_smallest_example(fault):
+    failure = {c.name: c.failure for c in contract(fault())}[FAULTS[fault]]
+    assert failure is not None
+    assert failure.startswith(("6 nodes", "12 nodes"))
+
+
+def test_a_clause_that_says_nothing_of_a_model_is_not_said_to_hold(capsys):
+    unasked = {c.name for c in contract(Looped(votes, events=dp.GaussianDpEvent(1.0))) if c.unasked}
+    assert unasked == {"no noise means no privacy", "calibrated within the claim"}
+    assert show(Looped(lambda graph, seed: votes(graph, seed)["posteriors"]), json=False) == 1
+    told = capsys.readouterr().out
+    assert told.count("returned ndarray") == 1
+    assert "not asked" in told
+
+
+def votes(graph, seed):
+    noisy = graph.adjacency() @ np.eye(graph.classes)[graph.y] + np.random.default_rng(seed).standard_normal((graph.nodes, 1))
+    return {"posteriors": noisy - np.logaddexp.reduce(noisy, axis=1, keepdims=True)}

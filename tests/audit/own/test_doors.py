@@ -1,0 +1,183 @@
+"""Doors for a user's own model: programs, and classes in a file."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gnnaudit.audit.games.game import Game
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.doors import External, load_model, own_models
+from gnnaudit.audit.storage.store import identity
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "external" / "noisy_votes.py"
+
+
+def program(tmp_path, body):
+    """A target that runs `body` with `graph`, `worlds` and the folder `out` at hand."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import sys, numpy as np\nfrom pathlib import Path\n"
+        "graph = dict(np.load(Path(sys.argv[1]) / 'graph.npz')); worlds = dict(np.load(Path(sys.argv[1]) / 'worlds.npz'))\n"
+        f"out = Path(sys.argv[2])\n{body}\n"
+    )
+    return External(f"{sys.executable} {path} {{worlds}} {{out}}")
+
+
+@pytest.mark.parametrize("kind", ["edge", "node", "label"])
+def test_a_program_sees_the_same_world_as_one_from_which_the_absent_was_removed(graph, kind):
+    model = External(f"{sys.executable} {EXAMPLE} {{worlds}} {{out}}")
+    rounds = Game(graph, kind, np.flatnonzero(graph.train)[:8], Key("door")).rounds(3)
+    release = model.fit(rounds.worlds)
+    np.testing.assert_allclose(np.exp(release["posteriors"]).sum(-1), 1, atol=1e-5)
+    for run in range(3):
+        alone = model.fit(rounds.worlds.removed(run))
+        np.testing.assert_allclose(release["posteriors"][run], alone["posteriors"][0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("sys.exit('no luck today')", "no luck today"),
+        ("pass", r"posteriors.npy: missing; expected shape \(2, 40, 3\)"),
+        (
+            "np.save(out / 'posteriors.npy', np.ones((2, 40)))",
+            r"shape \(2, 40\) of float64; expected real numbers of shape \(2, 40, 3\)",
+        ),
+        ("np.save(out / 'posteriors.npy', np.full((2, 40, 3), np.nan))", "NaN"),
+        ("np.save(out / 'posteriors.npy', -np.ones((2, 40, 3)))", "negative"),
+        ("np.save(out / 'posteriors.npy', np.array([{}], dtype=object), allow_pickle=True)", "not a NumPy array without objects"),
+        ("(out / 'posteriors.npy').write_bytes(b'half')", "not a NumPy array"),
+        ("np.save(out / 'posteriors.npy', np.full((2, 40, 3), 0.3 + 0.1j))", "of complex128; expected real numbers"),
+        ("np.save(out / 'posteriors.npy', np.ones((2, 40, 3), 'm8[s]'))", "expected real numbers"),
+        ("import os; os.mkfifo(out / 'posteriors.npy')", "posteriors.npy: missing"),
+        ("sys.stderr.buffer.write(b'\\xff\\x1b[31m\\0no\\r\\n\\n'); sys.exit(3)", "exit code 3: \ufffd \\[31m no$"),
+    ],
+)
+def test_what_a_program_did_wrong_is_named(tmp_path, graph, body, words):
+    worlds = Game(graph, "edge", np.arange(4), Key("door")).rounds(2).worlds
+    with pytest.raises(ValueError, match=words):
+        program(tmp_path, body).fit(worlds)
+
+
+def test_a_program_may_say_what_it_likes(tmp_path, graph):
+    worlds = Game(graph, "edge", np.arange(4), Key("door")).rounds(2).worlds
+    says = "sys.stdout.buffer.write(b'\\xff\\xfe' * 10**6); np.save(out / 'posteriors.npy', np.ones((2, 40, 3)))"
+    assert np.allclose(np.exp(program(tmp_path, says).fit(worlds)["posteriors"]), 1 / 3)
+
+
+def test_a_command_without_its_folders_or_program_is_refused(graph):
+    with pytest.raises(ValueError, match="out"):
+        External("python train.py {worlds}")
+    worlds = Game(graph, "edge", np.arange(4), Key("door")).rounds(2).worlds
+    with pytest.raises(ValueError, match="cannot be started"):
+        External("/no/such/program {worlds} {out}").fit(worlds)
+
+
+@pytest.mark.parametrize(("address", "words"), [("mine.py", "FILE.py:Name"), ("none.py:Mine", "does not exist")])
+def test_addresses_of_models_are_checked(address, words):
+    with pytest.raises(ValueError, match=words):
+        load_model(address)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("import no_such_module", "line 1: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("import sys\nsys.exit(0)", "line 2: SystemExit: 0"),
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("class Mine:\n  def __init__(self):\n    raise KeyError('k')", "line 3: KeyError: 'k'"),
+    ],
+)
+def test_a_file_that_fails_is_named_with_its_line(tmp_path, body, said):
+    path = tmp_path / "failing.py"
+    path.write_text(body)
+    with pytest.raises(ValueError, match=said) as fault:
+        own_models(None, f"{path}:Mine")
+    assert "\n" not in str(fault.value)
+
+
+def test_a_class_that_is_no_model_is_told_what_it_lacks(tmp_path):
+    path = tmp_path / "almost_a_model.py"
+    path.write_text("class Mine:\n    name = 'mine'\n    mode = 'sound'\n")
+    with pytest.raises(ValueError, match="lacks unit, releases"):
+        own_models(None, f"{path}:Mine")
+
+
+def test_a_plain_function_and_an_unknown_unit_are_told_the_way_out(tmp_path):
+    path = tmp_path / "nearly.py"
+    path.write_text(
+        "from gnnaudit.models.looped import Looped\ndef train(graph, seed): ...\nmodel = Looped(train, unit='friendship')"
+    )
+    with pytest.raises(ValueError, match=r"Looped\(train\)"):
+        own_models(None, f"{path}:train")
+    with pytest.raises(ValueError, match=r"unit='friendship': must be one of directed-edge"):
+        own_models(None, f"{path}:model")
+
+
+def test_the_example_model_keeps_the_contract():
+    from gnnaudit.audit.own.contract import contract
+
+    model = load_model(f"{EXAMPLE.parents[1] / 'own_model.py'}:Votes")()
+    assert [c for c in contract(model) if c.failure] == []
+
+
+FUNCTION = """
+import numpy as np
+from gnnaudit.models.looped import Looped
+
+def train(graph, seed):
+    return {"posteriors": np.full((graph.nodes, graph.classes), -np.log(graph.classes))}
+
+fixed = Looped(train)
+def make():
+    return Looped(train)
+def needs(something):
+    return Looped(train)
+"""
+
+
+def test_a_model_is_found_as_itself_or_as_what_makes_it(tmp_path):
+    path = tmp_path / "a_function.py"
+    path.write_text(FUNCTION)
+    for name in ("fixed", "make"):
+        assert list(own_models(None, f"{path}:{name}")) == ["looped"]
+    with pytest.raises(ValueError, match="cannot be made without arguments"):
+        own_models(None, f"{path}:needs")
+
+
+def test_a_model_whose_noise_is_its_own_is_audited_as_it_is(tmp_path, graph):
+    from gnnaudit.audit.case import cases, recipes
+    from gnnaudit.audit.own.contract import contract
+    from gnnaudit.audit.plan import Plan
+
+    path = tmp_path / "another_function.py"
+    path.write_text(FUNCTION)
+    plan = Plan(model=f"{path}:make", epsilon=(1.0,))
+    made, skips = cases(plan, graph, recipes(plan))
+    assert ([c.model.name for c in made], skips) == (["looped"], [])
+    failed = [c.name for c in contract(made[0].model) if c.failure]
+    assert failed == ["another key, another release"]  # it draws nothing, so only that clause can fail
+
+
+def test_parts_of_an_edited_model_or_program_are_not_reused(tmp_path, graph):
+    game = Game(graph, "edge", np.arange(4), Key("door"))
+
+    def name(noise):
+        path = tmp_path / "edited.py"
+        path.write_text(FUNCTION.replace("-np.log", f"{noise} - np.log"))
+        return identity(load_model(f"{path}:fixed"), game), identity(External(f"python {path} {{worlds}} {{out}}"), game)
+
+    first, again, changed = name(1), name(1), name(2)
+    assert first == again
+    assert all(a != b for a, b in zip(first, changed, strict=True))
+
+
+def test_a_model_without_noise_is_audited_where_nothing_is_claimed_and_skipped_elsewhere(graph):
+    from gnnaudit.audit.case import cases, recipes
+    from gnnaudit.audit.plan import Plan
+
+    plan = Plan(models=("gcn",), epsilon=(1.0, float("inf")))
+    made, skips = cases(plan, graph, recipes(plan))
+    assert ([c.claim.epsilon for c in made], [s.epsilon for s in skips]) == ([float("inf")], [1.0])

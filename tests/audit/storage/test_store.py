@@ -1,0 +1,141 @@
+"""The store: parts are whole or absent, resumed, and made again when damaged."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from gnnaudit.audit.games.game import Game
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage import store as store_module
+from gnnaudit.audit.storage.executor import processes
+from gnnaudit.audit.storage.store import Store, identity
+from gnnaudit.models.base import Release
+from gnnaudit.models.random.streams import normal
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """Releases noisy degrees: the smallest model that reads its worlds."""
+
+    sigma: float = 1.0
+    name: str = "degrees"
+
+    def footprint(self, graph):
+        return store_module.CHUNK_BYTES // 4  # four runs in a chunk
+
+    def fit(self, worlds, device="cpu"):
+        present = worlds.edge_present()
+        degree = np.stack([np.bincount(worlds.graph.edges[:, p].ravel(), minlength=worlds.graph.nodes) for p in present])
+        noisy = degree[:, worlds.watch] + self.sigma * normal(worlds.seeds, worlds.watch.shape, "degrees")
+        return Release({"degrees": noisy}, worlds.watch, {"noise_std": self.sigma})
+
+
+@pytest.fixture
+def game(graph):
+    return Game(graph, "edge", np.arange(20, dtype=np.int64), Key("store"))
+
+
+def parts(root):
+    return sorted(p.name for p in root.rglob("*.npz"))
+
+
+def test_what_is_stored_is_what_one_call_computes(tmp_path, game):
+    seen = Store(tmp_path).fit(Degrees(), game, 10)
+    whole = Degrees().fit(game.rounds(10).worlds)
+    np.testing.assert_array_equal(seen.release["degrees"], whole["degrees"])
+    assert parts(tmp_path) == ["000000.npz", "000004.npz", "000008.npz"]
+    assert seen.release.public == {"noise_std": 1.0}
+
+
+def test_a_resumed_run_computes_only_what_is_missing(tmp_path, game):
+    first = Store(tmp_path).fit(Degrees(), game, 10)
+    made = []
+
+    def watched(tasks):
+        for task in tasks:
+            made.append(task[2][-10:])
+            yield store_module.fit_part(task)
+
+    next(tmp_path.rglob("000004.npz")).unlink()
+    again = Store(tmp_path, execute=watched).fit(Degrees(), game, 14)
+    assert made == ["000004.npz", "000008.npz", "000012.npz"]  # the missing part, the one that grew, the new one
+    np.testing.assert_array_equal(again.release["degrees"][:10], first.release["degrees"])
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:], lambda b: b""])
+def test_a_damaged_part_is_made_again_not_trusted(tmp_path, game, damage):
+    first = Store(tmp_path).fit(Degrees(), game, 10)
+    path = next(tmp_path.rglob("000000.npz"))
+    path.write_bytes(damage(path.read_bytes()))
+    again = Store(tmp_path).fit(Degrees(), game, 10)
+    np.testing.assert_array_equal(again.release["degrees"], first.release["degrees"])
+
+
+def test_another_recipe_graph_or_key_is_another_part(graph, game):
+    others = [
+        identity(Degrees(sigma=2.0), game),
+        identity(Degrees(), replace(game, key=Key("other"))),
+        identity(Degrees(), replace(game, graph=replace(graph, x=graph.x + 1))),
+        identity(Degrees(), replace(game, items=game.items[:5])),
+    ]
+    assert len({identity(Degrees(), game), *others}) == 5
+
+
+def test_recipes_are_told_apart_by_every_number_of_their_arrays_and_not_by_their_place_in_memory(game):
+    @dataclass(frozen=True)
+    class Weighted:
+        weights: np.ndarray
+
+    class Plain:
+        def __init__(self, sigma):
+            self.sigma = sigma
+
+    late = np.zeros(5000)
+    late[2500] = 1e-12
+    assert identity(Weighted(np.zeros(5000)), game) == identity(Weighted(np.zeros(5000)), game)
+    assert identity(Weighted(np.zeros(5000)), game) != identity(Weighted(late), game)
+    assert identity(Plain(1.0), game) == identity(Plain(1.0), game) != identity(Plain(2.0), game)
+
+
+def test_neither_key_nor_bits_are_written(tmp_path, graph):
+    secret = "0123456789abcdef0123456789abcdef"
+    Store(tmp_path).fit(Degrees(), Game(graph, "edge", np.arange(20, dtype=np.int64), Key("secret", secret)), 4)
+    for path in tmp_path.rglob("*"):
+        assert secret not in path.name
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes()
+            with np.load(path) as f:
+                assert set(f.files) == {"array:degrees", "watch", "public"}
+
+
+def test_worker_processes_make_the_same_parts(tmp_path, game):
+    here = Store(tmp_path / "here").fit(Degrees(), game, 10)
+    with processes(2) as execute:
+        there = Store(tmp_path / "there", execute=execute).fit(Degrees(), game, 10)
+    np.testing.assert_array_equal(here.release["degrees"], there.release["degrees"])
+
+
+def test_a_killed_writer_leaves_no_half_part(tmp_path):
+    """A process that dies in the middle of writing leaves nothing that a later run would read."""
+    code = f"""
+    import os, numpy as np
+    from pathlib import Path
+    from gnnaudit.audit import store
+    from gnnaudit.models.base import Release
+    real = np.savez
+    def dies(f, **arrays):
+        f.write(b"half")
+        f.flush()
+        os.kill(os.getpid(), 9)
+    np.savez = dies
+    store.save(Release({{"a": np.zeros(3)}}, np.arange(3)), Path({str(tmp_path)!r}) / "000000.npz")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=os.environ)
+    assert done.returncode == -9
+    assert parts(tmp_path) in ([], [p for p in parts(tmp_path) if p.startswith(".")])
+    assert store_module.load(tmp_path / "000000.npz") is None

@@ -1,0 +1,98 @@
+"""One refutation by samples blames nobody: fresh coins must agree, and everything that is printed says whether they did."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.lower.bounds import Bound
+from gnnaudit.audit.audits.edge_sums import Audit
+from gnnaudit.audit.case import Case, Outcome
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.plan import PRESETS, read
+from gnnaudit.audit.run import verdict_line
+from gnnaudit.audit.second_look import LEVEL, confirmed
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.gap.gap import Gap
+from gnnaudit.reports.evidence import judge
+from gnnaudit.reports.results import SkippedRow, UtilityRow
+
+CLAIM = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE)
+
+
+def bound(refuted, alpha=1e-4, epsilon=2.0):
+    return Bound(epsilon if refuted else 0.0, alpha, "any", "x", (5, 5), refuted, 1e-9, 1.2, 1.3, "lira", "game")
+
+
+def second_look(first, then, tmp_path):
+    """What comes of a first outcome when fresh coins say `then`; and with which key and level they were asked."""
+    asked = []
+
+    def run(case, graph, store, key, rounds, alpha):
+        asked.append((key, alpha))
+        return Outcome("game", (then,))
+
+    audit = Audit("game", 2, lambda case: None, run)
+    key = Key("root")
+    found = confirmed(audit, Outcome("game", first), Case(Gap(), CLAIM), None, Store(Path(tmp_path)), key, 5)
+    return found, asked
+
+
+def test_what_was_not_refuted_is_not_looked_at_again(tmp_path):
+    found, asked = second_look((bound(False),), bound(True), tmp_path)
+    assert len(found) == 1
+    assert asked == []
+
+
+def test_a_computation_needs_no_second_look(tmp_path):
+    found, asked = second_look((bound(True, alpha=0.0),), bound(False), tmp_path)
+    assert asked == []
+    assert judge(CLAIM, (), found[0].bounds).exit_code == 1
+
+
+def test_what_was_computed_stands_whatever_fresh_coins_say(tmp_path):
+    found, asked = second_look((bound(True, alpha=0.0), bound(True)), bound(False), tmp_path)
+    assert len(asked) == 1
+    assert [b.confirmed for b in found[0].bounds] == [None, False]
+    assert judge(CLAIM, (), [b for outcome in found for b in outcome.bounds]).kind == "refuted"
+
+
+def test_fresh_coins_come_from_another_branch_of_the_key_at_the_level_of_a_confirmation(tmp_path):
+    _, asked = second_look((bound(True), bound(False)), bound(True), tmp_path)
+    assert asked == [(Key("root", "game", "again"), LEVEL / 2)]
+
+
+@pytest.mark.parametrize(("agrees", "kind", "code"), [(True, "refuted", 1), (False, "inconclusive", 3)])
+def test_a_claim_falls_only_if_both_looks_fail(agrees, kind, code, tmp_path):
+    found, _ = second_look((bound(True), bound(False)), bound(agrees), tmp_path)
+    bounds = [b for outcome in found for b in outcome.bounds]
+    assert [b.confirmed for b in bounds] == [agrees, None, agrees or None]
+    assert {b.audit for b in bounds} == {"game", "game again"}
+    verdict = judge(CLAIM, (), bounds)
+    assert (verdict.kind, verdict.exit_code) == (kind, code)
+    assert ("confirmed" if agrees else "not again") in verdict.sentence
+
+
+def test_a_ledger_that_is_not_of_what_was_run_is_told_without_a_bound():
+    look = dataclasses.replace(
+        bound(True, alpha=0.0, epsilon=0.0), shape="exact", method="3 steps were run, the ledger composes 2"
+    )
+    verdict = judge(CLAIM, (), (look,))
+    assert (verdict.kind, verdict.exit_code) == ("exceeds", 1)
+    assert "3 steps were run" in verdict.sentence
+    assert "at least" not in verdict.sentence
+
+
+def test_a_named_system_that_was_skipped_is_in_the_verdict_line():
+    seen = UtilityRow(model="gap", metric="accuracy", split="test", value=0.5, runs=1)
+    one_budget = SkippedRow(model="gap", what="gap sound epsilon=1", reason="no")
+    gone = SkippedRow(model="dpar", what="dpar sound epsilon=1", reason="no")
+    assert verdict_line(0, [seen, one_budget]) == "not refuted"
+    assert verdict_line(0, [seen, one_budget, gone, gone]) == "not refuted; not looked at: dpar"
+    assert verdict_line(3, [gone]) == "too weak; not looked at: dpar"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_is_a_plan_and_gates_at_one_in_ten_thousand(preset):
+    assert read(None, {"preset": preset}).alpha == 1e-4

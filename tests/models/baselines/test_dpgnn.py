@@ -1,0 +1,80 @@
+"""DP-GNN: occurrences, worlds, answers and ledger."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gnnaudit.models.base import Model
+from gnnaudit.models.baselines.dpgnn import DpGnn
+from gnnaudit.models.graph.graph import Graph, Mask, Worlds
+
+FIELDS: dict[str, Any] = {"sigma": 0.5, "epochs": 3, "hidden": 4, "train_nodes": 20, "batch": 5}
+MODELS = {"paper": DpGnn(mode="paper", max_degree=3, **FIELDS), "sound": DpGnn(max_degree=12, **FIELDS)}
+
+
+@pytest.mark.parametrize("mode", MODELS)
+@pytest.mark.parametrize("kind", ["edges", "nodes", "labels"])
+def test_what_is_masked_is_physically_absent_and_company_does_not_matter(mode: str, kind: str, graph: Graph) -> None:
+    items = np.flatnonzero(graph.train)[::5] if kind != "edges" else np.arange(0, graph.edges.shape[1], 7)
+    present = np.random.default_rng(3).random((3, items.size)) < 0.5
+    worlds: Any = dataclasses.replace(Worlds.of(graph, [4, 5, 6]), **{kind: Mask(items, present)})
+    release = MODELS[mode].fit(worlds)["posteriors"]
+    for run in range(3):
+        alone = MODELS[mode].fit(worlds[run : run + 1])["posteriors"][0]
+        np.testing.assert_allclose(release[run], alone, rtol=1e-5, atol=1e-5)
+        removed = MODELS[mode].fit(worlds.removed(run))["posteriors"][0]
+        np.testing.assert_allclose(release[run], removed, rtol=1e-4, atol=1e-4)
+
+
+def test_a_world_with_fewer_training_nodes_than_a_batch_trains_on_all_of_them(graph: Graph) -> None:
+    items = np.flatnonzero(graph.train)
+    few = dataclasses.replace(Worlds.of(graph, [4, 5]), nodes=Mask(items, np.arange(2)[:, None] * 3 > np.arange(items.size)))
+    release = dataclasses.replace(MODELS["paper"], batch=5).fit(few)["posteriors"]  # worlds with 0 and 3 of them
+    assert np.isfinite(release).all()
+
+
+@pytest.mark.parametrize("mode", MODELS)
+def test_no_node_reaches_more_receivers_than_the_bound(mode: str, graph: Graph) -> None:
+    model = MODELS[mode]
+    for kept in model._bounded(Worlds.of(graph, list(range(50)))):
+        assert np.bincount(graph.arcs[0][kept]).max() <= model.max_degree
+
+
+def test_no_answer_of_sound_mode_reads_a_training_node(graph: Graph) -> None:
+    """Without training steps nothing is learned, so that whatever features of training nodes change must not be seen at all."""
+    model = dataclasses.replace(MODELS["sound"], epochs=0)
+    other = dataclasses.replace(graph, x=np.where(graph.train[:, None], graph.x + 1, graph.x).astype(np.float32))
+    a, b = (model.fit(Worlds.of(g, [1]))["posteriors"] for g in (graph, other))
+    np.testing.assert_array_equal(a, b)
+    published = dataclasses.replace(MODELS["paper"], epochs=0)
+    c, d = (published.fit(Worlds.of(g, [1]))["posteriors"] for g in (graph, other))
+    assert not np.allclose(c[:, graph.test], d[:, graph.test])
+
+
+def test_the_contract_the_noise_and_the_ledger(graph: Graph) -> None:
+    from gnnaudit.accounting.events.mechanisms import dp_sgd_capped, dp_sgd_occurrences
+
+    for model in MODELS.values():
+        assert isinstance(model, Model)
+        release = model.fit(Worlds.of(graph, [1, 2], np.array([3, 1])))
+        np.testing.assert_allclose(np.exp(release["posteriors"]).sum(2), 1, rtol=1e-5)
+    assert MODELS["paper"].noise_std == pytest.approx(0.5 * 2 * 4)
+    assert MODELS["sound"].noise_std == pytest.approx(0.5 * (1 + 2 * 12))
+    assert MODELS["paper"].ledger == dp_sgd_occurrences(0.5, 20, 4, 5, 12)
+    assert MODELS["sound"].ledger == dp_sgd_capped(0.5, 0.25, 12, 12)
+    # The multi-term bound at the noise that its authors' accountant asks for (N = 20000, B = 256, 10 epochs, D = 10, epsilon 8).
+    large = DpGnn(mode="paper", sigma=0.6720876, train_nodes=20000, max_degree=10)
+    assert large.printed(1e-5) == pytest.approx(8, rel=1e-3)
+
+
+def test_recipes_that_do_not_exist_are_refused(graph: Graph) -> None:
+    with pytest.raises(ValueError, match="protects nodes"):
+        DpGnn(unit="directed-edge", **FIELDS)
+    with pytest.raises(ValueError, match="train_nodes=0"):
+        DpGnn()
+    with pytest.raises(ValueError, match="max_degree=1: a node of"):
+        DpGnn(max_degree=1, **FIELDS).fit(Worlds.of(graph, [1]))

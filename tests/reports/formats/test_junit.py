@@ -1,0 +1,82 @@
+"""Each claim is a test that passes, fails or could not tell, as its verdict says."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from gnnaudit.reports import results
+from gnnaudit.reports.formats import junit
+from gnnaudit.reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
+from gnnaudit.reports.summary import lines
+
+
+def suite(found):
+    return ET.fromstring(junit.to_xml(found).encode()).find("testsuite")
+
+
+def test_counts_agree_with_the_cases_and_the_verdicts(example_run):
+    found = results.read(example_run)
+    told = suite(found)
+    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert int(told.get(name)) == len(told.findall(f"testcase/{tag}"))
+    assert int(told.get("tests")) == len(told.findall("testcase")) == 15
+    assert [int(told.get(n)) for n in ("failures", "errors", "skipped")] == [2, 2, 1]
+
+
+def test_in_a_pull_request_a_weak_test_warns_and_a_false_claim_still_fails(example_run):
+    found = results.read(example_run)
+    told = suite(found.model_copy(update={"run": found.run.model_copy(update={"preset": "ci"})}))
+    assert [int(told.get(n)) for n in ("failures", "errors", "skipped")] == [2, 0, 3]
+    assert len(told.findall("testcase/skipped")) == 3
+    assert sum(s.get("message").startswith("warning: inconclusive") for s in told.iter("skipped")) == 2
+
+
+def test_a_claim_that_nothing_looked_at_is_no_mere_warning_in_a_pull_request():
+    where = {"model": "mine", "mode": "sound", "unit": "undirected-edge", "epsilon": 1.0, "delta": 1e-5}
+    rows = (
+        AccountRow(**where, accountant="exact", value=1.0, is_upper_bound=True),
+        SkippedRow(**where, what="mine sound epsilon=1", reason="posteriors.npy: missing"),
+    )
+    told = suite(Results(run=Run(name="r", preset="ci"), rows=rows))
+    assert [told.get(n) for n in ("tests", "failures", "errors", "skipped")] == ["2", "0", "1", "1"]
+    assert "no audit looked" in next(told.iter("error")).get("message")
+
+
+def test_what_is_skipped_in_both_modes_is_two_tests():
+    rows = tuple(
+        SkippedRow(model="gap", mode=mode, epsilon=1.0, what="audit votes", reason="none") for mode in ("paper", "sound")
+    )
+    cases = [(c.get("classname"), c.get("name")) for c in suite(Results(run=Run(name="r"), rows=rows)).iter("testcase")]
+    assert len(set(cases)) == 2
+
+
+@pytest.mark.parametrize(("confirmed", "said"), [(True, ", confirmed"), (False, "NOT confirmed"), (None, "rounds; gate")])
+def test_a_failure_says_whether_fresh_coins_confirmed_it(confirmed, said):
+    look = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 10, "method": "gate"}
+    rows = [
+        BoundRow(model="gap", epsilon=1.0, delta=0.0, value=2.0, verdict="refuted", notices=1.1, reach=1.1, confirmed=c, **look)
+        for c in (confirmed, True)
+    ]
+    assert said in next(suite(Results(run=Run(name="r"), rows=tuple(rows))).iter("failure")).text
+
+
+def test_a_failure_carries_the_sentence_of_the_verdict(example_run):
+    found = results.read(example_run)
+    sentences = {line.verdict.sentence for line in lines(found) if line.verdict.kind == "refuted"}
+    assert {f.get("message") for f in suite(found).iter("failure")} == sentences
+
+
+def test_models_without_a_claim_are_no_tests():
+    bound = BoundRow(
+        model="gap", audit="game", attack="lira", shape="any", value=9.0, confidence=0.95, rounds=10, verdict="not-refuted"
+    )
+    assert suite(Results(run=Run(name="r"), rows=(bound,))).get("tests") == "0"
+
+
+def test_names_with_markup_stay_well_formed(tmp_path):
+    bound = BoundRow(
+        model='<a&"b">', epsilon=1.0, delta=0.0, audit="game", attack="x", shape="any", value=2.0, confidence=0.95, rounds=10,
+        verdict="refuted", notices=1.1, reach=1.1,
+    )  # fmt: skip
+    results.write(Results(run=Run(name="<r>"), rows=(bound,)), tmp_path)
+    assert '<a&"b">' in ET.parse(junit.write(tmp_path)).getroot().find(".//testcase").get("name")

@@ -1,0 +1,97 @@
+"""The terminal says first what fell, and never puts two kinds of epsilon into one table."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from gnnaudit.accounting.claim import Unit
+from gnnaudit.reports import results
+from gnnaudit.reports.formats import table
+from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run, SkippedRow
+from gnnaudit.reports.summary import lines, skips, strongest
+
+
+def shown(found, width=160):
+    console = Console(file=io.StringIO(), width=width)
+    table.show(found, console)
+    return console.file.getvalue()
+
+
+def test_refuted_claims_come_before_all_others(example_run):
+    text = shown(results.read(example_run))
+    assert text.index("refuted: at least") < text.index("not refuted; a true epsilon")
+    kinds = [line.verdict.kind for line in lines(results.read(example_run))]
+    assert kinds == sorted(kinds, key=["refuted", "exceeds", "inconclusive", "not-refuted"].index)
+
+
+def test_each_unit_has_tables_of_its_own(example_run):
+    blocks = re.split(r"\n(?=Claims on|Test accuracy|Strongest|Skipped)", shown(results.read(example_run)))
+    edge_models, node_models = {" gap (", " progap (", " vesper ("}, {" dpar (", " privgnn ("}
+    assert len(blocks) == 3 + 4 + 3 + 1
+    for block in blocks:
+        assert not (any(m in block for m in edge_models) and any(m in block for m in node_models))
+
+
+def test_a_reason_in_brackets_is_printed_as_it_is():
+    row = SkippedRow(model="gap", what="attack", reason="needs ['aggregates']")
+    assert "needs ['aggregates']" in shown(Results(run=Run(name="r"), rows=(row,)))
+
+
+def test_the_strongest_attack_is_not_one_that_homophily_alone_explains():
+    where = {"model": "gap", "unit": Unit.UNDIRECTED_EDGE, "epsilon": 1.0, "game": "edge", "attack": "lsa"}
+    rows = [AttackRow(**where, negatives=n, auc=auc) for n, auc in (("random", 0.95), ("2-hop", 0.8), ("dropped", 0.55))]
+    assert [r.negatives for r in strongest(rows)] == ["dropped"]
+
+
+def test_no_number_is_cut_off_at_80_columns_and_unprotected_games_are_marked(example_run):
+    found = results.read(example_run)
+    rows = tuple(
+        r.model_copy(update={"game": "label"}) if isinstance(r, AttackRow) and r.model == "gap" else r for r in found.rows
+    )
+    text = shown(found.model_copy(update={"rows": rows}), width=80)
+    attacks = text[text.index("Strongest attacks") :]
+    assert "…" not in attacks
+    assert (
+        attacks.count("not what ε protects") == 6 + 3
+    )  # labels under gap's edge claim in two modes, nodes under lpgnn's, at three budgets
+
+
+def test_what_was_skipped_for_one_reason_stands_in_one_line():
+    rows = [
+        SkippedRow(model="gap", mode="sound", epsilon=epsilon, what=what, reason=reason)
+        for epsilon in (1.0, 8.0)
+        for what, reason in (
+            ("audit votes", "no teachers"),
+            ("audit reports", "no teachers"),
+            ("lira", "no teachers"),
+            ("x", "else"),
+        )
+    ]
+    assert skips(rows) == [
+        ("audits votes, reports; lira", "gap (sound)", "1, 8", "no teachers"),
+        ("x", "gap (sound)", "1, 8", "else"),
+    ]
+
+
+def test_modes_that_were_skipped_alike_share_a_line():
+    rows = [SkippedRow(model="gap", mode=mode, epsilon=1.0, what="x", reason="r") for mode in ("paper", "sound")]
+    assert skips(rows) == [("x", "gap (paper, sound)", "1", "r")]
+
+
+@pytest.mark.parametrize(("directed", "told"), [(False, True), (True, False)])
+def test_one_direction_is_said_to_be_half_an_edge_of_an_undirected_graph(directed, told):
+    where = {"model": "gap", "mode": "paper", "unit": Unit.DIRECTED_EDGE, "epsilon": 1.0, "delta": 1e-5}
+    look = {
+        "audit": "game",
+        "attack": "x",
+        "shape": "any",
+        "value": 0.5,
+        "confidence": 0.95,
+        "rounds": 9,
+        "exposes": ("posteriors",),
+    }
+    row = BoundRow(**where, **look, verdict="not-refuted", notices=1.1, reach=1.1, seconds=1.0)
+    text = shown(Results(run=Run(name="r", data={"directed": directed}), rows=(row,)))
+    assert ("of which an edge of this graph is two" in text) is told
