@@ -5,15 +5,9 @@ from __future__ import annotations
 import math
 from functools import cache
 
-import dp_accounting as dp
 import numpy as np
-from dp_accounting import DpEvent
 from numpy.typing import NDArray
 from scipy.special import gammaln
-
-from .events.tree import Unsupported, gaussian_mu, parts
-from .events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
-from .gaussian import epsilon_of
 
 
 def noisy_argmax_epsilon(classes: int, scale: float) -> float:
@@ -108,72 +102,3 @@ def amplified(epsilon: float, rate: float) -> float:
     if epsilon > 700:
         return max(0.0, epsilon + math.log(rate))
     return math.log1p(rate * math.expm1(epsilon))
-
-
-def epsilon(ledger: DpEvent, delta: float) -> float:
-    """The epsilon (nats) of a ledger for which a closed form exists. Raises Unsupported for all others.
-
-    Gaussian throughout; one Laplace release; one or more equal pure mechanisms; and at delta = 0 anything made of pure parts,
-    whose worst cases add up.
-    """
-    mu = gaussian_mu(ledger)
-    if mu is not None:
-        return float(epsilon_of(mu, delta))
-    found = parts(ledger)
-    if any(isinstance(e, dp.NonPrivateDpEvent) for e, _ in found):
-        return math.inf
-    if delta == 0:
-        return math.fsum(count * pure_epsilon(event) for event, count in found)
-    if len(found) == 1:
-        event, count = found[0]
-        if isinstance(event, dp.LaplaceDpEvent) and count == 1:
-            return laplace_epsilon(event.noise_multiplier, delta)
-        if isinstance(event, PureDpEvent):
-            return composed_pure_epsilon(event.epsilon, count, delta)
-        if isinstance(event, FiniteDpEvent | dp.RandomizedResponseDpEvent) and count == 1:
-            return finite_epsilon(event if isinstance(event, FiniteDpEvent) else response_pair(event), delta)
-    raise Unsupported("no closed form for this composition.")
-
-
-def pure_epsilon(event: DpEvent) -> float:
-    """The smallest epsilon (nats) for which one part is epsilon-DP. Raises Unsupported when there is none or it is unknown."""
-    match event:
-        case dp.LaplaceDpEvent():
-            return float(1 / event.noise_multiplier)
-        case PureDpEvent() | BoundedRangeDpEvent():
-            return float(event.epsilon)
-        case FiniteDpEvent():
-            return finite_epsilon(event, 0.0)
-        case dp.RandomizedResponseDpEvent():
-            return finite_epsilon(response_pair(event), 0.0)
-        case dp.PoissonSampledDpEvent():
-            return amplified(math.fsum(n * pure_epsilon(e) for e, n in parts(event.event)), event.sampling_probability)
-        case VisibleMixtureDpEvent():
-            drawn = [e for e, p in zip(event.events, event.probabilities, strict=True) if p > 0]
-            return max((math.fsum(n * pure_epsilon(e) for e, n in parts(d)) for d in drawn), default=0.0)
-    raise Unsupported(f"{type(event).__name__} has no finite epsilon at delta=0.")
-
-
-def finite_epsilon(event: FiniteDpEvent, delta: float) -> float:
-    """The epsilon (nats) of a pair of finite distributions, the larger of both orders."""
-    best = 0.0
-    for p, q in ((event.upper, event.lower), (event.lower, event.upper)):
-        pairs = sorted(zip(p, q, strict=True), key=lambda x: x[0] / x[1] if x[1] else math.inf, reverse=True)
-        above, below = 0.0, 0.0
-        for i, (up, low) in enumerate(pairs):
-            above, below = above + up, below + low
-            # With the outcomes so far rejected, delta(e) = above - e^e below; the next outcome joins once e falls below its loss.
-            following = pairs[i + 1][0] / pairs[i + 1][1] if i + 1 < len(pairs) and pairs[i + 1][1] else 0.0
-            if above - following * below >= delta and above > delta:
-                best = max(best, math.log((above - delta) / below) if below else math.inf)
-                break
-    return best
-
-
-def response_pair(event: dp.RandomizedResponseDpEvent) -> FiniteDpEvent:
-    """The reports of two users with different values: with probability noise_parameter a uniform draw from num_buckets."""
-    buckets = event.num_buckets
-    other = event.noise_parameter / buckets
-    rest = ((buckets - 2) * other,) if buckets > 2 else ()
-    keep = 1 - event.noise_parameter + other
-    return FiniteDpEvent((keep, other, *rest), (other, keep, *rest))

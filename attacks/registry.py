@@ -19,7 +19,7 @@ from .membership.shadow_classifier import ShadowMlp
 from .membership.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
 
 if TYPE_CHECKING:
-    from ..audit.case import Case
+    pass
 
 DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 
@@ -94,12 +94,6 @@ ABOUT = {  # of those that share their class with others
 }
 BASELINES = (FEATURES, EDGE_FREE)  # see no model: what they gain against non-edges is homophily
 OF_EACH_UNIT = (Lira, MultiLira, Together)  # what they learn is about the pool's own units: pairs without a coin are beyond them
-
-
-def view(case: Case) -> tuple[str, ...]:
-    """The arrays that the adversary may see, and whether the model answers on features or graphs of the adversary's making."""
-    live = {"deployed": "queries", "anywhere": "graph queries"}
-    return (*case.claim.exposes, *(name for door, name in live.items() if hasattr(case.model, door)))
 
 
 def how_asked(attack: Any) -> str:

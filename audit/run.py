@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.multiplicity import divide
+from ..accounting.lower.bounds import divide
 from ..attacks.registry import ATTACKS
 from ..models.data.loading import describe, load_described
 from ..models.systems import Facts

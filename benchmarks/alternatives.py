@@ -32,8 +32,7 @@ from gnnaudit.models.baselines.gnn import Gnn
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.engine.dpsgd import Private, train_privately
 from gnnaudit.models.engine.features import Shared
-from gnnaudit.models.engine.network import Network, draw
-from gnnaudit.models.engine.training import Rows
+from gnnaudit.models.engine.network import Network, Rows, draw
 from gnnaudit.models.gap.gap import mlp
 from gnnaudit.models.graph.graph import Graph, Worlds
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.multiplicity import divide
+from gnnaudit.accounting.lower.bounds import divide
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.edge_sums import AUDITS
 from gnnaudit.audit.case import Case

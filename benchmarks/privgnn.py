@@ -24,7 +24,7 @@ from gnnaudit.models.graph.graph import Graph, Worlds
 from gnnaudit.models.privgnn.pate import Pate
 from gnnaudit.models.privgnn.pate_baselines import PrivGnnBaseline
 from gnnaudit.models.privgnn.privgnn import PrivGnn
-from gnnaudit.models.privgnn.student import Public
+from gnnaudit.models.privgnn.public_part import Public
 from gnnaudit.models.random.streams import stream
 
 INVERSE_SCALES = (0.1, 0.2, 0.4, 0.8, 1.0)

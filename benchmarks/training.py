@@ -26,8 +26,8 @@ from torch.nn import functional
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.engine.dpsgd import Private, train_privately
 from gnnaudit.models.engine.features import Shared
-from gnnaudit.models.engine.network import Network, draw
-from gnnaudit.models.engine.training import Rows, train
+from gnnaudit.models.engine.network import Network, Rows, draw
+from gnnaudit.models.engine.training import train
 from gnnaudit.models.gap.gap import Gap, mlp
 from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.graph.graph import Graph, Worlds

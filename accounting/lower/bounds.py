@@ -193,3 +193,12 @@ def _check(alpha: float, shape: str, curve: Curve | None, likelihood_ratio: bool
         raise ValueError("likelihood_ratio=True needs shape='ledger' and a ledger that is exactly Gaussian (ledger_curve.mu).")
     if sd is not None and not sd > 0:
         raise ValueError(f"sd={sd}: must be above 0, or None to take it from the scores.")
+
+
+def divide(alpha: float, looks: int) -> float:
+    """The level of each of `looks` looks whose false alarms together stay below alpha, however they depend on one another."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
+    if looks < 1:
+        raise ValueError(f"looks={looks}: must be at least 1. A plan that looks at nothing needs no alpha.")
+    return alpha / looks

@@ -116,7 +116,7 @@ def _rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
 
 
 def _exact(ledger: DpEvent, delta: float, relation: Relation) -> float:
-    from ..closed_forms import epsilon
+    from .exact import epsilon
 
     return epsilon(ledger, delta)
 

@@ -16,17 +16,13 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
 
 from ..claim import Relation
-from ..closed_forms import response_pair
+from ..events.pairs import LIBRARY_RELATION, pure_pair, response_pair
 from ..events.tree import Unsupported, parts
 from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
 from ..gaussian import delta_of
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 TAIL = 10.0  # standard deviations of a Gaussian loss that are kept; 1e-23 of its mass lies beyond, and counts as infinite
-LIBRARY_RELATION = {
-    Relation.ADD_REMOVE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
-    Relation.REPLACE: dp.NeighboringRelation.REPLACE_ONE,
-}
 
 
 def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: float = 1e-4) -> Any:
@@ -110,12 +106,6 @@ def bounded_range_delta(epsilon: float, at: NDArray[np.float64]) -> NDArray[np.f
     """
     inside = np.expm1(np.minimum(at - epsilon, 0) / 2) ** 2 / -math.expm1(-epsilon)
     return np.where(at < -epsilon, -np.expm1(np.minimum(at, 0)), inside)
-
-
-def pure_pair(epsilon: float) -> FiniteDpEvent:
-    """Binary randomised response: no epsilon-DP mechanism is easier to tell apart (Kairouz, Oh and Viswanath 2015)."""
-    high, low = 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(epsilon))
-    return FiniteDpEvent((high, low), (low, high))
 
 
 def _finite(event: FiniteDpEvent, interval: float) -> Any:

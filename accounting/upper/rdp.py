@@ -14,10 +14,10 @@ from dp_accounting.rdp import rdp_privacy_accountant as library
 from numpy.typing import NDArray
 
 from ..claim import Relation
-from ..closed_forms import gauss_legendre, response_pair
+from ..closed_forms import gauss_legendre
+from ..events.pairs import LIBRARY_RELATION, pure_pair, response_pair
 from ..events.tree import Unsupported, parts
 from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
-from .pld import LIBRARY_RELATION, pure_pair
 
 ORDERS: tuple[float, ...] = tuple(float(a) for a in library.DEFAULT_RDP_ORDERS)
 

@@ -13,6 +13,7 @@ from ...accounting.upper.tradeoff import curve, scaled
 from ...models.graph.graph import Mask
 from ..case import Case, Outcome, keeping, offered
 from ..games.canaries import cap_breaker, double_star, strange_rows
+from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
 from ..instruments.recorder import Diverged, Noisy, recorded
 from ..instruments.repetition import kept_row, moved, world
@@ -102,7 +103,7 @@ def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
     model: Any = case.model
     if case.claim.unit is not Unit.NODE:
         wider, edge = double_star(graph, model.floor)
-        listed = {f"edge {e}": int(e) for e in replay.catalogue(graph, key)} | {"edge at the minimum degree": edge}
+        listed = {f"edge {e}": int(e) for e in catalogue(graph, key)} | {"edge at the minimum degree": edge}
         return wider, {name: (Mask(np.array([e]), gone), None) for name, e in listed.items()}
     trained = np.flatnonzero(graph.train)
     of_train = graph.degree[trained]

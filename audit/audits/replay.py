@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ from ...accounting.lower.bounds import Bound
 from ...attacks.canary.gaussian_ratio import noise_std
 from ...models.graph.graph import Mask, Worlds
 from ..case import EDGES, Case, Outcome, keeping, offered
-from ..games.game import shuffled
+from ..games.edge_catalogue import catalogue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
-EACH = 3  # edges of every sort in the catalogue
 TOLERANCE = 1e-3  # of the noise: float32 sums over thousands of neighbours agree to less
 ROUNDING = 1e-6  # relative; a row of length one, rounded to float32, may be longer by that much
 
@@ -43,25 +41,6 @@ def refuses(case: Case) -> str | None:
 
 def reads_no_edge(case: Case) -> bool:
     return type(case.model.ledger).__name__ == "NoOpDpEvent"
-
-
-def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
-    """Edge ids worth removing: between hubs, at ends of low degree, at the last node, and some at random. Ascending."""
-    degree, last = graph.degree, max((int(block.max()) for block in graph.edge_blocks() if block.size), default=-1)
-    most, least, at_last, at = np.zeros((2, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.int64), [], 0
-    for block in graph.edge_blocks():
-        ends, ids = degree[block], at + np.arange(block.shape[1])
-        most = first(np.concatenate([most, [-ends.min(0), ids]], axis=1))
-        least = first(np.concatenate([least, [ends.max(0), ids]], axis=1))
-        at_last += ids[(block == last).any(0)][:EACH].tolist()
-        at += block.shape[1]
-    at_random = list(islice(shuffled(graph, np.zeros(graph.nodes, dtype=bool), key), EACH))
-    return np.unique(np.concatenate([most[1], least[1], at_last[:EACH], at_random])).astype(np.int64)
-
-
-def first(found: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The EACH columns with the smallest numbers in row 0."""
-    return found[:, np.argsort(found[0], kind="stable")[:EACH]]
 
 
 def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:

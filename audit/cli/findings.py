@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..findings.finding import Result
+
 if TYPE_CHECKING:
-    from ..findings.finding import Certificate, Finding
+    from ..findings.finding import Finding
     from ..key import Key
 
 Option = typer.Option
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """One finding, run. fixed: what the same experiment says of the repaired counterpart, if there is one."""
-
-    finding: Finding
-    certificate: Certificate
-    fixed: Certificate | None
-    seconds: float  # of processor time
-
-    @property
-    def verdict(self) -> str:
-        return self.finding.verdict(self.certificate)
 
 
 def findings(

@@ -18,7 +18,8 @@ from ...models.lpgnn import ldp
 from ...models.lpgnn.lpgnn import Lpgnn
 from ...models.privgnn.pate import Pate
 from ...models.privgnn.privgnn import PrivGnn, Taught
-from ...models.privgnn.student import Public, learn
+from ...models.privgnn.public_part import Public
+from ...models.privgnn.student import learn
 from .in_sums import patched
 
 if TYPE_CHECKING:

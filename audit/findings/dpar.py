@@ -80,8 +80,9 @@ def moved(rows: int, cap: int | None) -> float:
     """How far the library's own sum of clipped gradients moves when node 0, in `rows` lists besides its own, leaves."""
     import torch
 
-    from ...models.dpar.list_dpsgd import How, Lists, Trainer
+    from ...models.dpar.list_dpsgd import How, Trainer
     from ...models.dpar.pagerank import capped, column_normalised
+    from ...models.dpar.row_products import Lists
     from ...models.graph.graph import Graph
 
     nodes = rows + 1

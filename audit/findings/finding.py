@@ -124,3 +124,17 @@ def histograms(zero: NDArray[np.float64], one: NDArray[np.float64], score: str) 
     middle = (edges[:-1] + edges[1:]) / 2
     shares = [np.histogram(np.clip(s, edges[0], edges[-1]), edges)[0] / s.size for s in (zero, one)]
     return Figure(score, "share of rounds", {"without": (middle, shares[0]), "with": (middle, shares[1])}, "steps")
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One finding, run. fixed: what the same experiment says of the repaired counterpart, if there is one."""
+
+    finding: Finding
+    certificate: Certificate
+    fixed: Certificate | None
+    seconds: float  # of processor time
+
+    @property
+    def verdict(self) -> str:
+        return self.finding.verdict(self.certificate)

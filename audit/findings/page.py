@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from ...accounting.lower.bounds import Bound
     from ...reports.figures.style import Plot
-    from ..cli.findings import Result
-    from .finding import Certificate, Figure
+    from .finding import Certificate, Figure, Result
 
 STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}

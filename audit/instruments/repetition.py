@@ -10,8 +10,8 @@ import numpy as np
 
 from ...accounting.claim import Unit
 from ...models.graph.graph import Mask, Worlds
-from ..audits.replay import catalogue
 from ..case import EDGES
+from ..games.edge_catalogue import catalogue
 from .recorder import Diverged, Noisy, Record, recorded
 
 if TYPE_CHECKING:

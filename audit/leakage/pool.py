@@ -13,12 +13,12 @@ from ...accounting.claim import Unit
 from ...attacks.base import missing
 from ...attacks.links.model_free import FEATURES
 from ...attacks.membership.cross_fit import scores_within
-from ...attacks.registry import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, OF_EACH_UNIT, UNITS, how_asked, view
+from ...attacks.registry import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, OF_EACH_UNIT, UNITS, how_asked
 from ...attacks.roc import Leak, measure, measure_slices, roc_points
 from ...attacks.subgroups import slices
 from ...reports.results import AttackRow, SkippedRow, Slice
 from ..case import Case, keeping
-from .question import Question, public_part, question
+from .question import Question, public_part, question, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

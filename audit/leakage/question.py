@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from ...models.graph.graph import Graph
     from ..key import Key
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..case import Case
 
 ASKED = 1000  # units, and pairs of each other kind
 
@@ -125,3 +129,9 @@ def without_edges(graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 NON_EDGES: dict[str, Callable[[Graph, int, Key], NDArray[np.int64]]] = {"random": random_pairs, "2-hop": two_hop_pairs}
+
+
+def view(case: Case) -> tuple[str, ...]:
+    """The arrays that the adversary may see, and whether the model answers on features or graphs of the adversary's making."""
+    live = {"deployed": "queries", "anywhere": "graph queries"}
+    return (*case.claim.exposes, *(name for door, name in live.items() if hasattr(case.model, door)))

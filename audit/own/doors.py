@@ -17,7 +17,7 @@ import numpy as np
 
 from ...accounting.claim import Unit
 from ...models.base import Model, Release
-from ...models.data.readers import one_line
+from ...models.errors import one_line
 from ...models.looped import Looped
 from ...models.systems import SYSTEMS
 

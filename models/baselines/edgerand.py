@@ -13,9 +13,9 @@ import torch
 from ...accounting.claim import Unit
 from ..base import Release
 from ..engine.layers import Layer, Linear, UnitLength
-from ..engine.network import Network, draw
+from ..engine.network import Network, Rows, draw
 from ..engine.run_batches import Company, companies
-from ..engine.training import Rows, train
+from ..engine.training import train
 from ..gap import common
 from ..gap.gap import activated, mlp
 from ..graph.degree_cap import arc_coins, arc_present

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .readers import csr, one_line
+from ..errors import one_line
+from .readers import csr
 
 NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 MATRIX, COMPRESSED, SPARSE = 14, 15, 5

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..errors import one_line
 from .checks import Raw, whole
 from .matlab import matrices
-from .readers import csr, one_line, read_table
+from .readers import csr, read_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

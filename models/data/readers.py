@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..errors import listed, one_line
 from .checks import Raw, whole
 
 if TYPE_CHECKING:
@@ -246,14 +247,3 @@ def pyg(words: tuple[str, ...], root: Path) -> Raw:
     if not isinstance(data, Data):
         raise ValueError(f"pyg:{':'.join(words)}: is a {type(data).__name__}; must be one homogeneous graph.")
     return from_pyg(data, f"pyg:{':'.join(words)}")
-
-
-def one_line(error: BaseException) -> str:
-    """The first line of what an error says, or its kind."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-
-
-def listed(names: Any) -> str:
-    """A few names, sorted and joined."""
-    shown = sorted(str(n) for n in names)
-    return ", ".join(shown[:8] + ["…"] * (len(shown) > 8)) or "nothing"

@@ -19,26 +19,12 @@ from ..random.fast import normals
 from ..random.streams import stream
 from ..sparse.block_diagonal import Operator, features, multiply
 from . import compiled_rows
-from .row_products import Products, dense_gram
+from .row_products import Lists, Products, dense_gram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..graph.graph import Graph
-
-
-@dataclass(frozen=True, eq=False)
-class Lists:
-    """The examples of one run. Row i has the label of node nodes[i] and averages over nodes[index[i]].
-
-    nodes: (rows,) int64 ids. alive: (rows,) bool; an absent node sends nothing and its row does not count.
-    index: (rows, entries) int64, places in `nodes`. weights: (rows, entries) float64, 0 for what is not listed.
-    """
-
-    nodes: NDArray[np.int64]
-    alive: NDArray[np.bool_]
-    index: NDArray[np.int64]
-    weights: NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,18 @@ import numpy as np
 
 from ..random import witness
 from ..random.streams import stream
-from .list_dpsgd import Lists
 from .pagerank import among, capped, column_normalised, gaussian_rows, gumbel_scores, largest, page_rank
+from .row_products import Lists
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..graph.graph import Graph
-    from .dpar import Dpar
+    from .recipe import DparRecipe
 
 
 def draw(
-    model: Dpar, graph: Graph, edges: NDArray[np.int64], trained: NDArray[np.bool_], seed: np.uint64
+    model: DparRecipe, graph: Graph, edges: NDArray[np.int64], trained: NDArray[np.bool_], seed: np.uint64
 ) -> tuple[Lists, NDArray[np.float32], NDArray[np.int64]]:
     """One run's rows, the noisy PageRank rows (sources, nodes), and whose they are."""
     pool, paper = np.flatnonzero(~(graph.val | graph.test)), model.mode == "paper"
@@ -99,7 +99,7 @@ def seated(
 
 
 def noisy_lists(
-    model: Dpar, vectors: NDArray[np.float64], seed: np.uint64
+    model: DparRecipe, vectors: NDArray[np.float64], seed: np.uint64
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Places and weights (sources, picks) of each list, and the rows as released (sources, rows)."""
     rng, count = stream(seed, "rows"), min(model.picks, vectors.shape[1])

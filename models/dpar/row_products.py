@@ -13,7 +13,7 @@ from torch import Tensor
 from ..sparse.block_diagonal import Operator
 
 if TYPE_CHECKING:
-    from .list_dpsgd import Lists
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,3 +61,17 @@ def dense_gram(x: Tensor, index: Tensor) -> Tensor:
     runs, rows, entries = index.shape
     listed = [x[k][index[k].reshape(-1)].view(rows, entries, -1) for k in range(runs)]
     return torch.stack([near @ near.transpose(1, 2) for near in listed])
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The examples of one run. Row i has the label of node nodes[i] and averages over nodes[index[i]].
+
+    nodes: (rows,) int64 ids. alive: (rows,) bool; an absent node sends nothing and its row does not count.
+    index: (rows, entries) int64, places in `nodes`. weights: (rows, entries) float64, 0 for what is not listed.
+    """
+
+    nodes: NDArray[np.int64]
+    alive: NDArray[np.bool_]
+    index: NDArray[np.int64]
+    weights: NDArray[np.float64]

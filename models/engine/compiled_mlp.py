@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from .network import Network, Weights
-    from .training import Rows
+    from .network import Network, Rows, Weights
 
 LANES, BLOCK = 16, 64  # as in vectors.h and layers.h
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in operations.h

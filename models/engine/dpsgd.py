@@ -15,8 +15,8 @@ from ..random.streams import stream
 from . import compiled_mlp
 from .adam import Adam
 from .features import Shared
-from .network import Network, Parts, Weights, apart, together
-from .training import Rows, hit_count, one_hot
+from .network import Network, Parts, Rows, Weights, apart, together
+from .training import hit_count, one_hot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

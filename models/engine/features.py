@@ -10,13 +10,17 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from ..lpgnn.ldp import clipped
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
     from torch import Tensor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Features
 
 
 BLOCK = 1 << 18  # numbers of mapped features that are read at a time: 1 MiB stays in cache until it has been multiplied
@@ -182,3 +186,15 @@ def _matrix(x: Any, device: str) -> Tensor:
     index, offsets = (torch.from_numpy(a.astype(np.int32)) for a in (x.indices, x.indptr))
     values = torch.from_numpy(x.data.astype(np.float32))
     return torch.sparse_csr_tensor(offsets, index, values, x.shape, device=device, check_invariants=False)
+
+
+def clipped(x: Features, low: float, high: float) -> Features:
+    """Every feature moved into [low, high]; sparse features stay sparse where 0 lies in it."""
+    if not sp.issparse(x) or not low <= 0 <= high:
+        return dense(x, low, high)
+    return sp.csr_array((np.clip(x.data, low, high), x.indices, x.indptr), shape=x.shape)
+
+
+def dense(x: Features, low: float, high: float) -> NDArray[np.float32]:
+    """(nodes, dim) float32, every feature moved into [low, high]."""
+    return np.clip(x.toarray() if sp.issparse(x) else x, low, high)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ..random.streams import stream
+from .features import Shared
 from .layers import UnitLinear
 
 if TYPE_CHECKING:
@@ -163,3 +164,16 @@ class Weights:
         """Overwrites some runs with the numbers that they have in `other`. runs: (runs,) bool."""
         if bool(runs.any()):
             torch.where(runs[self._owner], other._buffer, self._buffer, out=self._buffer)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some nodes as the engine wants them: the inputs of every branch, and the labels."""
+
+    inputs: Sequence[Input]
+    labels: Tensor  # (nodes,) int64
+    counted: Tensor | None = None  # int64, which of the inputs' nodes the labels are for; None means all, in order
+
+    def of(self, run: int) -> Rows:
+        """What one run reads."""
+        return replace(self, inputs=[x if isinstance(x, Shared) else x[run : run + 1] for x in self.inputs])

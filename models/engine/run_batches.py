@@ -13,7 +13,7 @@ from ..graph.degree_cap import bounded
 from ..kernels import library
 from ..sparse.neighbour_sums import Aggregation
 from .features import Shared
-from .training import Rows
+from .network import Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,32 +6,16 @@ Where the compiled kernel can, it trains one run after the other; elsewhere the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
 from . import compiled_mlp
 from .adam import Adam
-from .features import Shared
-from .network import Input, Network, Parts, Weights, apart, together
+from .network import Network, Parts, Rows, Weights, apart, together
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Some nodes as the engine wants them: the inputs of every branch, and the labels."""
-
-    inputs: Sequence[Input]
-    labels: Tensor  # (nodes,) int64
-    counted: Tensor | None = None  # int64, which of the inputs' nodes the labels are for; None means all, in order
-
-    def of(self, run: int) -> Rows:
-        """What one run reads."""
-        return replace(self, inputs=[x if isinstance(x, Shared) else x[run : run + 1] for x in self.inputs])
 
 
 def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None = None) -> Weights:

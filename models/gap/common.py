@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from ..engine.network import Network, Weights
-    from ..engine.training import Rows
+    from ..engine.network import Network, Rows, Weights
     from ..graph.graph import Graph, Worlds
 
 MODES = ("paper", "sound")

@@ -100,14 +100,6 @@ class Graph:
         h.update(f"{self.directed} {self.classes}".encode())
         return h.hexdigest()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """A graph that is mapped from a folder travels as the name of the folder; see `mapped.read`."""
-        if "folder" not in vars(self):
-            return super().__reduce_ex__(protocol)
-        from .memory_mapped import read
-
-        return read, (vars(self)["folder"],)
-
     def to_pyg(self) -> Any:
         """A torch_geometric.data.Data with both directions of every undirected edge."""
         import torch

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..data.readers import one_line
+from ..errors import one_line
 from .graph import Graph
 from .neighbour_lists import Lists, incoming
 
@@ -34,6 +34,14 @@ TYPES = {
 }
 ABOUT = "graph.json"
 BLOCK = 1 << 20  # numbers that are written or checked at a time
+
+
+class Mapped(Graph):
+    """A graph that is mapped from a folder; pickled, it is the name of that folder, so that workers map the same files."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        folder = vars(self).get("folder")  # absent from a graph that was made from this one
+        return super().__reduce_ex__(protocol) if folder is None else (read, (folder,))
 
 
 def write(graph: Graph, folder: str | Path) -> Graph:
@@ -78,7 +86,7 @@ def read(folder: str | Path, checked: bool = False) -> Graph:
         about = json.loads((folder / ABOUT).read_text())
         x = features(folder, int(about["dim"]))
         parts = {name: part(folder, name) for name in ("y", "edges", "train", "val", "test")}
-        graph = Graph(x=x, **parts, directed=bool(about["directed"]), name=str(about["name"]), classes=int(about["classes"]))
+        graph = Mapped(x=x, **parts, directed=bool(about["directed"]), name=str(about["name"]), classes=int(about["classes"]))
         lists = Lists(part(folder, "starts"), part(folder, "senders"))
         expected = about["digest"], about["lists"]
     except Exception as fault:  # a damaged file makes its reader raise almost anything

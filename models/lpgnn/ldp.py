@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from ..engine.features import dense
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -70,18 +72,6 @@ def rectify(
     sparse = sp.csr_array((values, indices.flatten(), np.arange(0, nodes * bits + 1, bits)), shape=(nodes, dim))
     sparse.sort_indices()
     return sparse
-
-
-def clipped(x: Features, low: float, high: float) -> Features:
-    """Every feature moved into [low, high]; sparse features stay sparse where 0 lies in it."""
-    if not sp.issparse(x) or not low <= 0 <= high:
-        return dense(x, low, high)
-    return sp.csr_array((np.clip(x.data, low, high), x.indices, x.indptr), shape=x.shape)
-
-
-def dense(x: Features, low: float, high: float) -> NDArray[np.float32]:
-    """(nodes, dim) float32, every feature moved into [low, high]."""
-    return np.clip(x.toarray() if sp.issparse(x) else x, low, high)
 
 
 def one_bit(x: Features, budget: float, low: float, high: float, rng: np.random.Generator) -> NDArray[np.float32]:

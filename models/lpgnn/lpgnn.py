@@ -16,6 +16,7 @@ from ...accounting.claim import Unit
 from ..base import Release
 from ..engine.adam import Adam
 from ..engine.dropout import Dropout
+from ..engine.features import clipped
 from ..engine.gnn_layers import KINDS, Values, WithMean, glorot
 from ..engine.subnormal import subnormals_are_zero
 from ..random.streams import stream
@@ -182,7 +183,7 @@ class Lpgnn:
         (nodes, dim), watch, offset = x.shape, worlds.watch, 0.0
         stored: Operator | Tensor
         if math.isinf(self.feature_budget):
-            x = ldp.clipped(x, low, high)
+            x = clipped(x, low, high)
             stored = features(x, [np.arange(nodes)] * len(worlds), device)
             reports = np.repeat((x[watch].toarray() if sp.issparse(x) else x[watch])[None], len(worlds), axis=0)
         elif self.encoder == "multi-bit":

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from ..engine.adam import Adam
     from ..engine.gnn_layers import Values
+    from .graphsage_recipe import Recipe
     from .small_graphs import Prepared
-    from .teachers import Recipe
 
 LANES, LAYERS, WIDEST = 16, 8, 256  # as in vectors.h and teachers.c
 DENSE = 1024  # columns of dense features, up to which it is three times as fast as torch; more were not tried

@@ -12,8 +12,10 @@ import scipy.sparse as sp
 from ...accounting.claim import Unit
 from ..base import Release
 from ..random.streams import stream
-from .student import ARRAYS, PUBLIC, Public, between, check_fields, learn
-from .teachers import Lesson, Recipe, taught
+from .graphsage_recipe import Recipe
+from .public_part import Public, between
+from .student import ARRAYS, PUBLIC, check_fields, learn
+from .teachers import Lesson, taught
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

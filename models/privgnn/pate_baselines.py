@@ -11,8 +11,10 @@ import numpy as np
 from ...accounting.claim import Unit
 from ..base import Release
 from ..random.streams import stream
-from .student import MODES, PUBLIC, Public, between, learn
-from .teachers import Lesson, Recipe, taught
+from .graphsage_recipe import Recipe
+from .public_part import Public, between
+from .student import MODES, PUBLIC, learn
+from .teachers import Lesson, taught
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

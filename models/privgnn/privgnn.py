@@ -14,8 +14,10 @@ from ..base import Release
 from ..random import witness
 from ..random.fast import laplaces
 from ..random.streams import stream
-from .student import ARRAYS, PUBLIC, Public, between, check_fields, learn
-from .teachers import Lesson, Recipe, taught, taught_in_turn
+from .graphsage_recipe import Recipe
+from .public_part import Public, between
+from .student import ARRAYS, PUBLIC, check_fields, learn
+from .teachers import Lesson, taught, taught_in_turn
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -6,28 +6,25 @@ edges between them. Teachers are asked about validation nodes. An edge between t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..random.streams import stream
-from .small_graphs import Columns, Graphs, Prepared, arcs_within, compact, with_mean
-from .teachers import Recipe, adams_of, ask, start, train
+from .graphsage_recipe import Recipe
+from .public_part import Public
+from .small_graphs import Columns, Graphs, Prepared, arcs_within
+from .teachers import adams_of, ask, start, train
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..engine.adam import Adam
-    from ..graph.graph import Graph, Worlds
 
 CACHE = 6 << 20  # bytes that one hidden layer of the students trained together may take
 ARRAYS = ("posteriors", "votes")
 MODES = ("paper", "sound")
 SELECTIONS = ("random", "pagerank", "clusters")
-CLUSTERS = 10
-DAMPING, SWEEPS = 0.9, 100
 PUBLIC = (
     "The validation and test nodes, their features and the edges between them are public; only training nodes are protected.",
     "Which validation nodes the teachers are asked about is public.",
@@ -43,126 +40,6 @@ def check_fields(name: str, mode: str, keep: tuple[str, ...], selection: str) ->
         raise ValueError(f"keep={keep}: {name} can release {', '.join(ARRAYS)}.")
     if selection not in SELECTIONS:
         raise ValueError(f"selection={selection!r}: must be one of {', '.join(SELECTIONS)}.")
-
-
-def between(graph: Graph, nodes: NDArray[np.bool_]) -> sp.csr_array:
-    """(nodes, nodes) csr_array of the arcs between some nodes of one side: row = receiver, column = sender, value = edge id."""
-    send, receive = graph.arcs
-    kept = np.flatnonzero(nodes[send] & nodes[receive] & (graph.train[send] == graph.train[receive]))
-    kept = kept[np.lexsort((send[kept], receive[kept]))]
-    starts = np.concatenate([[0], np.cumsum(np.bincount(receive[kept], minlength=graph.nodes))])
-    return sp.csr_array((kept % max(1, graph.edges.shape[1]), send[kept], starts), shape=(graph.nodes, graph.nodes))
-
-
-@dataclass(frozen=True, eq=False)
-class Public:
-    """What all may know of some worlds. present: (K, edges) bool, or None where every run has every public edge."""
-
-    worlds: Worlds
-    x: Any
-    nodes: NDArray[np.int64]
-    arcs: sp.csr_array
-    present: NDArray[np.bool_] | None
-
-    @staticmethod
-    def of(worlds: Worlds) -> Public:
-        """Raises ValueError for a graph without validation nodes."""
-        graph = worlds.graph
-        if not graph.val.any():
-            raise ValueError(
-                f"{graph.name} has no validation nodes, about which teachers are asked. Use a split such as 50/25/25."
-            )
-        public = graph.val | graph.test
-        arcs = between(graph, public)
-        present: NDArray[np.bool_] | None = None
-        if worlds.edges is not None or worlds.nodes is not None:
-            present = worlds.edge_present()
-            if present[:, arcs.data].all():
-                present = None
-        return Public(worlds, compact(graph.x), np.flatnonzero(public), arcs, present)
-
-    def private_present(self) -> NDArray[np.bool_] | None:
-        """(K, edges) bool, or None where an edge is absent only because an end of it is, and that end is private."""
-        return None if self.present is None and self.worlds.edges is None else self.worlds.edge_present()
-
-    def usable(self, runs: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        return None if self.present is None else self.present[runs]
-
-    def neighbours(self, run: int, node: int) -> NDArray[np.int64]:
-        """Public neighbours of a public node, ascending."""
-        listed = slice(self.arcs.indptr[node], self.arcs.indptr[node + 1])
-        found: NDArray[np.int64] = self.arcs.indices[listed].astype(np.int64)
-        return found if self.present is None else found[self.present[run, self.arcs.data[listed]]]
-
-    def ball(self, run: int, nodes: NDArray[np.int64], hops: int) -> NDArray[np.int64]:
-        """Some nodes, first and in this order, and whatever reaches them within so many hops."""
-        ball, edge = nodes, nodes
-        for _ in range(hops):
-            near = np.unique(np.concatenate([nodes[:0], *(self.neighbours(run, int(v)) for v in edge)]))
-            edge = np.setdiff1d(near, ball, assume_unique=True)
-            ball = np.concatenate([ball, edge])
-        return ball
-
-    def inputs(self) -> tuple[Any, NDArray[np.int64]]:
-        """What a first layer reads of every node, run after run, and where each run begins; once where all runs are alike.
-
-        Returns (rows, 2 dim) as of `with_mean` and (K,) int64.
-        """
-        graph, runs = self.worlds.graph, len(self.worlds)
-        worlds = 1 if self.present is None else runs
-        everyone = [np.arange(graph.nodes)] * worlds
-        arcs = arcs_within(self.arcs, everyone, self.usable(np.arange(worlds)))
-        x = sp.vstack([self.x] * worlds, format="csr") if sp.issparse(self.x) else np.tile(self.x, (worlds, 1))
-        return with_mean(x, arcs), np.arange(runs) * (graph.nodes if worlds > 1 else 0)
-
-    def queries(self, count: int, selection: str) -> NDArray[np.int64]:
-        """(K, at most count) ids of validation nodes, each once: in a fixed random order, or those that say most of others.
-
-        pagerank: the most central of the public graph. clusters: as many from each of ten clusters of their features. Both, as
-        the order, read nothing but public data.
-        """
-        graph = self.worlds.graph
-        candidates = stream(0, "queries").permutation(np.flatnonzero(graph.val))
-        if selection == "pagerank":
-            ranks = [self._page_rank(run) for run in range(len(self.worlds) if self.present is not None else 1)]
-            best = [candidates[np.argsort(-rank[candidates], kind="stable")][:count] for rank in ranks]
-            return np.stack(best) if len(best) == len(self.worlds) else np.repeat(best, len(self.worlds), axis=0)
-        if selection == "clusters":
-            candidates = candidates[spread(clusters(graph.x[candidates]))]
-        return np.repeat(candidates[None, :count], len(self.worlds), axis=0)
-
-    def _page_rank(self, run: int) -> NDArray[np.float64]:
-        """(nodes,) float64 over the public graph of one run, by power iteration; a node without arcs jumps anywhere."""
-        nodes = self.worlds.graph.nodes
-        everyone = [np.arange(nodes)]
-        send, receive = arcs_within(self.arcs, everyone, self.usable(np.array([run])))
-        out = np.bincount(send, minlength=nodes)
-        step = sp.csr_array((1 / out[send], (receive, send)), shape=(nodes, nodes))
-        home = np.zeros(nodes)
-        home[self.nodes] = 1 / self.nodes.size
-        rank = home
-        for _ in range(SWEEPS):
-            rank = DAMPING * (step @ rank + rank[out == 0].sum() * home) + (1 - DAMPING) * home
-        return rank
-
-
-def clusters(x: Any) -> NDArray[np.int64]:
-    """(rows,) the cluster of each row, by k-means on rows of length one."""
-    from sklearn.cluster import KMeans
-    from sklearn.preprocessing import normalize
-
-    count = min(CLUSTERS, x.shape[0])
-    found: NDArray[np.int64] = KMeans(count, n_init=1, random_state=0).fit_predict(normalize(x)).astype(np.int64)
-    return found
-
-
-def spread(cluster: NDArray[np.int64]) -> NDArray[np.int64]:
-    """An order of the rows that takes one of each cluster in turn, while there are any."""
-    by_cluster = np.argsort(cluster, kind="stable")
-    sizes = np.bincount(cluster)
-    turn = np.empty_like(cluster)
-    turn[by_cluster] = np.arange(cluster.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.lexsort((cluster, turn))
 
 
 def learn(

@@ -13,28 +13,18 @@ from ..engine.adam import Adam
 from ..engine.dropout import Dropout
 from ..engine.gnn_layers import Values, sage
 from . import compiled_teachers
+from .graphsage_recipe import Recipe
 from .small_graphs import Columns, Graphs, Prepared, arcs_within
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
-    from .student import Public
+    from .public_part import Public
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # of batch norm, as in PyTorch
 CACHE = 32 << 20  # bytes that the first layers of the teachers trained together may take
 HIDDEN = 1 << 20  # bytes of one of their hidden layers: more leave the cache
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Layers of `hidden` units with batch norm, ReLU and dropout, then one of `classes`; full-batch Adam on the cross-entropy."""
-
-    hidden: tuple[int, ...]
-    classes: int
-    epochs: int
-    learning_rate: float = 0.01
-    dropout: float = 0.5
 
 
 def start(

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..graph.graph import Worlds
-    from .vesper import Vesper
+    from .recipe import VesperRecipe
 
 
-def play(recipe: Vesper, worlds: Worlds, device: str = "cpu") -> Release:
+def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
     """Trains the runs of these worlds together. Each party draws from seeds of its own."""
     graph = worlds.graph
     device = "cpu" if recipe.batched else device  # one small batch after the other gains nothing elsewhere
@@ -46,14 +46,14 @@ def play(recipe: Vesper, worlds: Worlds, device: str = "cpu") -> Release:
     return Release({n: arrays[n] for n in recipe.releases}, worlds.watch, {"noise_std": recipe.noise_std})
 
 
-def _passes(recipe: Vesper, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
+def _passes(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
     """The watched rows of every pass, rows before dimensions. s1 begins with the training rows of its only pass."""
     seen = [payload for kind, payload in channel.seen if kind == "EVAL"]
     rows = np.concatenate(seen[1:] if recipe.variant == "s1" else seen, axis=1)
     return np.ascontiguousarray(rows.swapaxes(2, 3))
 
 
-def _batches(recipe: Vesper, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
+def _batches(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
     """The watched rows of every batch, zero where a node is no root, and of the evaluation."""
     last = channel.seen[-1][1].swapaxes(2, 3)
     rows = np.zeros((1, recipe.passes + 1, *last.shape[1:]), dtype=np.float32)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...accounting.claim import Claim
     from ..graph.graph import Features
     from ..graph.neighbour_lists import Lists
-    from .vesper import Vesper
+    from .recipe import VesperRecipe
 
 
 def gaussian_noise(seeds: Sequence[int], std: float) -> Perturb:
@@ -50,7 +50,7 @@ def gaussian_noise(seeds: Sequence[int], std: float) -> Perturb:
 
 
 def party_a(
-    recipe: Vesper,
+    recipe: VesperRecipe,
     x: Features,
     edges: NDArray[np.int64],
     present: NDArray[np.bool_],
@@ -105,7 +105,7 @@ def party_a(
     )
 
 
-def within(recipe: Vesper, budget: Claim) -> None:
+def within(recipe: VesperRecipe, budget: Claim) -> None:
     """Raises ValueError unless some accountant proves that the recipe's ledger keeps the budget."""
     from ...accounting.upper.accountants import tightest, upper
 
@@ -116,7 +116,7 @@ def within(recipe: Vesper, budget: Claim) -> None:
 
 
 def _published(
-    recipe: Vesper,
+    recipe: VesperRecipe,
     encode: Encoder,
     edges: NDArray[np.int64],
     present: NDArray[np.bool_],
@@ -153,7 +153,12 @@ def _published(
 
 
 def party_b(
-    recipe: Vesper, y: NDArray[np.int64], classes: int, trained: NDArray[np.bool_], seeds: Sequence[int], device: str = "cpu"
+    recipe: VesperRecipe,
+    y: NDArray[np.int64],
+    classes: int,
+    trained: NDArray[np.bool_],
+    seeds: Sequence[int],
+    device: str = "cpu",
 ) -> PartyB:
     """The party that holds the labels. trained: (K, nodes) bool. seeds: B's own."""
     return PartyB(
@@ -169,7 +174,7 @@ def party_b(
 
 
 def train(
-    recipe: Vesper, b: PartyB, channel: Channel, seeds: Sequence[int], watch: NDArray[np.int64], decode: bool = True
+    recipe: VesperRecipe, b: PartyB, channel: Channel, seeds: Sequence[int], watch: NDArray[np.int64], decode: bool = True
 ) -> None:
     """Party B's side of the training, from HELLO to the last gradient. decode=False stops where nothing more is released."""
     b.greet(channel)
@@ -184,7 +189,7 @@ def train(
         b.train_refreshed(channel, [share + (i < more) for i in range(recipe.passes)], watch)
 
 
-def batches(recipe: Vesper, nodes: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
+def batches(recipe: VesperRecipe, nodes: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
     """Uniform batches without replacement, each drawn anew, as the published accounting assumes; B draws them, and knows them.
 
     gap-resampled: out of n_train places, of which a world with fewer training nodes leaves some empty, so that no edge is in
@@ -196,12 +201,12 @@ def batches(recipe: Vesper, nodes: NDArray[np.int64], seed: int) -> Iterator[NDA
         yield np.sort(nodes[drawn[drawn < nodes.size]])
 
 
-def greeting(recipe: Vesper, nodes: int) -> bytes:
+def greeting(recipe: VesperRecipe, nodes: int) -> bytes:
     """A digest of what both parties must agree on."""
     return hashlib.blake2b(repr((dataclasses.astuple(recipe), nodes)).encode(), digest_size=16).digest()
 
 
-def start_of_a(encoder: Encoder, recipe: Vesper, seeds: Sequence[int], weights: int) -> list[Tensor]:
+def start_of_a(encoder: Encoder, recipe: VesperRecipe, seeds: Sequence[int], weights: int) -> list[Tensor]:
     """The encoder's weight and bias, then so many Glorot-uniform (K, hidden, hidden) weights."""
     width = recipe.hidden
     square = [math.sqrt(3) * uniform(seeds, (width, width), width, "layer", i) for i in range(weights)]

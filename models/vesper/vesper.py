@@ -5,202 +5,20 @@ Mode "paper" is what was published, mode "sound" three variants whose party A le
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ...accounting import events
-from ...accounting.claim import Unit
 from ..base import Release
+from .in_one_process import play
+from .recipe import VesperRecipe
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-    from ..graph.graph import Graph, Worlds
-
-ARRAYS = ("posteriors", "aggregates", "inputs", "transcript")
-VARIANTS = {"sound": ("s1", "s2", "s3", "gap-resampled"), "paper": ("pmp", "vfgnn", "gap-resampled")}
+    from ..graph.graph import Worlds
 
 
 @dataclass(frozen=True)
-class Vesper:
-    """The recipe. sigma: noise std / sensitivity of one noisy layer to one undirected edge; 0 means no privacy.
-
-    variant, sound: "s1" (the default) trains the encoder without edges and releases every layer once; "s2" puts noise before the
-    weights and refreshes all rows `refreshes` times; "s3" refreshes at every step and perturbs the backward pass too.
-    variant, paper: "pmp" (the default). "gap-resampled" and "vfgnn" are the baselines; see `vfl_baselines`.
-    aggregator: "gin", "gcn-floor", "mean-floor", and as published "gcn-min-degree", "gcn-truncated"; floor: their minimum degree.
-    layers: 0 is an MLP that reads no edge. decoder: "concat" or "gru". hidden: width of every layer.
-    epochs: steps of the optimiser on all training rows, 100 unless told otherwise; of variants in batches, passes over the
-    training set, 10 unless told otherwise.
-    edge_sampling (s2): each refresh keeps every edge with this probability, in secret.
-    fan_out, batch_size, n_train (in batches): neighbours sampled a node, roots of a batch, and the public number of training
-    nodes, which s3 needs too. keep: the arrays to compute and release.
-    """
-
-    mode: str = "sound"
-    variant: str = ""
-    sigma: float = 1.0
-    aggregator: str = "gin"
-    floor: int = 10
-    layers: int = 2
-    decoder: str = "concat"
-    hidden: int = 16
-    epochs: int = 0
-    refreshes: int = 4
-    edge_sampling: float = 1.0
-    fan_out: int = 10
-    batch_size: int = 64
-    n_train: int = 0
-    learning_rate: float = 0.01
-    keep: tuple[str, ...] = ("posteriors",)
-
-    def __post_init__(self) -> None:
-        from .aggregators import PROVED, PUBLISHED
-        from .decoders import DECODERS
-
-        if self.mode not in VARIANTS:
-            raise ValueError(f"mode={self.mode!r}: must be paper (as published) or sound (as proved).")
-        object.__setattr__(self, "variant", self.variant or VARIANTS[self.mode][0])
-        object.__setattr__(self, "epochs", self.epochs or (10 if self.batched else 100))
-        rules = ("gin",) if self.variant in ("vfgnn", "gap-resampled") else PROVED
-        choices = {
-            "variant": VARIANTS[self.mode],
-            "aggregator": (*PUBLISHED, "gcn-floor") if self.variant == "pmp" else rules,
-            "decoder": DECODERS,
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                where = f"in mode {self.mode}" if name == "variant" else f"in variant {self.variant}"
-                raise ValueError(f"{name}={getattr(self, name)!r}: must be one of {', '.join(allowed)} {where}.")
-        if not (math.isfinite(self.sigma) and self.sigma >= 0):
-            raise ValueError(f"sigma={self.sigma}: must be a finite number of at least 0; 0 means no privacy.")
-        if not 0 < self.edge_sampling <= 1:
-            raise ValueError(f"edge_sampling={self.edge_sampling}: must be in (0, 1]; 1 keeps every edge.")
-        if self.edge_sampling < 1 and self.variant != "s2":
-            raise ValueError(f"edge_sampling={self.edge_sampling}: only variant s2 samples edges in secret; leave it at 1.")
-        if self.variant == "s2" and not 1 <= self.refreshes <= self.epochs:
-            raise ValueError(f"refreshes={self.refreshes}: must be in 1 … epochs={self.epochs}.")
-        if self.variant == "s3" and self.aggregator == "mean-floor":
-            raise ValueError("aggregator='mean-floor': s3 sends gradients through the transposed matrix; use gin or gcn-floor.")
-        least = dict.fromkeys(("floor", "hidden", "epochs", "fan_out", "batch_size"), 1)
-        least |= {"n_train": int(self.batched or self.variant == "s3"), "layers": int(self.batched)}
-        for name, bound in least.items():
-            if getattr(self, name) < bound:
-                raise ValueError(f"{name}={getattr(self, name)}: must be at least {bound} in variant {self.variant}.")
-
-    @property
-    def name(self) -> str:
-        return self.variant if self.variant in ("vfgnn", "gap-resampled") else "vesper"
-
-    @property
-    def unit(self) -> Unit:
-        return Unit.UNDIRECTED_EDGE
-
-    @property
-    def batched(self) -> bool:
-        """Whether every batch is a noisy pass of its own. Such a variant trains one run at a time."""
-        return self.variant in ("pmp", "vfgnn", "gap-resampled")
-
-    @property
-    def offers(self) -> tuple[str, ...]:
-        """What this variant can release. Sums with coefficients are left out: `aggregates` are plain sums of `inputs`."""
-        plain = not self.batched and self.aggregator == "gin" and self.layers > 0
-        return ARRAYS if plain else ("posteriors", "transcript")
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return tuple(n for n in self.offers if n in self.keep)
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        """What is taken to be public, and what the guarantee does not cover."""
-        sentences: tuple[str, ...] = (
-            "Features, labels, the node set, the split and the ids of every batch are public.",
-            "One undirected edge is the unit; a node's row is computed whether it has edges or not.",
-        )
-        if self.variant in ("pmp", "vfgnn"):
-            sentences += (
-                "Party A's weights are trained through the private adjacency without noise, so that no finite bound is known: "
-                "the ledger promises nothing, whatever the noise.",
-            )
-        if self.variant == "gap-resampled":
-            sentences += ("Party B draws its batches at random, and not by what it has seen: the ledger counts on it.",)
-        if self.mode == "paper":
-            sentences += (
-                "The published accounting takes batches for secret, though party B draws them and knows their ids.",
-                "The published accounting leaves out the rows released for evaluation.",
-            )
-        return sentences
-
-    @property
-    def noise_std(self) -> float:
-        """Standard deviation of the noise in every coordinate of a row."""
-        from .aggregators import sensitivity
-        from .published import vfgnn_sensitivity
-
-        if self.variant == "vfgnn":
-            return float(self.sigma * vfgnn_sensitivity(self.fan_out, self.layers))
-        return float(self.sigma * sensitivity(self.aggregator, self.floor))
-
-    @property
-    def passes(self) -> int:
-        """How many noisy passes party B gets while it trains: one, `refreshes`, one a step, or one a batch."""
-        if self.batched:
-            return self.epochs * -(-self.n_train // self.batch_size)
-        return {"s1": 1, "s2": self.refreshes, "s3": self.epochs}[self.variant]
-
-    @property
-    def rate(self) -> float:
-        """How likely an edge is in the sampled neighbourhood of a batch."""
-        return events.inclusion(self.n_train, min(self.batch_size, self.n_train), self.fan_out, self.layers)
-
-    @property
-    def prices(self) -> dict[str, tuple[DpEvent, int]]:
-        """For each request of party B that costs something: the event of one answer, and how many answers it gets.
-
-        s3: as many backward sums as forward ones. Sampled edges: whatever the other edges are, the pass with this one is a
-        mixture, with weight `edge_sampling`, of a composition of Gaussians that dominates all `layers` at once.
-        gap-resampled: batches are known; half the multiplier, because an edge at a node with more than fan_out
-        neighbours takes the place of another one, so that two rows move by 2 each; evaluation is one more pass.
-        """
-        if self.variant in ("pmp", "vfgnn"):
-            return {"BATCH": (events.gaussian(0.0), self.passes)}
-        if self.variant == "gap-resampled":
-            batch = events.message_passing_seen(self.sigma / 2, self.layers, self.rate, 1)
-            return {"BATCH": (batch, self.passes), "EVAL_REQ": (events.message_passing(self.sigma / 2, self.layers), 1)}
-        if self.edge_sampling < 1 and self.layers:
-            step = events.message_passing_secret_edges(self.sigma, self.layers, self.edge_sampling, 1)
-        else:
-            step = events.gaussian_hops(float(self.sigma), self.layers * (2 if self.variant == "s3" else 1))
-        return {"REFRESH": (step, self.passes)}
-
-    @property
-    def ledger(self) -> DpEvent:
-        """What was run. For pmp and vfgnn there is none that promises anything: see `public`."""
-        return events.composed(*(events.repeated(event, count) for event, count in self.prices.values()))
-
-    def with_noise(self, sigma: float) -> Self:
-        return replace(self, sigma=float(sigma))
-
-    def printed(self, delta: float) -> float | None:
-        """Theorem 2.1: every batch a secret sample without replacement, by RDP, or no amplification where that is better."""
-        if self.mode == "sound":
-            return None
-        from .published import vesper_epsilon
-
-        if not self.sigma:
-            return math.inf
-        return vesper_epsilon(self.sigma, 1 if self.variant == "vfgnn" else self.layers, self.rate, self.passes, delta)
-
-    def footprint(self, graph: Graph) -> int:
-        """Bytes for one run: rows of every layer, their gradients, the encoder's weights, and what is released of all nodes."""
-        row = 4 * graph.nodes * self.hidden
-        working = row * (6 * self.layers + 12) + 20 * graph.dim * self.hidden
-        messages = (self.passes + 1) * (self.layers + 1)
-        released = {"posteriors": 8 * graph.nodes * graph.classes, "transcript": 2 * messages * row}
-        sums = 2 * self.passes * self.layers * row
-        return int(working + sum(released.get(n, sums) for n in self.releases))
+class Vesper(VesperRecipe):
+    """The recipe, trained by two parties in one process."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         """Trains all runs at once; in variants with batches one after the other. The parties talk over a channel in this process.
@@ -210,8 +28,6 @@ class Vesper:
         the released sums, of layer 0 and of B's own gradients. In batches: layer 1 … layers (vfgnn: the last one) of every
         batch, zero where the node is no root, then of the evaluation. aggregates, inputs: (K, passes * layers, w, hidden).
         """
-        from .in_one_process import play
-
         if worlds.graph.directed:
             raise ValueError(f"{worlds.graph.name} is directed: {self.name} protects undirected edges; load it undirected.")
         size = 1 if self.batched else worlds.runs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnnaudit.accounting.multiplicity import divide
+from gnnaudit.accounting.lower.bounds import divide
 
 
 def test_the_looks_of_a_plan_share_alpha():

@@ -8,10 +8,10 @@ import pytest
 
 from gnnaudit.accounting import events
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.closed_forms import epsilon as closed_form
-from gnnaudit.accounting.closed_forms import finite_epsilon
 from gnnaudit.accounting.events.tree import gaussian_mu, parts, scaled
 from gnnaudit.accounting.upper import caveats, rdp
+from gnnaudit.accounting.upper.exact import epsilon as closed_form
+from gnnaudit.accounting.upper.exact import finite_epsilon
 from gnnaudit.accounting.upper.tradeoff import curve
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.closed_forms import finite_epsilon
 from gnnaudit.accounting.events.types import FiniteDpEvent
 from gnnaudit.accounting.lower.finite_channels import channel_epsilon, enumerated
+from gnnaudit.accounting.upper.exact import finite_epsilon
 
 
 def profile(p, q, epsilon):

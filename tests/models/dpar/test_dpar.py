@@ -14,8 +14,9 @@ from scipy import stats
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper.accountants import tightest, upper
 from gnnaudit.models.dpar.dpar import Dpar
-from gnnaudit.models.dpar.list_dpsgd import How, Lists, Trainer
+from gnnaudit.models.dpar.list_dpsgd import How, Trainer
 from gnnaudit.models.dpar.neighbour_selection import seated
+from gnnaudit.models.dpar.row_products import Lists
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.kernels import library
 

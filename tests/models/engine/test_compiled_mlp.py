@@ -13,8 +13,8 @@ from gnnaudit.models.engine import compiled_mlp
 from gnnaudit.models.engine.dpsgd import Private, private_gradient, train_privately
 from gnnaudit.models.engine.features import Shared
 from gnnaudit.models.engine.layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLength, UnitLinear
-from gnnaudit.models.engine.network import Network, Weights, draw
-from gnnaudit.models.engine.training import Rows, hit_count, one_hot, train
+from gnnaudit.models.engine.network import Network, Rows, Weights, draw
+from gnnaudit.models.engine.training import hit_count, one_hot, train
 from gnnaudit.models.kernels import library
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason="no C compiler on this machine: there is no kernel to test")

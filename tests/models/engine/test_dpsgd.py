@@ -12,8 +12,7 @@ from gnnaudit.models.engine import dpsgd
 from gnnaudit.models.engine.dpsgd import Private, add_noise, private_gradient, train_privately
 from gnnaudit.models.engine.features import Drawn, Shared
 from gnnaudit.models.engine.layers import GroupNorm, Linear, Selu, UnitLinear
-from gnnaudit.models.engine.network import Network, Weights, draw
-from gnnaudit.models.engine.training import Rows
+from gnnaudit.models.engine.network import Network, Rows, Weights, draw
 from gnnaudit.models.kernels import library
 from gnnaudit.models.random.streams import stream
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from gnnaudit.accounting.closed_forms import epsilon as closed_form
 from gnnaudit.accounting.gaussian import mu_of
+from gnnaudit.accounting.upper.exact import epsilon as closed_form
 from gnnaudit.models.lpgnn import published as paper
 
 

@@ -11,7 +11,7 @@ from gnnaudit.models.base import Model
 from gnnaudit.models.graph.graph import Mask, Worlds
 from gnnaudit.models.privgnn.pate import Pate
 from gnnaudit.models.privgnn.pate_baselines import KINDS, PrivGnnBaseline
-from gnnaudit.models.privgnn.student import Public
+from gnnaudit.models.privgnn.public_part import Public
 
 from ...conftest import small_graph
 

@@ -11,7 +11,7 @@ from gnnaudit.audit.own.contract import contract
 from gnnaudit.models.base import Model
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.privgnn.privgnn import PrivGnn, Taught, nearest_first
-from gnnaudit.models.privgnn.student import Public
+from gnnaudit.models.privgnn.public_part import Public
 from gnnaudit.models.privgnn.teachers import Lesson
 from gnnaudit.models.random.streams import stream
 

@@ -11,9 +11,10 @@ from torch_geometric.nn import SAGEConv
 from gnnaudit.models.graph.graph import Graph, Worlds
 from gnnaudit.models.kernels import library
 from gnnaudit.models.privgnn import compiled_teachers, teachers
+from gnnaudit.models.privgnn.graphsage_recipe import Recipe
+from gnnaudit.models.privgnn.public_part import Public, between
 from gnnaudit.models.privgnn.small_graphs import Columns, Graphs, Prepared, arcs_within
-from gnnaudit.models.privgnn.student import Public, between
-from gnnaudit.models.privgnn.teachers import Lesson, Recipe, adams_of, ask, labels_as_target, start, taught, train
+from gnnaudit.models.privgnn.teachers import Lesson, adams_of, ask, labels_as_target, start, taught, train
 from gnnaudit.models.random.streams import stream
 
 NODES, DIM, CLASSES = 80, 40, 4

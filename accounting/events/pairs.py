@@ -1,0 +1,30 @@
+"""Pairs of finite distributions that stand for a mechanism: the two that are easiest to tell apart."""
+
+from __future__ import annotations
+
+import math
+
+import dp_accounting as dp
+
+from ..claim import Relation
+from .types import FiniteDpEvent
+
+LIBRARY_RELATION = {
+    Relation.ADD_REMOVE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Relation.REPLACE: dp.NeighboringRelation.REPLACE_ONE,
+}
+
+
+def response_pair(event: dp.RandomizedResponseDpEvent) -> FiniteDpEvent:
+    """The reports of two users with different values: with probability noise_parameter a uniform draw from num_buckets."""
+    buckets = event.num_buckets
+    other = event.noise_parameter / buckets
+    rest = ((buckets - 2) * other,) if buckets > 2 else ()
+    keep = 1 - event.noise_parameter + other
+    return FiniteDpEvent((keep, other, *rest), (other, keep, *rest))
+
+
+def pure_pair(epsilon: float) -> FiniteDpEvent:
+    """Binary randomised response: no epsilon-DP mechanism is easier to tell apart (Kairouz, Oh and Viswanath 2015)."""
+    high, low = 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(epsilon))
+    return FiniteDpEvent((high, low), (low, high))

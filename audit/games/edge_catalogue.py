@@ -1,0 +1,38 @@
+"""Which edges of a graph are worth removing one by one: hubs, low degrees, the last node, and some at random."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .game import shuffled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph
+    from ..key import Key
+
+
+EACH = 3  # edges of every sort in the catalogue
+
+
+def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
+    """Edge ids worth removing: between hubs, at ends of low degree, at the last node, and some at random. Ascending."""
+    degree, last = graph.degree, max((int(block.max()) for block in graph.edge_blocks() if block.size), default=-1)
+    most, least, at_last, at = np.zeros((2, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.int64), [], 0
+    for block in graph.edge_blocks():
+        ends, ids = degree[block], at + np.arange(block.shape[1])
+        most = first(np.concatenate([most, [-ends.min(0), ids]], axis=1))
+        least = first(np.concatenate([least, [ends.max(0), ids]], axis=1))
+        at_last += ids[(block == last).any(0)][:EACH].tolist()
+        at += block.shape[1]
+    at_random = list(islice(shuffled(graph, np.zeros(graph.nodes, dtype=bool), key), EACH))
+    return np.unique(np.concatenate([most[1], least[1], at_last[:EACH], at_random])).astype(np.int64)
+
+
+def first(found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The EACH columns with the smallest numbers in row 0."""
+    return found[:, np.argsort(found[0], kind="stable")[:EACH]]

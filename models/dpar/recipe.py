@@ -1,0 +1,207 @@
+"""The recipe of DPAR: its fields, and what its ledger charges."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import scipy.sparse as sp
+
+from ...accounting.claim import Unit
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from ..graph.graph import Graph
+
+KEPT = ("posteriors", "rows", "gradients")
+WEIGHT_DECAY = 1e-4  # of the released code
+TOGETHER = 1 << 22  # bytes of hidden activations, about, of the runs that are trained together
+
+
+@dataclass(frozen=True)
+class DparRecipe:
+    """Zhang et al., DPAR: Decoupled Graph Neural Networks with Node-Level Differential Privacy, WWW 2024.
+
+    The pool is every node outside val and test. `sources` of its nodes, drawn without looking, get a noisy PageRank list of
+    `picks` nodes; all others list themselves. A two-layer perceptron without biases is trained on the lists by DP-SGD. A pool
+    node is answered from its features alone; val and test nodes belong to whoever asks, and their predictions are smoothed
+    over the edges among them.
+
+    sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the same for the lists, in units of sigma, so that
+    `with_noise` moves both: Gaussian std / sensitivity of a row, or 1 / epsilon of one pick for mechanism "gumbel".
+    values: with "gumbel", releases the entries of the picks too, as much epsilon spent on them as on the picks.
+
+    mode "sound": arcs are taken both ways (unless both_ways is False); rows differ by sqrt(2) source_clip; a node stands in
+    at most `cap` rows, and a row that names an absent node is empty, so a step differs by cap * clip (see `seated`); rows join
+    a batch independently with chance batch / train_nodes (always, for batch 0); nodes are sampled independently, everything is
+    composed, then amplified once. That a source lists itself is public, so its own entry is neither clipped nor released.
+    mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size; batches
+    cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a seed that
+    everybody knows. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
+
+    Releases posteriors, and when asked for in `keep`:
+    rows: (K, sources, nodes) float32: noisy PageRank rows, or the weights of the picks; 0 outside the candidates. With them,
+        sources: (K, sources) int64, whose rows they are, -1 for none.
+    gradients: (K, steps, parameters) float32: the noisy sums of clipped gradients, first layer first.
+    """
+
+    sigma: float = 0.0
+    source_sigma: float = 1.0
+    mechanism: str = "gaussian"
+    sources: int = 70
+    picks: int = 4
+    source_clip: float = 0.01
+    values: bool = False
+    cap: int = 1
+    clip: float = 1.0
+    node_rate: float = 1.0
+    batch: int = 0
+    train_nodes: int = 0
+    epochs: int = 100
+    learning_rate: float = 0.005
+    hidden: int = 32
+    dropout: float = 0.1
+    teleport: float = 0.25
+    threshold: float = 1e-4
+    smoothing: int = 2
+    both_ways: bool = True
+    fixed_noise: bool = False
+    keep: tuple[str, ...] = ("posteriors",)
+    mode: str = "sound"
+
+    name: ClassVar[str] = "dpar"
+    unit: ClassVar[Unit] = Unit.NODE
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("paper", "sound"):
+            raise ValueError(f"mode={self.mode!r}: must be 'paper' or 'sound'.")
+        if self.mechanism not in ("gaussian", "gumbel"):
+            raise ValueError(f"mechanism={self.mechanism!r}: must be 'gaussian' or 'gumbel'.")
+        if not self.keep or set(self.keep) - set(KEPT):
+            raise ValueError(f"keep={self.keep}: must name some of {', '.join(KEPT)}.")
+        if not (math.isfinite(self.sigma) and self.sigma >= 0 and self.source_sigma > 0):
+            raise ValueError(f"sigma={self.sigma}, source_sigma={self.source_sigma}: must be at least 0, and above 0.")
+        if self.sources < 0 or self.picks < 1 or self.cap < 1:
+            raise ValueError(
+                f"sources={self.sources}, picks={self.picks}, cap={self.cap}: at least 0 lists of 1 node, and a cap of 1."
+            )
+        if not 0 < self.node_rate <= 1:
+            raise ValueError(f"node_rate={self.node_rate}: must be in (0, 1]; 1 keeps all nodes.")
+        if self.mode == "paper" and self.batch < 1:
+            raise ValueError(f"batch={self.batch}: must be at least 1 in mode 'paper'; the released code takes 60.")
+        if self.mode == "sound" and self.batch and not self.batch <= self.train_nodes:
+            raise ValueError(
+                f"train_nodes={self.train_nodes}: the public number of training nodes must be at least batch={self.batch}. "
+                "Set train_nodes, or batch=0 for all rows in every step."
+            )
+        if self.fixed_noise and self.mode == "sound":
+            raise ValueError("fixed_noise=True: only mode 'paper' adds noise that everybody can take away again.")
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return (*self.keep, "sources") if "rows" in self.keep else self.keep
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        sampled = ("which nodes were sampled, as the rows of PageRank show it",) if self.mode == "paper" else ()
+        return (
+            "the node ids and the split; a node comes and goes with its features, label and edges",
+            "val and test nodes with all that is theirs",
+            *sampled,
+        )
+
+    @property
+    def rate(self) -> float:
+        """Chance of a row to join a batch, in mode "sound"."""
+        return self.batch / self.train_nodes if self.batch else 1.0
+
+    @property
+    def steps(self) -> int:
+        """Steps of mode "sound"; those of mode "paper" follow from the size of the sample."""
+        return self.epochs * (self.train_nodes // self.batch if self.batch else 1)
+
+    @property
+    def noise_std(self) -> float:
+        """On every entry of a sum of clipped gradients."""
+        rows = self.cap if self.mode == "sound" and self.sources else 1
+        return self.sigma * rows * self.clip
+
+    @property
+    def row_noise(self) -> float:
+        """Noise scale of the lists / their sensitivity."""
+        return self.sigma * self.source_sigma
+
+    @property
+    def ledger(self) -> DpEvent:
+        """A node comes or goes with its features, label and edges.
+
+        mode "paper": what its mechanisms cost, whatever is printed. A node may stand in all lists; rows are visited once
+        an epoch, those of the last batch twice; in a sample of fixed size another node takes its place, which changes as
+        many rows again (a clipped PageRank row no further than before), and nothing is amplified.
+        """
+        from ...accounting import events
+
+        if self.mode == "sound":
+            lists = self._lists_event(self.row_noise)
+            training = events.dp_sgd(self.sigma, self.rate, self.steps)
+            if self.sources and self.cap > 1 and self.rate < 1:  # charged as if each further row moved by two clips
+                training = events.dp_sgd_capped(self.sigma * self.cap / (2 * self.cap - 1), self.rate, self.cap - 1, self.steps)
+            return events.on_sampled_nodes(self.node_rate, lists, training)
+        lists = self._lists_event(self.row_noise / (math.sqrt(2) if self.mechanism == "gaussian" else 1))
+        changed = (1 + 2 * self.sources) * (2 if self.node_rate < 1 else 1)
+        sigma = 0.0 if self.fixed_noise else self.sigma / changed
+        return events.composed(lists, events.dp_sgd_fixed(sigma, self.epochs, visits=2))
+
+    def _lists_event(self, noise: float) -> DpEvent:
+        from ...accounting import events
+
+        if not self.sources:
+            return events.composed()
+        if self.mechanism == "gaussian" or not noise:
+            return events.page_rank_gaussian(noise, self.sources)
+        epsilon = 1 / noise
+        return events.page_rank_exponential(epsilon, self.picks, self.sources, self.picks * epsilon if self.values else 0.0)
+
+    def with_noise(self, sigma: float) -> Self:
+        return replace(self, sigma=float(sigma))
+
+    def printed(self, delta: float) -> float | None:
+        """The two figures that the code prints, added, delta shared between them as by its own constants (2 q M 1e-4 and 1e-3).
+
+        Needs train_nodes. None in mode "sound", without noise and without train_nodes.
+        """
+        if self.mode == "sound" or not self.sigma or not self.train_nodes:
+            return None
+        return sum(epsilon for epsilon, _ in self.printed_parts(delta))
+
+    def printed_parts(self, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
+        """(epsilon, delta) of the lists and of DP-SGD as the code prints them in mode "paper"."""
+        from . import published as code
+
+        rate, sampled = self.node_rate, math.ceil(self.node_rate * self.train_nodes)
+        if sampled < self.batch:
+            raise ValueError(f"batch={self.batch}: must be at most the {sampled} nodes that are sampled; set batch or node_rate.")
+        share = delta / (2 * rate * self.sources * 1e-4 + 1e-3)
+        training = code.dp_sgd_printed(self.sigma, sampled, self.batch, self.epochs, rate, 1e-3 * share)
+        if not self.sources:
+            return (0.0, 0.0), (training, 1e-3 * share)
+        if self.mechanism == "gaussian":
+            row = code.gaussian_row_epsilon(self.row_noise * self.source_clip, self.source_clip, 1e-4 * share)
+        else:
+            row = code.exponential_row_epsilon(1 / self.row_noise, self.picks, 1e-4 * share, -1 if self.values else 0)
+        return code.page_rank_printed(row, self.sources, 1e-4 * share, rate), (training, 1e-3 * share)
+
+    def footprint(self, graph: Graph) -> int:
+        """Hidden activations of all entries, the weights with their gradients and noise, and what is kept."""
+        rows = graph.nodes
+        steps = self.steps if self.mode == "sound" else self.epochs * (rows // self.batch + 1)
+        weights = (graph.dim + graph.classes) * self.hidden
+        features = 12 * graph.x.nnz if sp.issparse(graph.x) else 4 * graph.x.size
+        kept = ("rows" in self.keep) * self.sources * graph.nodes + ("gradients" in self.keep) * steps * weights
+        return int(4 * (rows * self.hidden * (6 + 3 * self.picks) + 8 * weights + kept) + features)
+
+    def symmetric(self, graph: Graph) -> bool:
+        """Whether PageRank walks every arc both ways."""
+        return not graph.directed or (self.mode == "sound" and self.both_ways)

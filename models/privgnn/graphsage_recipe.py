@@ -1,0 +1,16 @@
+"""The hyper-parameters of a GraphSAGE teacher or student."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Layers of `hidden` units with batch norm, ReLU and dropout, then one of `classes`; full-batch Adam on the cross-entropy."""
+
+    hidden: tuple[int, ...]
+    classes: int
+    epochs: int
+    learning_rate: float = 0.01
+    dropout: float = 0.5
