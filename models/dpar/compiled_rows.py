@@ -12,7 +12,7 @@ from ..kernels import library
 if TYPE_CHECKING:
     from torch import Tensor
 
-LANES = 16  # of a vector in C
+LANES = 16  # of a vector in C, at most: it fixes how much room is needed
 ADDRESSES = ("before", "kept", "alive", "counted", "index", "labels", "weights", "gram", "second", "into", "slope", "room")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .network import Network, Rows, Weights
 
-LANES, BLOCK = 16, 64  # as in vectors.h and layers.h
+LANES, BLOCK = 16, 64  # the most that vectors.h chooses, which fixes how much room is needed; as in layers.h
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in operations.h
 WIDEST = 256  # units; for wider layers a GEMM library is faster
 

@@ -1,21 +1,23 @@
 /* What layers do to one block of nodes, forward and backward: rows in, rows out. */
 #include "vectors.h"
 
-enum { BLOCK = 64, VECTORS = BLOCK / LANES };
+enum { BLOCK = 64, VECTORS = BLOCK / LANES, PART = LANES / 4 }; /* PART: vectors of a row at a time, so that registers suffice */
 typedef vec row[VECTORS]; /* one unit of the nodes of a block */
 static const float SCALE = 1.0507009873554805f, ALPHA = 1.6732632423543772f; /* of SELU */
 
 /* y = w x + b for `count` units at once; w[o * down + i * right]. */
 static inline __attribute__((always_inline)) void units_of(
     int count, int inputs, const float *w, int down, int right, const float *b, const row *x, row *y) {
-    row sum[4];
-    for (int o = 0; o < count; o++)
-        for (int v = 0; v < VECTORS; v++) sum[o][v] = (vec){} + (b ? b[o] : 0);
-    for (int i = 0; i < inputs; i++)
+    for (int first = 0; first < VECTORS; first += PART) {
+        vec sum[4][PART];
         for (int o = 0; o < count; o++)
-            for (int v = 0; v < VECTORS; v++) sum[o][v] += w[o * down + i * right] * x[i][v];
-    for (int o = 0; o < count; o++)
-        for (int v = 0; v < VECTORS; v++) y[o][v] = sum[o][v];
+            for (int v = 0; v < PART; v++) sum[o][v] = (vec){} + (b ? b[o] : 0);
+        for (int i = 0; i < inputs; i++)
+            for (int o = 0; o < count; o++)
+                for (int v = 0; v < PART; v++) sum[o][v] += w[o * down + i * right] * x[i][first + v];
+        for (int o = 0; o < count; o++)
+            for (int v = 0; v < PART; v++) y[o][first + v] = sum[o][v];
+    }
 }
 
 static void product(int outputs, int inputs, const float *w, int down, int right, const float *b, const row *x, row *y) {

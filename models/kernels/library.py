@@ -83,7 +83,7 @@ def loaded() -> ctypes.CDLL:
 
 
 def _built(compiler: list[str]) -> Path:
-    """The library for this source and this processor, from an earlier time if there was one."""
+    """The library for this source, compiler and processor, from an earlier time if there was one."""
     name, faults = f"kernel-{_digest(compiler)}.so", []
     for folder in (_cache, _temporary):
         try:
@@ -130,7 +130,9 @@ def _digest(compiler: list[str]) -> str:
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text().splitlines() if cpu.exists() else [platform.processor(), platform.node()]
     able = sorted({line for line in lines if not cpu.exists() or line.startswith(("flags", "Features", "model name"))})
-    what = ([source.read_bytes() for source in SOURCES], compiler, FLAGS, NATIVE, able)
+    program = Path(shutil.which(compiler[0]) or compiler[0]).resolve()  # whose name has the version, often
+    version = program.stat().st_mtime_ns if program.exists() else 0
+    what = ([(source.name, source.read_bytes()) for source in SOURCES], compiler, str(program), version, FLAGS, NATIVE, able)
     return hashlib.blake2b(repr(what).encode(), digest_size=8).hexdigest()
 
 
@@ -147,6 +149,6 @@ def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     built.normals.argtypes = (address, ctypes.c_int, address)
     built.coins.argtypes = (address, ctypes.c_int, ctypes.c_uint64, address, address)
     built.normals.restype = built.build_ziggurat.restype = None
-    built.hits.restype = built.coins.restype = ctypes.c_int
+    built.hits.restype = built.coins.restype = built.lanes.restype = ctypes.c_int
     built.build_ziggurat()
     return built

@@ -77,7 +77,7 @@ static inline vec *bias_sums(const struct operation *op) {
     return (vec *)op->sums + (op->kind == LINEAR ? op->outputs * op->inputs : 2 * op->inputs * padded(op->outputs) / LANES);
 }
 
-/* A table has one line of units for each feature, padded to whole vectors. Sixteen nodes and sixteen units at a time. */
+/* A table has one line of units for each feature, padded to whole vectors. LANES nodes and LANES units at a time. */
 static void features(const struct network *net, const struct operation *op, int first, row *y) {
     int wide = (op->outputs + LANES - 1) / LANES;
     const vec *table = (const vec *)op->sums;
@@ -127,7 +127,9 @@ static void join_moments(const struct operation *op, const row *x, int block, in
         if (!block) { /* the mean of the first nodes: lanes that stand for none may lie far off */
             memcpy(apart, x[u], sizeof(row));
             for (int n = here; n < BLOCK; n++) ((float *)apart)[n] = 0;
-            own->pivot = added(apart[0] + apart[1] + apart[2] + apart[3]) / here;
+            vec total = {};
+            for (int v = 0; v < VECTORS; v++) total += apart[v];
+            own->pivot = added(total) / here;
         }
         for (int v = 0; v < VECTORS; v++) apart[v] = x[u][v] - own->pivot;
         for (int n = here; n < BLOCK; n++) ((float *)apart)[n] = 0;

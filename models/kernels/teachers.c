@@ -4,8 +4,8 @@
    their mean over the neighbours already; every further one reads its rows and, where a row has neighbours, their mean. */
 #include "vectors.h"
 
-enum { TALL = 6, WIDE = 4 };      /* of a product at a time: 24 sums, which leaves registers for what is read */
-enum { LAYERS = 8, WIDEST = 256 }; /* at most; widest in vectors */
+enum { TALL = 6, WIDE = LANES / 4 };        /* of a product at a time: 24 sums of 32 registers, or 12 of 16 */
+enum { LAYERS = 8, WIDEST = 4096 / LANES }; /* at most; widest in vectors */
 
 struct sparse {
     const int32_t *starts, *which;
@@ -132,7 +132,8 @@ static void scatter(const struct teacher *t, int receivers, int wide, const vec 
 
 /* Batch norm, ReLU and dropout of the rows in l->unit, which become normalised; l->y gets what the next layer reads. */
 static void activate(const struct teacher *t, const struct layer *l, vec *running, const uint8_t *kept) {
-    const whole bit = {128, 64, 32, 16, 8, 4, 2, 1, 1 << 15, 1 << 14, 1 << 13, 1 << 12, 1 << 11, 1 << 10, 1 << 9, 1 << 8};
+    whole bit;
+    for (int i = 0; i < LANES; i++) bit[i] = 1 << (i ^ 7); /* the first of eight is the highest bit of a byte */
     int wide = l->outputs;
     float count = t->rows > 1 ? t->rows : 1;
     for (int v = 0; v < wide; v++) {
@@ -153,8 +154,8 @@ static void activate(const struct teacher *t, const struct layer *l, vec *runnin
             l->unit[r * wide + v] = unit;
             y = either(y > 0, y, (vec){});
             if (kept) {
-                uint16_t bits;
-                memcpy(&bits, kept + 2 * (r * wide + v), 2);
+                int32_t bits = 0;
+                memcpy(&bits, kept + LANES / 8 * (r * wide + v), LANES / 8);
                 y = either((bit & bits) != 0, y * t->factor, (vec){});
             }
             l->y[r * wide + v] = y;
@@ -237,7 +238,7 @@ static void predict(const struct teacher *t, struct layer *layers, int receivers
         if (l < layers + t->hidden) {
             activate(t, l, running, kept);
             running += 2 * wide;
-            kept = kept ? kept + 2 * t->rows * wide : kept;
+            kept = kept ? kept + LANES / 8 * t->rows * wide : kept;
         } else
             for (int r = 0; r < t->rows; r++)
                 for (int v = 0; v < wide; v++) l->unit[r * wide + v] += l->bias[v];
@@ -261,6 +262,9 @@ static void learn(const struct step *s, const struct layer *l, int receivers, co
     times(inputs, receivers, wide, (float *)l[-1].around, 1, inputs, own, weight);
     adam_step(s, inputs * wide * LANES, (float *)weight, l->neighbours);
 }
+
+/* How many numbers there are in a vector, to which units are padded. */
+int lanes(void) { return LANES; }
 
 /* Numbers, layer after layer: the first layer's weights (columns, outputs), those of any other for neighbours and own
    (inputs, outputs); behind those of a hidden layer scale and shift, behind the last ones the bias. */

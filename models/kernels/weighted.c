@@ -1,9 +1,8 @@
 /* Sums of rows over lists of senders, several times over, with weights that are made of the degrees of both ends. */
-#include <stdint.h>
-#include <string.h>
+#include "vectors.h"
 
-enum { LANES = 16, AHEAD = 64, NEAR = 1 << 20 }; /* floats of a cache line; arcs between a fetch and its use; bytes of a near table */
-typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
+enum { LINE = 16, AHEAD = 64, NEAR = 1 << 20 }; /* floats of a cache line; arcs between a fetch and its use; bytes of a near table */
+typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
 
 /* `wide` vectors from `at` on of y[i], for all i: factors[i] times the sum of the rows of i's senders, and of its own with `loops`.
    far: rows are fetched long before they are added. A table is read to the end of its last vectors, whatever lies there, and what
@@ -13,17 +12,17 @@ static inline __attribute__((always_inline)) void strip(
     const float *factors, const float *x, float *y) {
     int64_t last = starts[nodes] - 1, end = nodes * units;
     for (int64_t i = 0; i < nodes; i++) {
-        vec total[4] = {};
-        for (int v = 0; loops && v < wide; v++) total[v] = ((const vec *)(x + units * i + at))[v];
+        loose total[4] = {};
+        for (int v = 0; loops && v < wide; v++) total[v] = ((const loose *)(x + units * i + at))[v];
         for (int64_t arc = starts[i]; arc < starts[i + 1]; arc++) {
-            const vec *next = (const vec *)(x + units * senders[far && arc + AHEAD < last ? arc + AHEAD : arc] + at);
-            const vec *row = (const vec *)(x + units * senders[arc] + at);
-            for (int v = 0; far && v < wide; v++) __builtin_prefetch(next + v, 0, 2);
+            const loose *next = (const loose *)(x + units * senders[far && arc + AHEAD < last ? arc + AHEAD : arc] + at);
+            const loose *row = (const loose *)(x + units * senders[arc] + at);
+            for (int v = 0; far && v < wide; v += LINE / LANES) __builtin_prefetch(next + v, 0, 2);
             for (int v = 0; v < wide; v++) total[v] += row[v];
         }
         for (int v = 0; v < wide; v++) total[v] *= factors[i];
         int64_t first = units * i + at;
-        if (first + wide * LANES <= end) memcpy(y + first, total, wide * sizeof(vec));
+        if (first + wide * LANES <= end) memcpy(y + first, total, wide * sizeof(loose));
         else memcpy(y + first, total, (end - first) * sizeof(float));
     }
 }
@@ -40,7 +39,7 @@ void weighted_sums(int64_t nodes, int64_t units, int32_t steps, int32_t loops, c
     int far = nodes * units * (int64_t)sizeof(float) > NEAR;
     for (int64_t i = 0; i < nodes; i++)
         for (int64_t u = 0, first = i * units; u < units; u += LANES)
-            if (first + u + LANES <= nodes * units) *(vec *)(from + first + u) = right[i] * *(const vec *)(x + first + u);
+            if (first + u + LANES <= nodes * units) *(loose *)(from + first + u) = right[i] * *(const loose *)(x + first + u);
             else for (int64_t last = u; last < units; last++) from[first + last] = right[i] * x[first + last];
     while (steps-- > 0) {
         float *to = !steps ? y : steps % 2 ? one : other;

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .graphsage_recipe import Recipe
     from .small_graphs import Prepared
 
-LANES, LAYERS, WIDEST = 16, 8, 256  # as in vectors.h and teachers.c
+LAYERS, WIDEST = 8, 4096  # as in teachers.c; the latter in units
 DENSE = 1024  # columns of dense features, up to which it is three times as fast as torch; more were not tried
 BITS = 4 << 20  # bytes of dropout masks, a bit for every unit, that are drawn at a time
 
@@ -60,7 +60,7 @@ class Teacher(ctypes.Structure):
 def expressible(recipe: Recipe, graphs: Prepared) -> bool:
     """Whether the kernel knows these features and the memory in which they lie."""
     narrow = isinstance(graphs.inputs, Operator) or graphs.inputs.shape[2] <= DENSE
-    fits = len(recipe.hidden) < LAYERS and max(*recipe.hidden, recipe.classes) <= LANES * WIDEST
+    fits = len(recipe.hidden) < LAYERS and max(*recipe.hidden, recipe.classes) <= WIDEST
     return narrow and fits and graphs.real.device.type == "cpu" and library.library() is not None
 
 
@@ -81,7 +81,7 @@ def train(
     if isinstance(graphs.inputs, Operator):
         teacher.inputs, teacher.back = Sparse.of(graphs.inputs.matrix), Sparse.of(graphs.inputs.transpose)
     teacher.arcs = Sparse.of(graphs.blocks.mean.matrix)
-    widths = torch.tensor(units, dtype=torch.int32) // LANES
+    widths = torch.tensor(units, dtype=torch.int32) // lanes()
     teacher.widths, moments = widths.data_ptr(), [v[name] for v in values[:-1] for name in ("mean", "variance")]
     for run, random in enumerate(randoms):
         columns = None
@@ -149,8 +149,14 @@ class Copy:
             place.copy_(part)
 
 
+def lanes() -> int:
+    """How many numbers the kernel's vectors hold: 16 with AVX-512, else 8."""
+    return int(library.loaded().lanes())
+
+
 def padded(units: int) -> int:
-    return -(-units // LANES) * LANES
+    """Units filled up to whole vectors."""
+    return -(-units // lanes()) * lanes()
 
 
 def shapes_of(units: Sequence[int], columns: int) -> Shapes:
