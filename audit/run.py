@@ -18,10 +18,11 @@ from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
 from .audits.edge_sums import AUDITS, Audit
-from .case import Case, Outcome, cases, recipes
-from .cli.account import account_rows, uppers, warnings
+from .case import Case, Outcome
 from .leakage.pool import membership
 from .leakage.utility import utility
+from .ledgers import account_rows, uppers, warnings
+from .planned_cases import cases, recipes
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.run_folder import machine, opened, randomness, root_key, versions, write_spec

@@ -161,3 +161,9 @@ def test_help_loads_no_heavy_library():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_files_and_rooms_import_one_another_without_circles():
+    graph = arrows(ROOT)
+    assert circles(graph) == []
+    assert circles(rooms(graph)) == []

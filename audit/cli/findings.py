@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-from ..findings.finding import Result
-
-if TYPE_CHECKING:
-    from ..findings.finding import Finding
-    from ..key import Key
 
 Option = typer.Option
 
@@ -28,6 +21,7 @@ def findings(
     Example: audit findings gap-undirected-edge vesper-truncation
     """
     from ..findings import page
+    from ..findings.finding import run
     from ..findings.published import FINDINGS
     from ..key import Key
 
@@ -43,12 +37,3 @@ def findings(
         print(page.encoded(document), end="")
     else:
         page.show(results, out)
-
-
-def run(finding: Finding, key: Key) -> Result:
-    """Plays a finding's experiment, and the same experiment on its fixed counterpart."""
-    begin = time.process_time()
-    own = key.fold(finding.id)
-    certificate = finding.experiment(own.fold("claim"))
-    fixed = finding.fixed(own.fold("fixed")) if finding.fixed else None
-    return Result(finding, certificate, fixed, time.process_time() - begin)

@@ -78,8 +78,8 @@ def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, flo
     from ..audits.edge_sums import AUDITS
     from ..case import Case
     from ..key import Key
+    from ..ledgers import uppers
     from ..storage.store import Store
-    from .account import uppers
 
     case = Case(model, fault.claim)
     if fault.caught_by == "account":

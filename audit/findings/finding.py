@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -138,3 +139,12 @@ class Result:
     @property
     def verdict(self) -> str:
         return self.finding.verdict(self.certificate)
+
+
+def run(finding: Finding, key: Key) -> Result:
+    """Plays a finding's experiment, and the same experiment on its fixed counterpart."""
+    begin = time.process_time()
+    own = key.fold(finding.id)
+    certificate = finding.experiment(own.fold("claim"))
+    fixed = finding.fixed(own.fold("fixed")) if finding.fixed else None
+    return Result(finding, certificate, fixed, time.process_time() - begin)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnaudit.audit.case import cases, recipes
 from gnnaudit.audit.plan import Plan, read
+from gnnaudit.audit.planned_cases import cases, recipes
 from gnnaudit.models.data.loading import load
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.audit.audits.edge_sums import AUDITS
-from gnnaudit.audit.case import cases, recipes
 from gnnaudit.audit.plan import read
+from gnnaudit.audit.planned_cases import cases, recipes
 from gnnaudit.audit.run import run
 from gnnaudit.models.data.loading import load
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.audit import ledgers
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.cli import account as module
 from gnnaudit.audit.cli.account import HEAD, account, fitting
@@ -128,7 +129,7 @@ def test_tables_for_papers(capsys, style, first):
 
 
 def test_a_recipe_of_ones_own_has_no_theorem_and_no_published_code():
-    rows = module.account_rows(CASE, module.uppers(CASE))
+    rows = ledgers.account_rows(CASE, ledgers.uppers(CASE))
     line = dict(zip(module.HEAD, module.cells(rows), strict=True))
     assert (line["printed"], line["theorem"], line["as coded"]) == ("0.5", "-", "-")
     assert line["true"] == line["exact"]
@@ -150,16 +151,16 @@ def test_printed_theorem_code_and_truth_stand_side_by_side(capsys):
 
 def test_a_ledger_of_another_unit_bounds_nothing():
     case = Case(Recipe(unit=Unit.DIRECTED_EDGE), CASE.claim)
-    rows = module.uppers(case)
+    rows = ledgers.uppers(case)
     assert all(u.epsilon is None and "directed-edge" in u.unsupported for u in rows if u.accountant != "published")
     assert rows[-1].epsilon == 0.5
 
 
 def test_a_delta_above_one_over_the_units_is_said_aloud():
     facts = Facts(nodes=2000, train=1000, classes=3, features=5, arcs=8000, directed=False)
-    assert "above 1/4000" in module.warnings(CASE, facts)[0]
+    assert "above 1/4000" in ledgers.warnings(CASE, facts)[0]
     quiet = Case(Recipe(), Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE, Relation.ADD_REMOVE))
-    assert module.warnings(quiet, facts) == []
+    assert ledgers.warnings(quiet, facts) == []
 
 
 def test_the_second_answer_loads_no_model(capsys, monkeypatch):
@@ -183,7 +184,7 @@ def test_importing_the_command_loads_nothing_heavy():
 def test_a_switch_called_as_coded_is_no_figure():
     from gnnaudit.models.privgnn.privgnn import PrivGnn
 
-    assert module.as_coded(Case(PrivGnn(mode="paper"), Claim(1.0, 1e-5, Unit.NODE))) is None
+    assert ledgers.as_coded(Case(PrivGnn(mode="paper"), Claim(1.0, 1e-5, Unit.NODE))) is None
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

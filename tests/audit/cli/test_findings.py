@@ -10,8 +10,9 @@ import pytest
 
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.gaussian import epsilon_of
-from gnnaudit.audit.cli.findings import findings, run
+from gnnaudit.audit.cli.findings import findings
 from gnnaudit.audit.findings import certificates, finding
+from gnnaudit.audit.findings.finding import run
 from gnnaudit.audit.findings.published import FINDINGS
 from gnnaudit.audit.key import Key
 from gnnaudit.reports.results import parse

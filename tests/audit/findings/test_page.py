@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gnnaudit.audit.cli.findings import findings, run
+from gnnaudit.audit.cli.findings import findings
+from gnnaudit.audit.findings.finding import run
 from gnnaudit.audit.findings.page import encoded, row
 from gnnaudit.audit.findings.published import FINDINGS
 from gnnaudit.audit.key import Key

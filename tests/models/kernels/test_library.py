@@ -88,6 +88,6 @@ def test_a_temporary_folder_that_others_can_write_is_not_trusted(places: Path) -
 
 def test_processes_that_build_at_once_all_find_it_whole(places: Path) -> None:
     cc = compiler(places, "echo first > $out; sleep 0.3; echo second >> $out")
-    code = f"from gnnaudit.models import kernel; print(kernel._built({cc}).read_text().split())"
+    code = f"from gnnaudit.models.kernels import library; print(library._built({cc}).read_text().split())"
     runs = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [run.communicate()[0] for run in runs] == ["['first', 'second']\n"] * 3

@@ -1,0 +1,100 @@
+"""What every accountant makes of the ledger of a case, beside what its paper prints, proves and codes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..accounting.upper.accountants import Upper
+    from ..models.base import Model
+    from ..models.graph.graph import Graph
+    from ..models.systems import Facts
+    from .case import Case
+    from .plan import Plan
+
+
+def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
+    """rows: of kind "account" and "skipped", as in results.json. warnings: what no accountant can see, one sentence each."""
+    from ..models.systems import Facts
+    from ..reports.files import plain
+    from .planned_cases import cases, recipes
+
+    found, skips = cases(plan, graph, recipes(plan))
+    rows = [row for case in found for row in account_rows(case, uppers(case))]
+    warned = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
+    return {"rows": rows + [plain(skip.model_dump()) for skip in skips], "warnings": warned}
+
+
+def uppers(case: Case) -> tuple[Upper, ...]:
+    """What every accountant makes of a case's ledger, and last, in mode "paper", what the paper's own accounting prints."""
+    from ..accounting.upper.accountants import Upper, upper
+
+    found = upper(case.model.ledger, case.claim)
+    if case.claim.unit is not case.model.unit:
+        reason = f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+        found = tuple(dataclasses.replace(u, epsilon=None, unsupported=reason) for u in found)
+    printed = case.model.printed(case.claim.delta)
+    if printed is None:
+        return found
+    note = f"what the paper's own accounting prints, per {case.model.unit}"
+    return (*found, Upper("published", float(printed), False, None, 0.0, note))
+
+
+def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
+    """Rows of kind "account" as in results.json, with the noise multiplier and the seconds that each figure cost."""
+    from ..reports.files import plain
+
+    rows = []
+    for u in ceiling:
+        row = {"kind": "account", **case.where, "accountant": u.accountant, "value": u.epsilon}
+        row |= {"unsupported": u.unsupported, "is_upper_bound": u.is_upper_bound, "note": u.note}
+        row |= {"seconds": round(u.seconds, 4), "sigma": getattr(case.model, "sigma", None)}
+        if u.accountant == "published":
+            row |= {"theorem": theorem(case), "as_coded": as_coded(case)}
+        rows.append(plain(row))
+    return rows
+
+
+def theorem(case: Case) -> float | None:
+    """What the theorem that the paper prints gives for this noise; None where it states none or is not at hand."""
+    model, delta = case.model, case.claim.delta
+    if model.mode != "paper":
+        return None
+    return _progap_theorem(model, delta) if model.name == "progap" else _if_known(model, delta, ("vesper", "privgnn", "lpgnn"))
+
+
+def as_coded(case: Case) -> float | None:
+    """What the code of the paper computes for this noise; None where no code was published."""
+    model, delta = case.model, case.claim.delta
+    if model.mode != "paper":
+        return None
+    if model.name == "privgnn":
+        return dataclasses.replace(model, as_coded=True).printed(delta)  # type: ignore[type-var]
+    return _if_known(model, delta, ("gap", "progap", "dpar", "lpgnn"))
+
+
+def _if_known(model: Model, delta: float, names: tuple[str, ...]) -> float | None:
+    return model.printed(delta) if model.name in names else None
+
+
+def _progap_theorem(model: Any, delta: float) -> float | None:
+    from ..accounting.claim import Unit
+    from ..models.gap.published import progap_edge_theorem, progap_node_theorem
+
+    if not model.sigma:
+        return None
+    if model.unit is Unit.NODE:
+        return progap_node_theorem(model.sigma, model.depth, model.train_nodes, model.batch, model.epochs, delta)
+    return progap_edge_theorem(model.sigma, model.depth, delta)
+
+
+def warnings(case: Case, facts: Facts) -> list[str]:
+    """Everything about this ledger and claim that an accountant cannot see, one sentence each."""
+    from ..accounting.claim import Unit
+    from ..accounting.upper.caveats import doubts
+
+    edges = facts.arcs if facts.directed or case.claim.unit is Unit.DIRECTED_EDGE else facts.arcs // 2
+    units = facts.nodes if case.claim.unit in (Unit.NODE, Unit.FEATURES) else edges
+    return [f"{case}: {sentence}" for sentence in doubts(case.model.ledger, case.claim, units)]

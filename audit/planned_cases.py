@@ -1,0 +1,108 @@
+"""From a plan to calibrated cases: the systems it names, their fields, their budgets; and why some cannot be made."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..accounting.claim import Claim, Relation, Unit
+from ..accounting.upper.calibration import calibrate
+from ..models.systems import SYSTEMS, Facts, at_unit, default_delta
+from ..reports.results import SkippedRow
+from .case import Case, noise_of_its_own, offered
+from .own.doors import External, own_models
+
+if TYPE_CHECKING:
+    from ..models.base import Model
+    from ..models.graph.graph import Graph
+    from .plan import Plan
+
+Factory = Callable[[str, Facts, bool], Any]
+
+
+def recipes(plan: Plan) -> dict[str, Factory]:
+    """The systems that the plan names, and the user's own, as factories by name. Raises ValueError for unknown names."""
+    own = own_models(plan.target, plan.model)
+    known = {name: system.make for name, system in SYSTEMS.items()} | own
+    names = plan.chosen(plan.models, tuple(known), "models") if not own or "models" in plan.model_fields_set else ()
+    for name in own.keys() & SYSTEMS.keys() & set(names):
+        raise ValueError(f"model={plan.model}: is called '{name}', as a system that is to be run too. Give it another name.")
+    return {name: known[name] for name in dict.fromkeys((*own, *names))}
+
+
+def cases(plan: Plan, graph: Graph, makes: dict[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
+    """Every recipe in every mode at every budget, calibrated; and those that cannot be, with the reason.
+
+    Raises ValueError for a field in `plan.param` that no recipe has.
+    """
+    facts = Facts.of(graph)
+    made: list[Case] = []
+    skips: list[SkippedRow] = []
+    unused = {text for text in plan.param if pair(text)}
+    unit = Unit(plan.unit) if plan.unit else None
+    for name, make in makes.items():
+        for mode in plan.modes:
+            for epsilon in dict.fromkeys(plan.epsilon):
+                try:
+                    recipe = make(mode, facts, math.isfinite(epsilon))
+                    recipe, taken = adjusted(recipe, name, plan.param, at_unit(recipe, unit, facts))
+                    unused -= taken
+                    case = _case(recipe, plan, facts, epsilon)
+                except ValueError as reason:
+                    what = f"{name} {mode} epsilon={epsilon:g}"
+                    skips.append(SkippedRow(model=name, mode=mode, epsilon=epsilon, what=what, reason=str(reason)))
+                    continue
+                if all(case.where != other.where for other in made):  # a model of one's own has one mode
+                    made.append(case)
+    for text in plan.param:
+        if text in unused and not skips:
+            raise ValueError(f"param={text!r}: none of the chosen models has such a field.")
+    return made, skips
+
+
+def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
+    """Calibrated to its own unit; claimed, if the plan says so, for another."""
+    own_delta = default_delta(recipe.unit, recipe.mode, facts) if plan.delta is None else plan.delta
+    relation = Relation.REPLACE if recipe.unit is Unit.FEATURES else Relation.ADD_REMOVE
+    own = Claim(epsilon, own_delta, recipe.unit, relation, exposes=offered(recipe))
+    unit = Unit(plan.unit) if plan.unit else recipe.unit
+    if unit is not recipe.unit and recipe.mode != "paper" and not isinstance(recipe, External):
+        raise ValueError(
+            f"{recipe.name} protects {recipe.unit}; this plan claims {unit} privacy. "
+            f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
+        )
+    model = recipe if noise_of_its_own(recipe) else calibrate(recipe, own)
+    return Case(model, dataclasses.replace(own, unit=unit))
+
+
+def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str, Any]) -> tuple[Any, set[str]]:
+    """The recipe called `name` with its fields set, those of `defaults` that no param sets too, and which of `params` it took.
+
+    Raises ValueError for a malformed pair, for the noise itself, and where the recipe refuses the value.
+    """
+    fields = {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()
+    pairs = [(text, *pair(text)) for text in params]
+    taken = [(text, field, value) for text, owner, field, value in pairs if field in fields and owner in ("", name)]
+    chosen = {**defaults, **{field: value for _, field, value in taken}}
+    try:
+        return dataclasses.replace(model, **chosen) if chosen else model, {text for text, *_ in taken}
+    except TypeError:
+        told = ", ".join(f"{field}={value!r} (by default {getattr(model, field)!r})" for _, field, value in taken)
+        raise ValueError(f"param: {name} does not take {told}. Give a value of the same kind.") from None
+
+
+def pair(text: str) -> tuple[str, str, Any]:
+    """(model or "", field, value)"""
+    path, equals, value = text.partition("=")
+    owner, _, field = path.rpartition(".")
+    if not (field and equals):
+        raise ValueError(f"param={text!r}: must be NAME=VALUE, e.g. hops=3.")
+    if field == "sigma":
+        raise ValueError("sigma: the noise is what --epsilon calibrates; give --epsilon instead.")
+    try:
+        return owner, field, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return owner, field, value
