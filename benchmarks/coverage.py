@@ -476,9 +476,11 @@ def main() -> None:
 
 PAGE = """# How often each bound is wrong
 
-A lower bound at 95 % may exceed the true epsilon in 5 % of all audits. Below is how often it does, on mechanisms whose epsilon
-and trade-off curve are known exactly. Entries are percent of audits at 50 / 500 / 5000 rounds per world (canaries, for one
-run); bold: more than 5 % by over three standard errors. Made by `python benchmarks/coverage.py --out docs/coverage.md`.
+A lower bound at 95 % may exceed the true epsilon in 5 % of all audits. These tables show how often it does, on mechanisms whose
+epsilon and trade-off curve are known exactly. The entries are percent of audits at 50 / 500 / 5000 rounds per world; for the
+one-run bounds, at 50 / 500 / 5000 canaries. Bold entries are above 5 % by over three standard errors.
+
+`python benchmarks/coverage.py --out docs/coverage.md` writes this page.
 
 ## Our bounds
 
@@ -486,26 +488,31 @@ run); bold: more than 5 % by over three standard errors. Made by `python benchma
 
 {ours}
 
-"any shape" is `lower(shape="any")`, "profile gate" `lower(shape="ledger")` against the mechanism's exact curve, both with a
-random quarter of the rounds as pilot. "rank gate" is `ranked` against the exact curve, "guessed coins" `guessed` against the
-curve of the Gaussian or of the pure epsilon, each under the best attack that there is. The likelihood-ratio forms and the
-Gaussian e-process are made for the Gaussian mechanism alone. The e-processes count as wrong if they were wrong at any time up
-to the last round. "common-l" is the mechanism that
-publishes the size of one privacy loss and answers for every canary by randomised response at that size: each canary is exactly
-mu-GDP given the others, but their errors come together. The one-run bounds must survive it without knowing; the bound for
-independent canaries must see it and step back.
+The rules are: "any shape" is `lower(shape="any")`. "profile gate" is `lower(shape="ledger")` against the mechanism's exact
+curve. Both use a random quarter of the rounds as pilot, to choose the threshold. "rank gate" is `ranked` against the exact curve.
+"guessed coins" is `guessed` against the curve of the Gaussian or of the pure epsilon. Both use the best attack there is. The
+likelihood-ratio forms and the Gaussian e-process are made for the Gaussian mechanism alone. An e-process counts as wrong if it
+was wrong at any time up to the last round.
+
+The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
+Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold without knowing
+this. The bound for independent canaries must detect it, and fall back to a weaker bound.
 
 ## Rules of other tools
 
-Written anew from their published formulas, {few} audits a cell (1000 for the two slow ones), at 50 / 500 rounds per world.
+We wrote these rules anew from their published formulas. Each cell has {few} audits (1000 for the two slow rules), at 50 / 500
+rounds per world.
 
 {others}
 
-"best threshold" takes what looks best on the very scores that are counted (PrivacyGuard's `eps_cp`, the `cp` and `gdp` of
-bb-audit-dpsgd, TensorFlow Privacy's audit_2020). "ROC hull, Bonferroni" is jax_privacy's default, never wrong here though no
-proof is known; "ROC hull, Gaussian, absolute value" is its epsilon_from_gdp up to version 2.0.0, which drops a sign. "best
-guess grid" is ML Privacy Meter's one-run report. "product null" takes canaries for independent (Xiang et al. 2025 with all
-canaries guessed). These figures are about the rules, at the settings given; they do not test any release of those tools.
+- "best threshold" chooses the threshold that looks best on the very scores that are counted (PrivacyGuard's `eps_cp`, the `cp`
+  and `gdp` of bb-audit-dpsgd, TensorFlow Privacy's audit_2020).
+- "ROC hull, Bonferroni" is jax_privacy's default. It is never wrong here, though no proof is known.
+- "ROC hull, Gaussian, absolute value" is jax_privacy's epsilon_from_gdp up to version 2.0.0, which drops a sign.
+- "best guess grid" is ML Privacy Meter's one-run report.
+- "product null" treats canaries as independent (Xiang et al. 2025 with all canaries guessed).
+
+These figures are about the rules, at the settings given. They do not test any release of those tools.
 """
 
 

@@ -1,13 +1,15 @@
-"""An audit of examples/opacus_gnn.py from its trained weights alone: what Opacus prints holds for a row, and not for a node.
+"""Audits examples/opacus_gnn.py from its trained weights: the epsilon that Opacus prints holds for a row, but not for a node.
 
     python examples/audit_opacus_gnn.py
 
-Opacus clips the gradient of every row of the batch, so its epsilon is about one row: whether a node's label was trained on. A
-node with its edges is more than its row: up to SENDS others hear its features, and their rows change too. Its own row moves the
-sum by one clip, each of theirs by two at most, 2 SENDS + 1 in all; with noise for that many the claim holds for a node.
+Opacus clips the gradient of every row of the batch. Its epsilon is therefore about one row: whether a node's label was used for
+training. A node with its edges is more than its own row: up to SENDS other nodes receive its features, and their rows change
+too. The node's own row moves the sum by at most one clipping norm. The row of each receiver moves it by at most two. That is
+2 SENDS + 1 in all, and with noise for that many norms the claim holds for a node.
 
-The game: canary nodes, each with a feature of its own, each with a coin in every training. Nobody else touches the weights of
-that feature, so the canaries of one training are independent rounds. A canary sends to SENDS nodes that hear nobody else.
+The script plays a game with canary nodes. Each canary has a feature that no other node has, and a coin in every training. No
+other node changes the weights of that feature, so the canaries of one training are independent rounds. A canary sends to SENDS
+nodes that receive from nobody else.
 """
 
 import sys
@@ -16,22 +18,20 @@ from pathlib import Path
 
 import numpy as np
 
-from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit import Claim, Unit, load, lower
 from gnnaudit.accounting.gaussian import mu_of
-from gnnaudit.accounting.lower.bounds import lower
 from gnnaudit.accounting.upper.tradeoff import gaussian
-from gnnaudit.models.data.loading import load
 
 sys.path.insert(0, str(Path(__file__).parent))
 import opacus_gnn as user
 
-SENDS = 3  # every node sends to so many others at most; to whom is its own data, and nobody chooses again when a node goes
+SENDS = 3  # the most nodes that a node sends to; its receivers are its own data, and stay the same when another node leaves
 CANARIES = 100
-LOUD = 2.0  # size of a canary's feature: its gradients are always clipped
+LOUD = 2.0  # size of a canary's feature, large enough that its gradients are always clipped
 
 
 def planted(graph, rng):
-    """The graph with canaries beside it: x, arcs, y, the rows to train on, and the canaries' ids."""
+    """Adds canaries beside the graph. Returns x, arcs, y, the rows to train on, and the ids of the canaries."""
     n, k = graph.nodes, CANARIES
     order = rng.permutation(graph.arcs.shape[1])
     send, receive = graph.arcs[:, order[np.argsort(graph.arcs[0, order], kind="stable")]]
@@ -46,7 +46,7 @@ def planted(graph, rng):
 
 
 def scores(network, secret):
-    """(canaries,): how far the weights of each canary's feature lean to its class. secret "node": those that others hear, too."""
+    """(canaries,): how far the weights of each canary's feature favour its class. secret "node": the receivers' weights too."""
     own, heard = (layer.weight.detach().numpy()[:, -CANARIES:] for layer in (network.own, network.heard))
     lean_own, lean_heard = (w[0] - w[1:].mean(0) for w in (own, heard))
     return lean_own + SENDS * lean_heard if secret == "node" else lean_own
@@ -55,7 +55,7 @@ def scores(network, secret):
 def play(graph, secret, noise, trainings, seed):
     """Scores and bits, (trainings, canaries); the epsilon that Opacus prints; the accuracy on test nodes.
 
-    secret: what a coin decides. "row": whether a canary is trained on. "node": whether it is there at all.
+    secret: what a coin decides. "row": whether the model trains on a canary. "node": whether the canary exists at all.
     """
     rng = np.random.default_rng(seed)
     x, arcs, y, rows, canaries = planted(graph, rng)
@@ -73,7 +73,7 @@ def play(graph, secret, noise, trainings, seed):
 
 
 def main(trainings=20):
-    """Prints three verdicts and returns their bounds."""
+    """Prints three verdicts and returns the three bounds."""
     graph, bounds = load("campus:n=1000"), []
     for whom, secret, noise in (
         ("a row of the batch", "row", 1),
@@ -92,5 +92,5 @@ def main(trainings=20):
 
 
 if __name__ == "__main__":
-    warnings.filterwarnings("ignore", category=UserWarning)  # Opacus: this noise is for measurements; torch: hooks
+    warnings.filterwarnings("ignore", category=UserWarning)  # Opacus warns of noise that is for measurements; torch of hooks
     main()

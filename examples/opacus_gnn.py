@@ -1,4 +1,4 @@
-"""A user's own graph neural network: a GraphSAGE layer in plain PyTorch, trained with Opacus. It knows nothing of the harness."""
+"""A user's own graph network: a GraphSAGE layer in plain PyTorch, trained with Opacus. It does not use gnnaudit."""
 
 import numpy as np
 import torch
@@ -8,13 +8,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 STEPS = 20
 CLIP = 1.0
-SIGMA = 4.5  # noise multiplier of every step
+SIGMA = 4.5  # noise multiplier of each step
 RATE = 5.0
 DELTA = 1e-5
 
 
 class Sage(nn.Module):
-    """A node's class from its own features and from the mean of what it hears."""
+    """Predicts a node's class from its own features and from the mean features of the nodes that send to it."""
 
     def __init__(self, features, classes):
         super().__init__()
@@ -28,7 +28,7 @@ class Sage(nn.Module):
 
 
 def means(x, arcs):
-    """(nodes, features): the mean features of those who send to each node; zeros for a node that nobody sends to."""
+    """(nodes, features): the mean features of the nodes that send to each node; zeros if no node does."""
     send, receive = arcs
     total = np.zeros_like(x)
     np.add.at(total, receive, x[send])
@@ -36,10 +36,10 @@ def means(x, arcs):
 
 
 def train(x, arcs, y, rows, seed, noise=1.0):
-    """The trained network, and the epsilon that Opacus prints for it.
+    """Returns the trained network, and the epsilon that Opacus prints for it.
 
     x: (nodes, features) float32. arcs: (2, m) int64, senders and receivers. y: (nodes,) int64. rows: (n,) int64, nodes to train
-    on. noise: how many times SIGMA. Every step takes all rows, so nothing is sampled.
+    on. noise: a factor on SIGMA. Each step uses all rows, so nothing is sampled.
     """
     heard = means(x, arcs)
     rows_of = TensorDataset(*(torch.from_numpy(part[rows]) for part in (x, heard.astype(np.float32), y)))
@@ -63,6 +63,6 @@ def train(x, arcs, y, rows, seed, noise=1.0):
 
 
 def predict(network, x, arcs):
-    """(nodes,): the likeliest class of every node."""
+    """(nodes,): the most probable class of each node."""
     with torch.no_grad():
         return network(torch.from_numpy(x), torch.from_numpy(means(x, arcs).astype(np.float32))).argmax(1).numpy()

@@ -1,4 +1,4 @@
-"""A function of one graph and one seed, audited as it is: every node counts, through noise, how its neighbours are labelled.
+"""A function of one graph and one seed, to audit as it is: each node gets noisy counts of its neighbours' labels.
 
 audit contract examples/own_function.py:model
 audit run --model examples/own_function.py:model --epsilon 3.31 --delta 1e-6 --attacks none
@@ -7,13 +7,13 @@ audit run --model examples/own_function.py:model --epsilon 3.31 --delta 1e-6 --a
 import dp_accounting as dp
 import numpy as np
 
-from gnnaudit.models.looped import Looped
+from gnnaudit import Looped
 
-NOISE = 2.0  # standard deviation; an undirected edge moves two counts by one: sqrt(2)
+NOISE = 2.0  # standard deviation. An undirected edge moves two counts by one, so the sensitivity is sqrt(2)
 
 
 def train(graph, seed):
-    """Log-probabilities, (nodes, classes). What the run lacks is already gone from the graph."""
+    """Log-probabilities, (nodes, classes). The graph already lacks the edges and nodes that this run lacks."""
     labelled = np.eye(graph.classes)[graph.y] * graph.train[:, None]
     noise = np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
     votes = graph.adjacency() @ labelled + NOISE * noise

@@ -1,4 +1,4 @@
-"""A whole model in one file: every node hears, through noise, how many neighbours of each class it has.
+"""A complete model in one file: each node gets noisy counts of its neighbours in each class.
 
 audit contract examples/own_model.py:Votes
 audit run --model examples/own_model.py:Votes --epsilon 1,8
@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 import dp_accounting as dp
 import numpy as np
 
-from gnnaudit.accounting.claim import Unit
-from gnnaudit.models.base import Release
-from gnnaudit.models.random.streams import normal
+from gnnaudit import Release, Unit, normal
 
 
 @dataclass(frozen=True)
 class Votes:
-    """Counts of labelled neighbours by class, with Gaussian noise. One undirected edge moves two counts by one: sqrt(2)."""
+    """Counts labelled neighbours by class and adds Gaussian noise. An undirected edge moves two counts by one: sqrt(2)."""
 
     sigma: float = 1.0  # noise std / sensitivity
     keep: tuple[str, ...] = ("posteriors",)

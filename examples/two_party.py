@@ -1,7 +1,7 @@
-"""VESPER between two processes: party A has the edges and the features, party B the labels, and bytes are all they share.
+"""Runs VESPER in two processes: party A has the edges and features, party B the labels. They share nothing but messages.
 
-python examples/two_party.py                                  # splits `campus` into two folders and starts both parties
-python examples/two_party.py a PART_A.npz --address HOST:PORT  # or each by hand, on a host of its own
+python examples/two_party.py                                  # splits `campus` into two files and starts both parties
+python examples/two_party.py a PART_A.npz --address HOST:PORT  # starts one party by hand, each on a host of its own
 python examples/two_party.py b PART_B.npz --address HOST:PORT
 """
 
@@ -18,9 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.upper.accountants import tightest, upper
-from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit import Claim, calibrate, upper
 from gnnaudit.models.vesper.channel import NOTHING
 from gnnaudit.models.vesper.gloo import PARTY_A, PARTY_B, connected
 from gnnaudit.models.vesper.parties import party_a, party_b, train
@@ -28,20 +26,21 @@ from gnnaudit.models.vesper.vesper import Vesper
 
 
 def run_a(part: Path, recipe: Vesper, claim: Claim, address: str) -> None:
-    """Answers until party B says STOP; never reads a label."""
+    """Party A. Answers until party B sends STOP, and never reads a label."""
     data = np.load(part)
-    noise_seed = secrets.randbits(128)  # of the operating system: whoever knows it can take the noise off
+    noise_seed = secrets.randbits(128)  # from the operating system; whoever knows the seed can subtract the noise
     present = np.ones((1, data["edges"].shape[1]), dtype=bool)
     a = party_a(recipe, data["x"], data["edges"], present, [noise_seed], budget=claim)
     with connected(PARTY_A, address) as channel:
         while a.answer(channel):
             pass
-    spent, passes = tightest(upper(a.odometer.spent, claim)), a.odometer.taken["REFRESH"]
-    print(f"party A: released {passes} noisy pass(es), spent epsilon = {spent.epsilon:.3f} of {claim.epsilon:g}")
+    bounds = [row.epsilon for row in upper(a.odometer.spent, claim) if row.is_upper_bound and row.epsilon is not None]
+    passes = a.odometer.taken["REFRESH"]
+    print(f"party A: released {passes} noisy pass(es), spent epsilon = {min(bounds):.3f} of {claim.epsilon:g}")
 
 
 def run_b(part: Path, recipe: Vesper, address: str) -> None:
-    """Trains, asks for the rows of all nodes, and scores the test nodes; never reads an edge or a feature."""
+    """Party B. Trains, requests the rows of all nodes, and scores the test nodes. It never reads an edge or a feature."""
     data = np.load(part)
     seeds = [7]
     b = party_b(recipe, data["y"], int(data["y"].max()) + 1, data["train"][None], seeds)
@@ -53,8 +52,8 @@ def run_b(part: Path, recipe: Vesper, address: str) -> None:
 
 
 def both(options: argparse.Namespace) -> None:
-    """Writes each party's part of a graph to a folder of its own and starts both."""
-    from gnnaudit.models.data.loading import load
+    """Writes each party's part of a graph to a file of its own, and starts both parties."""
+    from gnnaudit import load
 
     graph = load(options.data, data_dir=options.data_dir)
     with socket.socket() as free:

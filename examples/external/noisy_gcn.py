@@ -1,8 +1,8 @@
-"""A graph network in plain PyTorch, audited from outside: features summed over neighbours once, with noise, then a small network.
+"""A graph network in plain PyTorch that is audited as a program: one noisy sum of features over neighbours, then a small network.
 
     audit run --target "python examples/external/noisy_gcn.py {worlds} {out}" --epsilon 6.58 --delta 1e-5
 
-It needs torch and numpy, in an environment of its own, and knows nothing of the harness: worlds in, posteriors out.
+It needs torch and numpy, in an environment of its own. It does not use gnnaudit: it reads worlds and writes posteriors.
 """
 
 import sys
@@ -12,19 +12,19 @@ import numpy as np
 import torch
 from torch import nn
 
-NOISE = 1.0  # standard deviation. Rows have length one, so an undirected edge moves the sums by sqrt(2): epsilon = 6.58 at 1e-5
+NOISE = 1.0  # standard deviation. Rows have length one, so an undirected edge moves the sums by sqrt(2): epsilon 6.58 at 1e-5
 EPOCHS = 60
 
 
 def unpack(parts, name, size, runs):
-    """(runs, size) bool; a mask that is not given lets everything in."""
+    """(runs, size) bool; a mask that is absent excludes nothing."""
     if name not in parts:
         return np.ones((runs, size), dtype=bool)
     return np.unpackbits(parts[name], axis=1, count=size).astype(bool)
 
 
 def posteriors(x, y, classes, arcs, train, seed):
-    """(nodes, classes) probabilities of one training. arcs: those that exist in this run. train: (nodes,) bool."""
+    """(nodes, classes) probabilities after one training. arcs: those that exist in this run. train: (nodes,) bool."""
     coins = torch.Generator().manual_seed(seed)
     sums = torch.zeros_like(x).index_add_(0, arcs[1], x[arcs[0]])
     seen = torch.cat([x, sums + NOISE * torch.randn(x.shape, generator=coins)], dim=1)

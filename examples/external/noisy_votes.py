@@ -1,8 +1,8 @@
-"""A model in NumPy alone, audited from outside: every node asks its neighbours how they are labelled, and hears it through noise.
+"""A model in NumPy alone that is audited as a program: each node gets noisy counts of its neighbours' labels.
 
     audit run --target "python examples/external/noisy_votes.py {worlds} {out}" --epsilon 1
 
-It knows nothing of the harness: it reads worlds from one folder and writes posteriors to another.
+It does not use gnnaudit: it reads worlds from one folder and writes posteriors to another.
 """
 
 import sys
@@ -14,14 +14,14 @@ NOISE = 2.0  # standard deviation of the noise on every count
 
 
 def unpack(parts, name, size, runs):
-    """(runs, size) bool; a mask that is not given lets everything in."""
+    """(runs, size) bool; a mask that is absent excludes nothing."""
     if name not in parts:
         return np.ones((runs, size), dtype=bool)
     return np.unpackbits(parts[name], axis=1, count=size).astype(bool)
 
 
 def posteriors(graph, train, present, watch, seed):
-    """(watched, classes) float32: the shares of the noisy counts of labelled neighbours."""
+    """(watched, classes) float32: the softmax of the noisy counts of labelled neighbours."""
     classes = int(graph["y"].max()) + 1
     send, receive = graph["edge_index"][:, present]
     told = train[send]
