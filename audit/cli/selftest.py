@@ -75,8 +75,8 @@ def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
 def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
     """Whether the fault's own audit refuted, the largest epsilon that it proved, and what it says."""
     from ...reports.evidence import judge, lowest
-    from ..audits.edge_sums import AUDITS
-    from ..case import Case
+    from ..audits.registry import AUDITS
+    from ..case import Case, Setting
     from ..key import Key
     from ..ledgers import uppers
     from ..storage.store import Store
@@ -89,7 +89,7 @@ def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, flo
         return told.kind == "exceeds", costs[0] if costs else 0.0, told.sentence
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         key = Key("selftest", seed, fault.name)
-        outcome = AUDITS[fault.caught_by].run(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA)
+        outcome = AUDITS[fault.caught_by].run(Setting(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA))
     refuted = any(b.refuted for b in outcome.bounds)
     return refuted, max(b.epsilon for b in outcome.bounds if b.refuted == refuted), outcome.reach
 

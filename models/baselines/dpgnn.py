@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -56,6 +57,15 @@ class DpGnn:
         if self.unit is not Unit.NODE:
             raise ValueError(f"dpgnn protects nodes, not a {self.unit}. Use unit = 'node'.")
         common.check_batch(self)
+
+    inclusion_chance = None
+
+    @property
+    def declines(self) -> Mapping[str, str]:
+        """What it has not got although its fields look so."""
+        if self.mode == "paper":
+            return {"ClippedGradients": "its batches have a fixed size: a node that joins one drives another out"}
+        return {"ClippedGradients": "a node moves the gradients of its neighbours too"}
 
     @property
     def public(self) -> tuple[str, ...]:

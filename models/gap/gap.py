@@ -66,6 +66,11 @@ class Gap:
             raise ValueError(f"encoder_layers={self.encoder_layers}, hops={self.hops}: at least one layer, at least no hops.")
 
     @property
+    def inclusion_chance(self) -> float | None:
+        """The chance that a node joins a batch; None at edge level, where nothing is sampled."""
+        return self.batch / self.train_nodes if self.unit is Unit.NODE else None
+
+    @property
     def releases(self) -> tuple[str, ...]:
         return self.keep
 

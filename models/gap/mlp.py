@@ -49,6 +49,11 @@ class Mlp:
         common.check_batch(self)
 
     @property
+    def inclusion_chance(self) -> float | None:
+        """The chance that a node joins a batch; None at edge level, where nothing is sampled."""
+        return self.batch / self.train_nodes if self.unit is Unit.NODE else None
+
+    @property
     def public(self) -> tuple[str, ...]:
         return common.taken_as_public(self)
 

@@ -57,6 +57,11 @@ class ProGap:
             raise ValueError(f"base_layers={self.base_layers}, depth={self.depth}: at least one layer, at least no depth.")
 
     @property
+    def inclusion_chance(self) -> float | None:
+        """The chance that a node joins a batch; None at edge level, where nothing is sampled."""
+        return self.batch / self.train_nodes if self.unit is Unit.NODE else None
+
+    @property
     def releases(self) -> tuple[str, ...]:
         return self.keep
 
