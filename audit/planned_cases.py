@@ -33,7 +33,7 @@ def recipes(plan: Plan) -> dict[str, Factory]:
     return {name: known[name] for name in dict.fromkeys((*own, *names))}
 
 
-def cases(plan: Plan, graph: Graph, makes: dict[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
+def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
     """Every recipe in every mode at every budget, calibrated; and those that cannot be, with the reason.
 
     Raises ValueError for a field in `plan.param` that no recipe has.

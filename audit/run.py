@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,7 @@ from .case import Case, Outcome, Setting
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
-from .planned_cases import cases, recipes
+from .planned_cases import Factory, cases, recipes
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.run_folder import machine, opened, randomness, root_key, versions, write_spec
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..accounting.upper.accountants import Upper
+    from ..models.data.loading import Facts as GraphFacts
     from ..models.graph.graph import Graph
     from .key import Key
     from .plan import Plan
@@ -47,10 +50,29 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
     """
     from rich.console import Console
 
-    console = Console(stderr=True, quiet=quiet)
-    started, clock = datetime.now(UTC), time.perf_counter()
-    (audits, _), makes = asked(plan), recipes(plan)
+    makes = recipes(plan)
     graph, facts = load_described(plan.data, plan.data_dir, plan.split)
+    results = carry_out(
+        plan, makes, graph, facts, Console(stderr=True, quiet=quiet), verbose, partial(publish, json=json, quiet=quiet)
+    )
+    return results.run.exit_code
+
+
+def carry_out(
+    plan: Plan,
+    makes: Mapping[str, Factory],
+    graph: Graph,
+    facts: GraphFacts | None,
+    console: Console,
+    verbose: bool,
+    publish: Callable[[Results, Path, Plan], None],
+) -> Results:
+    """Studies every case that the plan and `makes` give on the graph, and writes the run folder; `publish` makes the rest of it.
+
+    makes: name -> (mode, facts, private) -> Model. Raises ValueError for names that do not exist and for a folder in use.
+    """
+    started, clock = datetime.now(UTC), time.perf_counter()
+    audits, _ = asked(plan)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
         write_spec(folder)
         key = root_key(plan, folder)
@@ -98,8 +120,8 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
         )
         results = Results(run=summary, rows=tuple(rows))
         result_files.write(results, folder)
-        publish(results, folder, plan, json, quiet)
-    return code
+        publish(results, folder, plan)
+    return results
 
 
 def announced(todo: list[Case], console: Console) -> Iterator[Case]:
@@ -190,7 +212,7 @@ def told(rows: list[Any]) -> Iterator[str]:
             yield f"{row.what}: not done, {row.reason}"
 
 
-def publish(results: Results, folder: Path, plan: Plan, json: bool, quiet: bool) -> None:
+def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quiet: bool = False) -> None:
     """The table on the terminal, the HTML report, JUnit, and the MLflow mirror."""
     from rich.console import Console
 

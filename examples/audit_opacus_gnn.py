@@ -18,9 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gnnaudit import Claim, Unit, load, lower
-from gnnaudit.accounting.gaussian import mu_of
-from gnnaudit.accounting.upper.tradeoff import gaussian
+from gnnaudit import Claim, Unit, gaussian_curve, load, lower
 
 sys.path.insert(0, str(Path(__file__).parent))
 import opacus_gnn as user
@@ -84,7 +82,7 @@ def main(trainings=20):
         if not bounds:
             claim = Claim(epsilon, user.DELTA, Unit.NODE, exposes=("weights",))
             print(f"Opacus prints epsilon = {epsilon:.2f} at delta = {user.DELTA:g}. Does it hold for ...")
-        curve = gaussian(float(mu_of(claim.epsilon, claim.delta)))
+        curve = gaussian_curve(claim)
         bounds.append(lower(seen, bits, claim, shape="ledger", ledger_curve=curve))
         verdict = "refuted" if bounds[-1].refuted else "not refuted"
         print(f"{whom:25} {verdict:13} {bounds[-1]}; test accuracy {100 * accuracy:.0f} %")

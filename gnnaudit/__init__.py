@@ -1,3 +1,87 @@
-"""Finds out whether differentially private graph neural networks are as private as they claim."""
+"""Finds out whether differentially private graph neural networks are as private as they claim.
 
-__version__ = "0.1.0"
+This is the one public door for users' code: `from gnnaudit import Claim, lower`. A name is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.2.0"
+
+if TYPE_CHECKING:
+    from .accounting.claim import Claim, Relation, Unit
+    from .accounting.events import PureDpEvent
+    from .accounting.lower.bounds import Bound, lower
+    from .accounting.upper.accountants import Upper, upper
+    from .accounting.upper.calibration import calibrate
+    from .accounting.upper.tradeoff import curve, gaussian_curve
+    from .audit.from_python import audit
+    from .models.base import Model, Release
+    from .models.capabilities import (
+        AnswersOtherFeatures,
+        AnswersOtherGraphs,
+        BoundedDegree,
+        ClippedGradients,
+        FiniteChannels,
+        NoisyMessages,
+        NoisyRows,
+        NoisySums,
+        NoisyVotes,
+        RandomisedEdges,
+        RandomisedReports,
+    )
+    from .models.data.loading import load
+    from .models.graph.graph import Graph, Worlds
+    from .models.looped import Looped
+    from .models.random import witness
+    from .models.random.streams import normal
+    from .reports.evidence import Verdict, judge
+    from .reports.results import Results
+
+NAMES = {
+    "accounting.claim": ("Claim", "Relation", "Unit"),
+    "accounting.events": ("PureDpEvent",),
+    "accounting.lower.bounds": ("Bound", "lower"),
+    "accounting.upper.accountants": ("Upper", "upper"),
+    "accounting.upper.calibration": ("calibrate",),
+    "accounting.upper.tradeoff": ("curve", "gaussian_curve"),
+    "models.base": ("Model", "Release"),
+    "models.capabilities": (
+        "AnswersOtherFeatures",
+        "AnswersOtherGraphs",
+        "BoundedDegree",
+        "ClippedGradients",
+        "FiniteChannels",
+        "NoisyMessages",
+        "NoisyRows",
+        "NoisySums",
+        "RandomisedEdges",
+        "RandomisedReports",
+        "NoisyVotes",
+    ),
+    "models.data.loading": ("load",),
+    "models.graph.graph": ("Graph", "Worlds"),
+    "models.looped": ("Looped",),
+    "models.random": ("witness",),
+    "models.random.streams": ("normal",),
+    "reports.evidence": ("Verdict", "judge"),
+    "reports.results": ("Results",),
+}
+_HOME = {name: module for module, names in NAMES.items() for name in names}
+__all__ = sorted([*_HOME, "__version__", "audit"])
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name at its first use. `audit` is the package of that name, which can be called."""
+    if name == "audit":
+        return import_module(".audit", __name__)
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f".{_HOME[name]}", __name__)
+    found = getattr(module, name, None) or import_module(f".{_HOME[name]}.{name}", __name__)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

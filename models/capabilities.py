@@ -53,7 +53,7 @@ class ClippedGradients(Protocol):
 
 
 @runtime_checkable
-class Votes(Protocol):
+class NoisyVotes(Protocol):
     """Teachers vote, and the label with the most votes leaves after Laplace noise on the counts.
 
     vote_noise: scale of the noise / the most that one teacher adds to a count; None: nothing bounds what a node does to a vote.
@@ -179,7 +179,9 @@ CAPABILITIES = {
             lambda m: m.inclusion_chance is not None,
         ),
         Capability(
-            Votes, "define `vote_noise`, `queries`, `rate` and `labels(worlds, queries, shares)`", lambda m: bool(m.vote_noise)
+            NoisyVotes,
+            "define `vote_noise`, `queries`, `rate`, `single`, `classes` and `labels`",
+            lambda m: bool(m.vote_noise),
         ),
         Capability(FiniteChannels, "define `channels(dim, classes)`", lambda m: bool(m.channels(2, 2))),
         Capability(RandomisedReports, "define `channels(dim, classes)` and `ends(graph)`", lambda m: bool(m.channels(2, 2))),

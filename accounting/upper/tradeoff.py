@@ -11,9 +11,9 @@ import numpy as np
 from dp_accounting import DpEvent
 from numpy.typing import ArrayLike, NDArray
 
-from ..claim import Relation
+from ..claim import Claim, Relation
 from ..events.tree import Unsupported, gaussian_mu, parts, scaled
-from ..gaussian import delta_of, epsilon_of, tradeoff
+from ..gaussian import delta_of, epsilon_of, mu_of_claim, tradeoff
 from .pld import between, distribution, grid, knots
 
 __all__ = ["Curve", "Unsupported", "approximate", "curve", "gaussian", "pure", "scaled"]
@@ -98,6 +98,11 @@ def gaussian(mu: float) -> Curve:
     if not mu >= 0:
         raise ValueError(f"mu={mu}: must be at least 0; mu is sensitivity / noise std.")
     return Curve(float(mu), np.zeros(0), np.zeros(0))
+
+
+def gaussian_curve(claim: Claim) -> Curve:
+    """The curve of the Gaussian mechanism that just meets a claim."""
+    return gaussian(mu_of_claim(claim))
 
 
 def pure(epsilon: float) -> Curve:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...accounting.lower.bounds import Bound
 from ...accounting.lower.finite_channels import channel_epsilon
-from ...models.capabilities import FiniteChannels, RandomisedEdges, Votes, has, lacks
+from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has, lacks
 from ..case import Case, Outcome, Setting, offered
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def refuses(case: Case) -> str | None:
     """It needs finite channels that a model says it is made of, labels by noisy argmax, or randomised response on edges."""
     if np.isinf(case.claim.epsilon):
         return "nothing is claimed"
-    if any(has(case.model, capability) for capability in (Votes, RandomisedEdges, FiniteChannels)):
+    if any(has(case.model, capability) for capability in (NoisyVotes, RandomisedEdges, FiniteChannels)):
         return None
     if isinstance(case.model, FiniteChannels):
         return f"this {case.model.name} sends something in the clear, or continuous noise: its `channels` are empty"
@@ -43,7 +43,7 @@ def enumerate_channels(setting: Setting) -> Outcome:
     """
     case, graph = setting.case, setting.graph
     model, delta = case.model, case.claim.delta
-    if isinstance(model, Votes):
+    if isinstance(model, NoisyVotes):
         epsilon = votes_epsilon(model, graph.classes, delta) * (1 - GRID)
         told = f"{model.queries} votes on secret samples: {epsilon:.4g} nats"
     elif isinstance(model, RandomisedEdges):
@@ -71,7 +71,7 @@ def enumerate_channels(setting: Setting) -> Outcome:
     return Outcome("exact", (bound,), {}, told, sent)
 
 
-def votes_epsilon(model: Votes, classes: int, delta: float) -> float:
+def votes_epsilon(model: NoisyVotes, classes: int, delta: float) -> float:
     """Epsilon (nats) of all noisy labels of teachers that one sampled node turns from sure of one class to sure of another.
 
     The law of one label has three values: the class before, the class after, and any other. From its privacy-loss distribution.

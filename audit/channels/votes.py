@@ -10,7 +10,7 @@ from ...accounting.claim import Unit
 from ...accounting.closed_forms import argmax_top_probability
 from ...accounting.lower.one_run import canaries
 from ...accounting.upper.tradeoff import curve
-from ...models.capabilities import Votes, lacks
+from ...models.capabilities import NoisyVotes, lacks
 from ...models.graph.graph import Worlds
 from ..case import Case, Outcome, Setting
 from ..instruments.reach import family, unknown
@@ -26,7 +26,7 @@ def refuses(case: Case) -> str | None:
     """It needs teachers that can be put words in the mouth of, and noise that the ledger charges for."""
     if case.claim.unit is not Unit.NODE:
         return f"votes are turned by a node; this claim is about {case.claim.unit}"
-    return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, Votes)
+    return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyVotes)
 
 
 def play_votes(setting: Setting) -> Outcome:
@@ -37,7 +37,7 @@ def play_votes(setting: Setting) -> Outcome:
     """
     key = setting.key
     model = setting.case.model
-    assert isinstance(model, Votes)
+    assert isinstance(model, NoisyVotes)
     count = setting.rounds * TRIALS
     random = key.fold("coins").generator()
     bits = random.random((count, 1)) < 0.5
@@ -54,13 +54,13 @@ def play_votes(setting: Setting) -> Outcome:
     return Outcome("votes", (bound,), {}, reach, ("votes",))
 
 
-def votes(model: Votes, worlds: Worlds, queries: NDArray[np.int64], turned: NDArray[np.bool_]) -> NDArray[np.int64]:
+def votes(model: NoisyVotes, worlds: Worlds, queries: NDArray[np.int64], turned: NDArray[np.bool_]) -> NDArray[np.int64]:
     """(K, queries) the model's noisy labels of teachers that are sure of class 0, or of 1 where `turned`, (K, queries or 1)."""
     sure = np.eye(worlds.graph.classes)[np.broadcast_to(turned, queries.shape).astype(np.int64)]
     return model.labels(worlds, queries, sure)
 
 
-def log_ratio(model: Votes, classes: int, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+def log_ratio(model: NoisyVotes, classes: int, labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """(K,) the log-likelihood ratio of all votes of a run, the canary's samples unknown. labels: (K, queries)."""
     top = argmax_top_probability(classes, model.vote_noise or 0.0)
     z = np.zeros(classes)

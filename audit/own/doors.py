@@ -201,16 +201,21 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
                 raise ValueError(f"model={model}: cannot be made without arguments ({fault}). {way}") from None
             except (Exception, SystemExit) as fault:
                 raise ValueError(f"model={model}: {blamed(fault, Path(model.rpartition(':')[0]))}") from None
-        if not isinstance(made, Model):
-            absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
-            raise ValueError(f"model={model}: lacks {absent}. docs/own-model.md says what each of them is.")
-        if made.unit not in tuple(Unit):
-            raise ValueError(f"model={model}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
-        if made.name in SYSTEMS and not of_the_harness(made):
-            raise ValueError(f"model={model}: is called '{made.name}', as a system of the harness is. Give it a name of its own.")
-        if "/" in made.name or not made.name.strip("."):
-            raise ValueError(f"model={model}: is called '{made.name}', which names no folder to keep its runs in. Use letters.")
+        checked(made, f"model={model}")
         if made.name in found:
             raise ValueError(f"model={model}: is called '{made.name}', as the program of --target is. Give it another name.")
         found[made.name] = lambda mode, facts, private: made
     return found
+
+
+def checked(made: Any, where: str) -> None:
+    """Raises ValueError, which begins with `where`, for what is no model or bears a name that a run cannot use."""
+    if not isinstance(made, Model):
+        absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
+        raise ValueError(f"{where}: lacks {absent}. docs/own-model.md says what each of them is.")
+    if made.unit not in tuple(Unit):
+        raise ValueError(f"{where}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
+    if made.name in SYSTEMS and not of_the_harness(made):
+        raise ValueError(f"{where}: is called '{made.name}', as a system of the harness is. Give it a name of its own.")
+    if "/" in made.name or not made.name.strip("."):
+        raise ValueError(f"{where}: is called '{made.name}', which names no folder to keep its runs in. Use letters.")

@@ -165,7 +165,7 @@ class PrivGnn:
     def declines(self) -> Mapping[str, str]:
         """What it has not got although its fields look so."""
         reason = "as coded, noise is added to logarithms, which have no largest difference: nothing bounds what a node does"
-        return {"Votes": reason} if self.as_coded else {}
+        return {"NoisyVotes": reason} if self.as_coded else {}
 
     def labels(self, worlds: Worlds, queries: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
         """(K, queries) the noisy labels of teachers that answer with these shares, (K, queries, classes)."""

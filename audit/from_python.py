@@ -1,0 +1,38 @@
+"""`gnnaudit.audit(model, graph, claim)`: what `audit run --model` does, for code that has the model and the graph at hand."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .own.doors import checked
+from .plan import Plan
+from .run import carry_out, publish
+
+if TYPE_CHECKING:
+    from ..accounting.claim import Claim
+    from ..models.base import Model
+    from ..models.graph.graph import Graph
+    from ..reports.results import Results
+
+
+def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = None, **options: Any) -> Results:
+    """Audits a model against a claim on a graph, and returns what results.json holds.
+
+    out: the run folder, with report.html, junit.xml and the evidence; None: a folder that is removed again. options: those of
+    `audit run` with underscores, such as rounds=10, attacks="lira", audits="all", seed="word"; here no attack is run and no
+    MLflow store is written unless they ask for it. Raises ValueError for a model that lacks a part of the protocol and for
+    options that do not exist.
+    """
+    from rich.console import Console
+
+    checked(model, "model")
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        chosen = {"attacks": "none", "mlflow": "none"} | options
+        chosen |= {"data": graph.name, "epsilon": (claim.epsilon,), "delta": claim.delta, "unit": str(claim.unit)}
+        plan = Plan(out=Path(out or folder), **chosen)
+        makes = {model.name: lambda mode, facts, private: model}
+        quietly = partial(publish, json=False, quiet=True)
+        return carry_out(plan, makes, graph, None, Console(quiet=True), False, quietly)
