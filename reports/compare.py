@@ -1,4 +1,4 @@
-"""Two runs side by side: which verdicts changed, which leaks more, and whether the difference is more than chance."""
+"""Compares two runs: which verdicts changed, which attacks gained or lost, and whether chance explains the difference."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Interval = tuple[float, float]
-ENOUGH = 8  # targets, below which an interval over them covers less than it says
+ENOUGH = 8  # targets; with fewer, an interval over targets covers less than 95 %
 
 
 @dataclass(frozen=True)
 class Difference:
     """One quantity that both runs measured.
 
-    utility: whether it measures use rather than leakage. first, second: its value in either run. interval: 95 % of
-    second - first, taking the runs as independent; None when one of them has no interval. word: "more" or "less" where the
-    interval still leaves 0 out when it is widened so that all comparisons of its kind hold together (Bonferroni), else "".
+    utility: True for a utility, False for leakage. first, second: its value in each run. interval: 95 % interval of
+    second - first for independent runs; None if one run has no interval. word: "more" or "less" if 0 lies outside the
+    interval after a Bonferroni correction over all comparisons of the same kind, else "".
     """
 
     key: Key
@@ -43,7 +43,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim that both runs judged. verdicts, lower, upper: in either run; None where nothing bounds epsilon."""
+    """A claim that both runs judged. verdicts, lower, upper: one per run, bounds in nats; None where there is no bound."""
 
     key: Key
     verdicts: tuple[str, str]
@@ -72,30 +72,30 @@ def judged(first: Results, second: Results) -> list[Judged]:
 
 
 def compare(run_a: Path, run_b: Path) -> list[Difference]:
-    """Every quantity that both runs measured, clear differences in leakage first. Raises ValueError if a run cannot be read."""
+    """Every quantity that both runs measured, significant differences in leakage first. Raises ValueError for unreadable runs."""
     return differences(results.read(run_a), results.read(run_b))
 
 
 def differences(first: Results, second: Results) -> list[Difference]:
-    """As `compare`, of results at hand."""
+    """The same as `compare`, from results in memory."""
     others = {_place(row): row for row in second.rows}
     found = [_difference(row, others[_place(row)]) for row in first.rows if _place(row) in others]
-    told = _together([d for d in found if d is not None])
-    return sorted(told, key=lambda d: (d.utility, not d.word, -abs(d.second - d.first)))
+    tested = _corrected([d for d in found if d is not None])
+    return sorted(tested, key=lambda d: (d.utility, not d.word, -abs(d.second - d.first)))
 
 
 def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> None:
-    """Prints what changed, each unit in tables of its own; with json, one document on stdout and nothing else.
+    """Prints what changed, in separate tables for each unit; with json, one document on stdout and nothing else.
 
-    every: also what differs by no more than chance, and claims whose verdict is the same.
+    every: also print unchanged verdicts and differences that chance explains.
     """
     from rich.console import Console
 
     first, second = results.read(run_a), results.read(run_b)
     claims, found = judged(first, second), differences(first, second)
     if json:
-        told = [dataclasses.asdict(d) | {"key": d.key._asdict()} for d in found]
-        print(dumps(plain([*map(_document, claims), *told]), indent=1))
+        rows = [dataclasses.asdict(d) | {"key": d.key._asdict()} for d in found]
+        print(dumps(plain([*map(_document, claims), *rows]), indent=1))
         return
     console = Console()
     measured = [d for d in found if d.interval]
@@ -107,10 +107,12 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> N
     graphs = [str(run.data.get("digest") or "") for run in (first.run, second.run)]
     if all(graphs) and graphs[0] != graphs[1]:
         called = " and ".join(str(run.data.get("name", "?")) for run in (first.run, second.run))
-        console.print(f"The runs are of different graphs, {called}: what differs may be theirs.", highlight=False)
+        console.print(f"The runs used different graphs, {called}. Differences may come from the graphs.", highlight=False)
     targets = min((r.targets for found in (first, second) for r in found.of(AttackRow) if r.targets), default=ENOUGH)
     if targets < ENOUGH:
-        console.print(f"Attacks had {targets} targets: intervals over fewer than {ENOUGH} are too short. Say --targets {ENOUGH}.")
+        console.print(
+            f"An attack had only {targets} targets. With fewer than {ENOUGH} its intervals are too short: use --targets {ENOUGH}."
+        )
     for unit in units([*(c.key for c in claims), *(d.key for d in measured)]):
         shown = [c for c in claims if c.key.unit == unit and (every or c.changed)]
         clear = [d for d in measured if d.key.unit == unit and (every or d.word)]
@@ -123,19 +125,19 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> N
 
 
 def _document(claim: Judged) -> dict[str, object]:
-    told = dataclasses.asdict(claim) | {"key": claim.key._asdict(), "what": "verdict", "word": "changed" if claim.changed else ""}
-    return told | {"first": claim.verdicts[0], "second": claim.verdicts[1]}
+    row = dataclasses.asdict(claim) | {"key": claim.key._asdict(), "what": "verdict", "word": "changed" if claim.changed else ""}
+    return row | {"first": claim.verdicts[0], "second": claim.verdicts[1]}
 
 
 def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
-    """What a reader with ten seconds takes away."""
+    """Counts of changed verdicts and of significant differences, in one paragraph."""
     parts = [f"{sum(c.changed for c in claims)} of {len(claims)} verdicts changed"]
     for utility, more, less in ((False, "leaks more", "less"), (True, "is more useful", "less")):
         kind = [d for d in found if d.utility == utility]
         counts = [sum(d.word == word for d in kind) for word in ("more", "less")]
-        what = "utilities" if utility else "attacks"
-        parts.append(f"by {len(kind)} {what}, {other} {more} {counts[0]} times and {less} {counts[1]} times")
-    return f"{'; '.join(parts)}. Counted where a difference stands out among all comparisons together."
+        what = "utility metrics" if utility else "attacks"
+        parts.append(f"the run {other} {more} under {counts[0]} of {len(kind)} {what} and {less} under {counts[1]}")
+    return f"{'; '.join(parts)}. Only significant differences are counted (95 %, Bonferroni over all comparisons of a kind)."
 
 
 def _claims(claims: list[Judged], names: tuple[str, str]) -> Table:
@@ -164,9 +166,9 @@ def _table(found: list[Difference], names: tuple[str, str]) -> Table:
     table.columns[5].no_wrap = table.columns[6].no_wrap = True
     for d in found:
         ends = f"\n[dim]{d.interval[0]:+.3f} to {d.interval[1]:+.3f}[/]" if d.interval else ""
-        said = "" if not d.word else (f"{d.word} useful" if d.utility else f"leaks {d.word}")
+        words = "" if not d.word else (f"{d.word} useful" if d.utility else f"leaks {d.word}")
         worse = d.word == ("less" if d.utility else "more")
-        shown = f"[{'red' if worse else 'green'}]{said}[/]" if said else ""
+        shown = f"[{'red' if worse else 'green'}]{words}[/]" if words else ""
         values = (f"{d.first:.3f}", f"{d.second:.3f}", f"{d.second - d.first:+.3f}{ends}")
         table.add_row(name(d.key.model, d.key.mode), budget(d.key.epsilon), d.what, *values, shown)
     return table
@@ -179,25 +181,27 @@ def _place(row: Row) -> Hashable:
         return key(row), row.attack, row.game, row.query, row.negatives
     if isinstance(row, BoundRow):
         return key(row), row.audit, row.attack, row.shape
-    return id(row)  # nothing that a difference could be taken of
+    return id(row)  # equal to no row of the other run: rows of this kind are not compared
 
 
 def _difference(a: Row, b: Row) -> Difference | None:
     if isinstance(a, UtilityRow) and isinstance(b, UtilityRow):
-        return _told(a, f"{a.split} {a.metric}", (a.value, b.value), (a.ci95, b.ci95))
-    if isinstance(a, AttackRow) and isinstance(b, AttackRow) and not a.baseline:  # a baseline sees no model: nothing of it leaks
+        return _value_of(a, f"{a.split} {a.metric}", (a.value, b.value), (a.ci95, b.ci95))
+    if (
+        isinstance(a, AttackRow) and isinstance(b, AttackRow) and not a.baseline
+    ):  # a baseline reads no model, so it measures no leakage
         where = ", ".join(w for w in (a.game, a.query, a.negatives) if w)
-        return _told(a, f"AUC of {a.attack} ({where})", (a.auc, b.auc), (a.auc_ci95, b.auc_ci95))
+        return _value_of(a, f"AUC of {a.attack} ({where})", (a.auc, b.auc), (a.auc_ci95, b.auc_ci95))
     if isinstance(a, BoundRow) and isinstance(b, BoundRow):
-        return _told(a, f"lower bound by {a.audit}, {a.attack} ({a.shape})", (a.value, b.value), (None, None))
+        return _value_of(a, f"lower bound by {a.audit}, {a.attack} ({a.shape})", (a.value, b.value), (None, None))
     return None
 
 
-def _told(row: Row, what: str, values: tuple[float, float], ends: tuple[Interval | None, Interval | None]) -> Difference:
+def _value_of(row: Row, what: str, values: tuple[float, float], ends: tuple[Interval | None, Interval | None]) -> Difference:
     first, second = values
     if ends[0] is None or ends[1] is None:
         return Difference(key(row), what, isinstance(row, UtilityRow), first, second, None, "")
-    # Independent errors add in squares, and each side of an interval may have its own length.
+    # Errors of independent runs add in squares; the two sides of an interval may differ in length.
     below = math.hypot(second - ends[1][0], ends[0][1] - first)
     above = math.hypot(ends[1][1] - second, first - ends[0][0])
     return Difference(
@@ -205,11 +209,11 @@ def _told(row: Row, what: str, values: tuple[float, float], ends: tuple[Interval
     )
 
 
-def _together(found: list[Difference]) -> list[Difference]:
-    """The same with their words: an interval counts if it leaves 0 out when widened until all of its kind hold at once."""
+def _corrected(found: list[Difference]) -> list[Difference]:
+    """The same with `word` set: Bonferroni over all differences of the same kind, by widening the normal intervals."""
     from scipy.special import ndtri
 
-    told = []
+    tested = []
     for d in found:
         word = ""
         if d.interval:
@@ -217,5 +221,5 @@ def _together(found: list[Difference]) -> list[Difference]:
             wider, gap = float(ndtri(1 - 0.025 / many) / ndtri(0.975)), d.second - d.first
             low, high = gap + wider * (d.interval[0] - gap), gap + wider * (d.interval[1] - gap)
             word = "more" if low > 0 else "less" if high < 0 else ""
-        told.append(dataclasses.replace(d, word=word))
-    return told
+        tested.append(dataclasses.replace(d, word=word))
+    return tested

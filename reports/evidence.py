@@ -1,4 +1,4 @@
-"""Where the claim, what was run and what was seen meet: the evidence on one claim, and the verdict on it."""
+"""The evidence on one claim, and the verdict that follows from its upper and lower bounds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..accounting.upper.accountants import Upper
 
-GRID = 1e-3  # relative; the accountants' own grids differ by less, so a smaller excess is no news
+GRID = 1e-3  # relative; accountants differ by less through their grids, so a smaller excess is ignored
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """kind: refuted, exceeds, inconclusive or not-refuted. exit_code: what a CI job returns for it."""
+    """kind: refuted, exceeds, inconclusive or not-refuted. exit_code: 1, 1, 3 or 0."""
 
     kind: str
     sentence: str
@@ -33,14 +33,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that is known about one claim on one model, and all that a reader needs to check it.
+    """The result of one audit of one claim on one model, with all that a reader needs to check it.
 
-    ledger: the text of the event tree that was run. uppers: what each accountant makes of it. bounds: what was seen.
+    ledger: the event tree as text. uppers: one upper bound per accountant. bounds: the lower bounds of the audit.
     curves: plottable lists, see `figures`: "tradeoff" {"claimed", "ledger", "observed": [false positive rates, false
-        negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]}.
-        "residuals" {"expected", "observed": normal and seen quantiles, "count"}.
-    reach: what the games could see. read: the released arrays that were looked at. randomness: where the coins came from.
-    assumptions: what is taken to be public. seconds: spent on the game, training included.
+        negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]},
+        "residuals" {"expected", "observed": normal and observed quantiles, "count"}.
+    reach: what the audit could detect, in a sentence. read: the released arrays that it read. randomness: the source of
+    the seeds. assumptions: what the model takes to be public. seconds: of the audit, training included.
     """
 
     claim: Claim
@@ -63,7 +63,7 @@ class Evidence:
 
     @property
     def file_name(self) -> str:
-        """Unique among the claims and games of a run; the unit is part of it because one game can test two units."""
+        """Unique within a run. It contains the unit, because one audit can test claims on two units."""
         parts = (self.model, self.mode, f"{self.claim.epsilon:g}", self.claim.unit.value, self.game)
         return "-".join(re.sub(r"[^\w.-]+", "_", p) for p in parts) + ".json"
 
@@ -73,7 +73,7 @@ class Evidence:
 
     @staticmethod
     def from_json(text: str) -> Evidence:
-        """Raises ValueError when a field is missing or wrong. Fields that this version does not know are passed over."""
+        """Raises ValueError when a field is missing or wrong. Unknown fields are ignored."""
         from ..accounting.lower.bounds import Bound
         from ..accounting.upper.accountants import Upper
 
@@ -106,8 +106,8 @@ def read_all(run_dir: Path) -> list[Evidence]:
     return found
 
 
-class Look(Protocol):
-    """What a verdict reads of a lower bound."""
+class LowerBound(Protocol):
+    """What `judge` reads of a lower bound."""
 
     @property
     def epsilon(self) -> float: ...
@@ -118,17 +118,17 @@ class Look(Protocol):
     @property
     def refuted(self) -> bool: ...
     @property
-    def notices(self) -> float: ...  # the smallest violation that it would have noticed, as a factor
+    def notices(self) -> float: ...  # the smallest violation that the test detects, as a factor of the noise
     @property
     def reach(self) -> float: ...  # the true epsilon of that violation
     @property
     def method(self) -> str: ...
     @property
-    def confirmed(self) -> bool | None: ...  # whether fresh coins refuted too, where that was tried
+    def confirmed(self) -> bool | None: ...  # whether a second test with fresh randomness refuted too; None if there was none
 
 
-class Ceiling(Protocol):
-    """What a verdict reads of an upper bound."""
+class UpperBound(Protocol):
+    """What `judge` reads of an upper bound."""
 
     @property
     def accountant(self) -> str: ...
@@ -140,59 +140,57 @@ class Ceiling(Protocol):
     def unsupported(self) -> str | None: ...
 
 
-def judge(claim: Claim, ceiling: Sequence[Ceiling], bounds: Sequence[Look], notices: float = 1.5) -> Verdict:
-    """Whether the claim stands against what was run and what was seen.
+def judge(claim: Claim, ceiling: Sequence[UpperBound], bounds: Sequence[LowerBound], notices: float = 1.5) -> Verdict:
+    """The verdict on a claim, given the upper bounds of its ledger and the lower bounds that were measured.
 
-    ceiling: upper bounds of the ledger in the claim's own unit; leave it empty when the ledger counts another unit.
-    bounds: all the looks at this claim, each with the share of alpha that it spent.
-    notices: the violation that the plan asks to be noticed, as a factor.
+    ceiling: upper bounds of the ledger in the claim's own unit; empty if the ledger counts another unit.
+    bounds: every test of this claim, each with its share of alpha.
+    notices: the violation that the plan asks to detect, as a factor of the noise.
 
-    A look that fresh coins did not confirm refutes nothing. A look may also find that the ledger is not of what was run,
-    without an epsilon above the claim: then nothing bounds what was run.
+    A refutation that a second test with fresh randomness did not confirm does not count. A test may also refute the ledger
+    without an epsilon above the claim; then no upper bound is known for what was run.
     """
     refuting = [b for b in bounds if b.refuted and b.confirmed is not False]
     if refuting:
         worst = max(refuting, key=lambda b: b.epsilon)
-        sure = " (confirmed with fresh coins)" if worst.confirmed else ""
+        sure = " (confirmed with fresh randomness)" if worst.confirmed else ""
         if worst.epsilon <= claim.epsilon:
-            return Verdict("exceeds", f"the ledger is not of what was run: {worst.method}{sure}", 1)
-        return Verdict("refuted", f"refuted: {_seen(worst)} against a claim of {claim.epsilon:g}{sure}", 1)
+            return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}", 1)
+        return Verdict("refuted", f"refuted: {_worded(worst)} against a claim of {claim.epsilon:g}{sure}", 1)
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
-        return Verdict("not-refuted", f"nothing is claimed{f'; {_seen(most)} was seen' if most else ''}", 0)
+        return Verdict("not-refuted", f"nothing is claimed{f'; measured: {_worded(most)}' if most else ''}", 0)
     best = lowest(ceiling)
     if best is not None and best[0] > claim.epsilon * (1 + GRID):
         sentence = f"the ledger exceeds the claim: it costs {up(best[0])} ({best[1]}) against a claim of {claim.epsilon:g}"
         return Verdict("exceeds", sentence, 1)
     if not bounds:
-        return Verdict("inconclusive", "inconclusive: no audit looked at this claim", 3)
+        return Verdict("inconclusive", "inconclusive: no audit tested this claim", 3)
     if any(b.refuted for b in bounds):
-        return Verdict("inconclusive", "inconclusive: refuted once, and not again with fresh coins", 3)
+        return Verdict("inconclusive", "inconclusive: refuted once, but not again with fresh randomness", 3)
     sharpest = min(bounds, key=lambda b: b.notices)
     noticed = f"a true epsilon above {up(sharpest.reach, 3)} would have been noticed"
     if sharpest.notices <= notices:
         return Verdict("not-refuted", f"not refuted; {noticed}", 0)
     if math.isinf(sharpest.notices):
-        return Verdict(
-            "inconclusive", "inconclusive: not refuted, but how large a violation would have been noticed is not known", 3
-        )
+        return Verdict("inconclusive", "inconclusive: not refuted, and the smallest detectable violation is unknown", 3)
     factor = f"a factor of {up(sharpest.notices, 3)}; the plan asks for {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
 
 
-def lowest(ceiling: Sequence[Ceiling]) -> tuple[float, str] | None:
-    """The tightest valid upper bound and its accountant; None when no accountant could tell."""
+def lowest(ceiling: Sequence[UpperBound]) -> tuple[float, str] | None:
+    """The tightest valid upper bound (nats) and its accountant; None if every accountant declined."""
     valid = [(u.epsilon, u.accountant) for u in ceiling if u.is_upper_bound and not u.unsupported and u.epsilon is not None]
     return min(valid, default=None)
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """Of a whole run: 1 if any claim fell, else 3 if any test was too weak or nothing was looked at, else 0."""
+    """Of a whole run: 1 if a claim is refuted or exceeded, else 3 if a test was too weak or nothing was tested, else 0."""
     codes = {v.exit_code for v in verdicts} or {3}
     return next((code for code in (1, 3) if code in codes), 0)
 
 
-def _seen(bound: Look) -> str:
+def _worded(bound: LowerBound) -> str:
     return at_least(bound.epsilon, bound.alpha, bound.shape)
 
 

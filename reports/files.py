@@ -1,4 +1,4 @@
-"""Writes a file so that no reader ever sees half of it, and numbers so that JSON can hold infinity."""
+"""Atomic writes of text files, and numbers in strict JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Writes aside and renames. Makes the folder if it is missing."""
+    """Writes a temporary file and renames it. Makes the folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
     try:
@@ -54,7 +54,7 @@ def plain(value: Any) -> Any:
 
 
 def lists(value: Any) -> Any:
-    """What `plain` made, with its infinities as floats again."""
+    """The inverse of `plain` for infinities; tuples become lists."""
     if isinstance(value, Mapping):
         return {k: lists(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

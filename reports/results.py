@@ -1,4 +1,4 @@
-"""The rows of results.json: what a run measured, in a form that other people's scripts may rely on."""
+"""The rows of results.json, the documented output of a run. Field names are a contract: add some, rename none."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ Interval = tuple[Number, Number]
 
 
 class Value(BaseModel):
-    """Frozen; fields beyond those listed are kept, so that later versions can add some."""
+    """Frozen. Unknown fields are kept, so that later versions can add some."""
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
 
 
 class Run(Value):
-    """What was asked, of what, with what, and what came of it. `seed` says how the coins were made, never the key."""
+    """The run as a whole: plan, data, versions and verdict. `seed` says how the randomness was seeded, never the key."""
 
     name: str
     started: str = ""  # ISO 8601
     seconds: Number = 0.0
     data: dict[str, Any] = {}
     seed: str = ""
-    alpha: Number = 0.05  # of the whole run, before it was divided over the looks
+    alpha: Number = 0.05  # of the whole run, before its division among the tests
     notices: Number = 1.5
     versions: dict[str, str] = {}
     machine: dict[str, Any] = {}
     command: str = ""
     verdict: str = ""
     exit_code: int = 0
-    preset: str = ""  # "ci": a claim that was tested too weakly warns and blocks nobody
+    preset: str = ""  # "ci": a claim that was tested too weakly is a warning only
 
 
 class Row(Value):
@@ -64,7 +64,7 @@ class UtilityRow(Row):
 
 
 class AccountRow(Row):
-    """value: nats, None when the accountant cannot tell; `unsupported` then says why.
+    """value: nats; None if the accountant declines, with the reason in `unsupported`.
 
     A row of accountant "published" holds what the paper prints; extra field `as_coded`: what its code computes.
     """
@@ -79,7 +79,7 @@ class AccountRow(Row):
 
 
 class Slice(Value):
-    """What an attack gained on some of the units, told from others of the same kind."""
+    """An attack's AUC on one group of units: members against non-members of the same group."""
 
     auc: Number
     auc_ci95: Interval
@@ -88,10 +88,10 @@ class Slice(Value):
 
 
 class AttackRow(Row):
-    """true_positives, false_positives: the counts behind each rate of `tpr_at_fpr`, summed over targets; false ones allowed.
+    """true_positives, false_positives: the counts behind each rate of `tpr_at_fpr`, summed over targets.
 
-    slices: for fair non-members, by class, degree or homophily, and then by group. baseline: whether the attack sees no
-    model at all, so that what it gains is homophily.
+    slices: AUC by class, degree or homophily, then by group; non-members are units of the game. baseline: True for an
+    attack that reads no model, whose gain is homophily.
     """
 
     kind: Literal["attack"] = "attack"
@@ -108,7 +108,7 @@ class AttackRow(Row):
     non_members: int = 0
     shadows: int = 0
     targets: int = 0
-    baseline_auc: Number | None = None  # of the feature-only attack on the same questions
+    baseline_auc: Number | None = None  # of the feature-only attack on the same challenges
     baseline: bool = False
     slices: dict[str, dict[str, Slice]] = {}
 
@@ -123,10 +123,10 @@ class BoundRow(Row):
     rounds: int
     exposes: list[str] = []
     verdict: str
-    notices: Number | None = None  # the smallest violation that would have been noticed, as a factor
+    notices: Number | None = None  # the smallest detectable violation, as a factor of the noise
     reach: Number | None = None  # the true epsilon of that violation
     method: str = ""
-    confirmed: bool | None = None  # whether fresh coins refuted too, where that was tried
+    confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was none
     seconds: Number = 0.0
 
 
@@ -167,7 +167,7 @@ class Results(Value):
 
 
 def write(results: Results, run_dir: Path) -> Path:
-    """Writes RUN/results.json, aside first."""
+    """Writes RUN/results.json through a temporary file."""
     return write_text(Path(run_dir) / "results.json", to_json(results))
 
 
@@ -179,7 +179,7 @@ def read(run_dir: Path) -> Results:
     """Reads RUN/results.json. Raises ValueError that names the row and field that is wrong, or the missing file."""
     path = Path(run_dir) / "results.json"
     if not path.is_file():
-        raise ValueError(f"{path}: there is no such file; `audit run --out {run_dir}` writes it.")
+        raise ValueError(f"{path}: no such file; `audit run --out {run_dir}` writes it.")
     try:
         return parse(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
@@ -200,7 +200,7 @@ def parse(document: Any) -> Results:
 
 
 def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
-    """One row for each look. notices: the factor that the plan asks to be noticed."""
+    """One row for each lower bound. notices: the violation that the plan asks to detect, as a factor of the noise."""
     claim = evidence.claim
     common: dict[str, Any] = {"model": evidence.model, "mode": evidence.mode, "unit": claim.unit}
     common |= {"epsilon": claim.epsilon, "delta": claim.delta, "seconds": evidence.seconds}

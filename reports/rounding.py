@@ -1,11 +1,11 @@
-"""Numbers in words that never say more than was measured: lower bounds round down, upper bounds round up."""
+"""Numbers as text: lower bounds are rounded down, upper bounds up."""
 
 from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
-SLACK = 1e-9  # relative; floating-point dust must not move the last digit
+SLACK = 1e-9  # relative; a rounding error of floating point must not move the last digit
 
 
 def down(value: float, digits: int = 3) -> str:

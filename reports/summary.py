@@ -1,4 +1,4 @@
-"""One line for each claim of a run: what was promised, what was run, what was seen, and the verdict."""
+"""One line for each claim of a run: the claim, its upper and lower bounds, and the verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNITS = {
 }
 
 
-BESIDE = ("random", "2-hop")  # non-edges that homophily alone tells from edges: shown beside leakage, never as leakage
+BESIDE = ("random", "2-hop")  # non-edges that homophily alone separates from edges: shown apart, never as leakage
 
 
 COVERED = {  # the games whose secret each unit's epsilon protects
@@ -33,7 +33,7 @@ COVERED = {  # the games whose secret each unit's epsilon protects
 
 
 class Key(NamedTuple):
-    """What a claim is about. Values of different units are never put in one column."""
+    """Identifies a claim. Values of different units never share a column."""
 
     unit: Unit | None
     model: str
@@ -43,7 +43,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """upper: the tightest valid upper bound of the ledger and its accountant. lower: the largest lower bound."""
+    """One claim. upper: the tightest valid upper bound (nats) and its accountant. lower: the row of the largest lower bound."""
 
     key: Key
     delta: float | None
@@ -54,7 +54,7 @@ class Line:
     verdict: Verdict
 
 
-class _Look(NamedTuple):
+class _Lower(NamedTuple):
     epsilon: float
     alpha: float
     shape: str
@@ -65,7 +65,7 @@ class _Look(NamedTuple):
     confirmed: bool | None
 
 
-class _Ceiling(NamedTuple):
+class _Upper(NamedTuple):
     accountant: str
     epsilon: float | None
     is_upper_bound: bool
@@ -87,7 +87,7 @@ def budget(epsilon: float, infinity: str = "∞") -> str:
 
 
 def lines(results: Results) -> list[Line]:
-    """A line for each claim that was accounted for or audited, those that fell first."""
+    """A line for each claim that was accounted for or audited; refuted claims first."""
     accounts, bounds = results.of(AccountRow), results.of(BoundRow)
     keys = dict.fromkeys(key(r) for r in (*accounts, *bounds))
     found = [
@@ -98,17 +98,17 @@ def lines(results: Results) -> list[Line]:
 
 
 def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float) -> Line:
-    ceiling = [_Ceiling(a.accountant, a.value, a.is_upper_bound, a.unsupported) for a in accounts if a.accountant != "published"]
-    looks = [_look(b) for b in bounds]
+    ceiling = [_Upper(a.accountant, a.value, a.is_upper_bound, a.unsupported) for a in accounts if a.accountant != "published"]
+    tests = [_lower(b) for b in bounds]
     delta = next((r.delta for r in (*accounts, *bounds) if r.delta is not None), None)
     claim = Claim(k.epsilon, delta or 0.0, k.unit or Unit.NODE)
     best = max(bounds, key=lambda b: b.value, default=None)
-    return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), judge(claim, ceiling, looks, notices))
+    return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), judge(claim, ceiling, tests, notices))
 
 
-def _look(b: BoundRow) -> _Look:
+def _lower(b: BoundRow) -> _Lower:
     noticed = _or_none_noticed(b.notices), _or_none_noticed(b.reach)
-    return _Look(b.value, 1 - b.confidence, b.shape, b.verdict == "refuted", *noticed, b.method, b.confirmed)
+    return _Lower(b.value, 1 - b.confidence, b.shape, b.verdict == "refuted", *noticed, b.method, b.confirmed)
 
 
 def _or_none_noticed(value: float | None) -> float:
@@ -122,7 +122,7 @@ def units(rows: Iterable[Row | Key]) -> list[Unit | None]:
 
 
 def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
-    """For each model, budget and game, the attack with the largest AUC against fair non-members."""
+    """For each model, budget and game, the attack with the largest AUC. Random and 2-hop non-edges do not count."""
     best: dict[tuple[Key, str], AttackRow] = {}
     for row in (r for r in attacks if r.negatives not in BESIDE and not r.baseline):
         place = (key(row), row.game)
@@ -132,7 +132,7 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
 
 
 def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
-    """(what, model, budgets, reason): one entry for all that was skipped of a model at the same budgets for the same reason."""
+    """(what, model, budgets, reason): skipped rows of one model with the same budgets and reason are merged."""
     at: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
     for row in rows:
         modes = at.setdefault((row.what, row.model, row.reason), {})
@@ -151,8 +151,8 @@ def _listed(whats: list[str]) -> str:
     """ "audit a", "audit b", "c" -> "audits a, b; c"."""
     audits = [what.removeprefix("audit ") for what in whats if what.startswith("audit ")]
     others = [what for what in whats if not what.startswith("audit ")]
-    told = [f"audit{'s' * (len(audits) > 1)} {', '.join(audits)}"] if audits else []
-    return "; ".join([*told, *([", ".join(others)] if others else [])])
+    words = [f"audit{'s' * (len(audits) > 1)} {', '.join(audits)}"] if audits else []
+    return "; ".join([*words, *([", ".join(others)] if others else [])])
 
 
 def utility(results: Results) -> dict[tuple[Unit | None, str, str], dict[float, UtilityRow]]:

@@ -1,4 +1,4 @@
-"""What each accountant makes of a ledger, beside what the paper printed, and why they differ."""
+"""The epsilon of each ledger by every accountant, beside the paper's, and why they differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ AGREE = 1e-3  # relative; smaller differences are those of the accountants' grid
 
 @dataclass(frozen=True)
 class Cost:
-    """printed: by the paper. as_coded: by the paper's code. true: the tightest valid upper bound, told by `true_from`."""
+    """Epsilons of one ledger, in nats. true: the tightest valid upper bound, by the accountant `true_from`.
+
+    printed: by the paper. as_coded: by the paper's code. rows: of all accountants.
+    """
 
     key: Key
     printed: float | None
@@ -22,13 +25,13 @@ class Cost:
     true: float | None
     true_from: str
     note: str
-    told: tuple[AccountRow, ...]
+    rows: tuple[AccountRow, ...]
 
     def of(self, accountant: str) -> AccountRow | None:
-        return next((row for row in self.told if row.accountant == accountant), None)
+        return next((row for row in self.rows if row.accountant == accountant), None)
 
     def excess(self, value: float | None) -> float | None:
-        """How far a value is from the true one, as a share of it; None where either is unknown or without a share."""
+        """The relative difference from the true value; None if either is unknown or infinite."""
         if value is None or not self.true or value == float("inf"):
             return None
         return value / self.true - 1
@@ -39,17 +42,17 @@ class Cost:
 
 
 def costs(lines: list[Line]) -> list[Cost]:
-    """One for each claim of which at least one accountant said something."""
+    """One for each claim with at least one account row."""
     return [_cost(line) for line in lines if line.accounts]
 
 
-def reasons(told: list[Cost]) -> list[tuple[str, str]]:
+def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
     """Why a paper's figure or an accountant's differs from the true one, or is missing; each reason once."""
     found = []
-    for cost in told:
+    for cost in costs:
         if cost.note:
             found.append((f"{name(cost.key.model, cost.key.mode)}, published", cost.note))
-        for row in cost.told:
+        for row in cost.rows:
             if row.unsupported or (row.note and not cost.agrees(row.value)):
                 found.append((row.accountant, row.unsupported or SHARE.sub("", row.note)))
     return list(dict.fromkeys(found))
@@ -58,6 +61,6 @@ def reasons(told: list[Cost]) -> list[tuple[str, str]]:
 def _cost(line: Line) -> Cost:
     published = next((a for a in line.accounts if a.accountant == "published"), None)
     true, source = line.upper or (None, "")
-    told = tuple(a for a in line.accounts if a is not published)
+    rows = tuple(a for a in line.accounts if a is not published)
     printed, coded, note = (published.value, published.as_coded, published.note) if published else (None, None, "")
-    return Cost(line.key, printed, coded, true, source, note, told)
+    return Cost(line.key, printed, coded, true, source, note, rows)

@@ -1,4 +1,4 @@
-"""Figures of one claim: trade-off curves, scores of both worlds, residuals, and the violations that would have been noticed."""
+"""Figures of one claim: trade-off curves, scores of both worlds, residuals, and the smallest detectable violations."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}  # of accounting.power; others are gates
-ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # in each world, for which the smallest noticed violation is drawn
+ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # in each world, for which the smallest detectable violation is drawn
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-CURVES = {  # name in the evidence: (what a reader is told, colour, dashes)
-    "claimed": ("claimed: no pair of error rates may lie below", COLOURS[1], "--"),
-    "ledger": ("what the ledger allows", COLOURS[2], ":"),
+CURVES = {  # name in the evidence: (label, colour, dashes)
+    "claimed": ("claimed lower limit of the error rates", COLOURS[1], "--"),
+    "ledger": ("lower limit by the ledger", COLOURS[2], ":"),
     "observed": ("observed", COLOURS[0], "-"),
 }
 
@@ -61,7 +61,7 @@ def tradeoff_plot(found: Evidence) -> Plot:
 
 
 def histogram_plot(found: Evidence) -> Plot:
-    """What the attack's score was in either world."""
+    """Histograms of the attack's score in each world."""
     pictures = found.curves["histograms"]
     looks = ((COLOURS[5], ""), (COLOURS[4], "//"), (COLOURS[2], ".."))
 
@@ -79,16 +79,14 @@ def histogram_plot(found: Evidence) -> Plot:
 
 
 def residual_plot(found: Evidence) -> Plot:
-    """Quantiles of what should be noise against those of the normal law; noise that is too small makes the line flatter."""
-    told = found.curves["residuals"]
-    expected, observed, count = told["expected"], told["observed"], int(told["count"])
+    """Quantiles of the residuals against those of the normal distribution; too little noise makes the line flatter."""
+    curve = found.curves["residuals"]
+    expected, observed, count = curve["expected"], curve["observed"], int(curve["count"])
     low, high = _band(expected, count)
 
     def draw(axes: Axes) -> None:
-        axes.fill_between(
-            expected, low, high, color=COLOURS[1], alpha=0.25, linewidth=0, label="95 % of honest runs stay in here"
-        )
-        axes.plot(expected, expected, color=COLOURS[1], linestyle="--", linewidth=1, label="noise as the ledger has it")
+        axes.fill_between(expected, low, high, color=COLOURS[1], alpha=0.25, linewidth=0, label="contains 95 % of honest runs")
+        axes.plot(expected, expected, color=COLOURS[1], linestyle="--", linewidth=1, label="noise of the ledger")
         axes.plot(expected, observed, color=COLOURS[0], label=f"{count:,} residuals")
         axes.set(xlabel="normal quantile", ylabel="residual, in stated standard deviations")
         axes.set(xlim=(expected[0], expected[-1]), ylim=(1.2 * expected[0], 1.2 * expected[-1]))
@@ -102,18 +100,18 @@ def residual_plot(found: Evidence) -> Plot:
 
 
 def power_plot(same: Sequence[Evidence]) -> Plot | None:
-    """The smallest violation that so many rounds notice, and where the looks of this run stand; None where none has a reach.
+    """The smallest detectable violation against the number of rounds, with the tests of this run as marks.
 
-    same: all evidence on one claim.
+    same: all evidence on one claim. None if no test has a finite detectable violation.
     """
     from ...accounting.lower.power import notices
 
     claim, curves = same[0].claim, {}
-    looks = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices) and max(b.trials) > 1]
-    marks = [(f"{b.audit}, {b.shape}", min(b.trials) or max(b.trials), b.notices) for b in looks]
+    tests = [b for e in same for b in e.bounds if b.alpha > 0 and math.isfinite(b.notices) and max(b.trials) > 1]
+    marks = [(f"{b.audit}, {b.shape}", min(b.trials) or max(b.trials), b.notices) for b in tests]
     if not marks:
         return None
-    for b in (b for b in looks if min(b.trials)):  # others count residuals of one run, and no rounds
+    for b in (b for b in tests if min(b.trials)):  # the others count residuals of one run instead of rounds
         kappas = [notices(claim, round(n), round(n), b.alpha, METHODS.get(b.method, "gate"))[0] for n in ROUNDS]
         curves[f"{b.audit}, {b.shape}"] = [(n, k) for n, k in zip(ROUNDS, kappas, strict=True) if math.isfinite(k)]
     place = {label: i for i, (label, _, _) in enumerate(marks)}
@@ -123,8 +121,8 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
             i = place[label]
             axes.plot(*zip(*points, strict=True), color=COLOURS[i % len(COLOURS)], linestyle=("-", "--", ":")[i % 3])
         for i, (label, rounds, kappa) in enumerate(marks):
-            look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "markersize": 8}
-            axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **look)
+            style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "markersize": 8}
+            axes.plot(rounds, kappa, linestyle="none", label=f"this run: {label}", **style)
         axes.set(xscale="log", yscale="log", xlabel="rounds in each world, or residuals", ylabel="noise too small by this factor")
         axes.minorticks_off()
         ticks = [t for t in (1, 1.2, 1.5, 2, 3, 5, 10, 20) if t <= 1.2 * max(k for _, _, k in marks)]
@@ -133,20 +131,20 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
         legend(axes)
 
     who = _who(same[0])
-    alt = f"Violations that would have been noticed on {who}: " + "; ".join(f"{m} a factor of {up(k, 3)}" for m, _, k in marks)
+    alt = f"Smallest detectable violations on {who}: " + "; ".join(f"{m} a factor of {up(k, 3)}" for m, _, k in marks)
     rows = [(label, n, k, "") for label, points in curves.items() for n, k in points]
     rows += [(label, n, k, "this run") for label, n, k in marks]
     file = slug("noticed", same[0].file_name.removesuffix(f"-{same[0].game}.json"))
-    return Plot(file, f"Noticed violations, {who}", f"{alt}.", ("look", "rounds", "factor", "run"), tuple(rows), draw)
+    return Plot(file, f"Detectable violations, {who}", f"{alt}.", ("test", "rounds", "factor", "run"), tuple(rows), draw)
 
 
 def _band(expected: Sequence[float], count: int) -> tuple[list[float], list[float]]:
-    """Between which quantiles all of `count` honest residuals lie with 95 % (Dvoretzky, Kiefer, Wolfowitz; Massart 1990)."""
+    """The 95 % band of all quantiles of `count` honest residuals (Dvoretzky, Kiefer and Wolfowitz; Massart 1990)."""
     import numpy as np
     from scipy.special import ndtr, ndtri
 
     level, reach = ndtr(np.asarray(expected)), math.sqrt(math.log(2 / 0.05) / (2 * count))
-    wide = 2 * abs(expected[0])  # where the law of honest noise says nothing any more
+    wide = 2 * abs(expected[0])  # beyond, the band is unbounded
     low, high = ndtri(np.clip(level - reach, 0, 1)), ndtri(np.clip(level + reach, 0, 1))
     return [float(v) for v in np.maximum(low, -wide)], [float(v) for v in np.minimum(high, wide)]
 
@@ -156,7 +154,7 @@ def _bins(edges: Sequence[float], counts: Sequence[float]) -> zip[tuple[float, f
 
 
 def _probit(rates: Sequence[float]) -> list[float]:
-    """Standard normal quantiles; rates of 0 and 1 leave the picture."""
+    """Standard normal quantiles; rates of 0 and 1 lie outside of the axes."""
     import numpy as np
     from scipy.special import ndtri
 
@@ -170,8 +168,8 @@ def _story(curves: dict[str, Any]) -> str:
     if not (curves.get("claimed") and curves.get("observed")):
         return ""
     x, y = (np.asarray(v, dtype=float) for v in curves["observed"])
-    promised = np.interp(x, np.asarray(curves["claimed"][0]), np.asarray(curves["claimed"][1]))
-    share = float(np.mean(y < promised))
+    claimed = np.interp(x, np.asarray(curves["claimed"][0]), np.asarray(curves["claimed"][1]))
+    share = float(np.mean(y < claimed))
     return f"The observed curve lies below the claimed one at {100 * share:.0f} % of its points."
 
 

@@ -23,8 +23,10 @@ FLOOR = 1e-4  # the smallest false-positive rate on a log axis
 
 
 def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]:
-    """The figures of each section of the report: utility, epsilon, roc, leakage of what epsilon protects and of what it does not,
-    and what homophily alone gives away.
+    """The figures of each section of the report.
+
+    leakage: of what epsilon protects; unprotected: of what it does not; beside: against random and 2-hop non-edges, which
+    homophily alone separates.
     """
     look = styles((r.model, r.mode) for r in results.rows)
     fair = [r for r in results.of(AttackRow) if r.negatives not in BESIDE]
@@ -44,7 +46,7 @@ def slug(*words: object) -> str:
 
 
 def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
-    """One line a model, with intervals; models without a claim as level lines for comparison."""
+    """One line for each model, with intervals; models without a claim are horizontal lines."""
     table = utility(results)
     series = {(model, mode): cells for (u, model, mode), cells in table.items() if u == unit}
     level = {(model, mode): next(iter(cells.values())) for (u, model, mode), cells in table.items() if u is None}
@@ -127,15 +129,15 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot
         axes.set_xlabel(f"ε (protects {UNITS[unit]})")
         legend(axes)
 
-    told = "; ".join(f"{r[0]} at least {down(r[4])}, at most {up(r[2]) if r[2] is not None else 'unknown'}" for r in rows)
+    summary = "; ".join(f"{r[0]} at least {down(r[4])}, at most {up(r[2]) if r[2] is not None else 'unknown'}" for r in rows)
     header = ("model", "claimed", "upper", "adversary_sees", "lower", "shape", "confidence")
     title = f"Claimed ε = {epsilon:g}, protects {UNITS[unit]}"
     size = (4.6, 1.2 + 0.2 * height + 0.2 * (len(views) + 2))
-    return Plot(slug("epsilon", unit, f"{epsilon:g}"), title, f"Claimed {epsilon:g}: {told}.", header, tuple(rows), draw, size)
+    return Plot(slug("epsilon", unit, f"{epsilon:g}"), title, f"Claimed {epsilon:g}: {summary}.", header, tuple(rows), draw, size)
 
 
 def _middle(first: float, seen: Sequence[Any]) -> float:
-    """Where the bars of one model have their middle."""
+    """The middle of the bars of one model, on the vertical axis."""
     return first + (max(1, len(seen)) - 1) / 2
 
 
@@ -225,7 +227,7 @@ def _area(fpr: Sequence[float], tpr: Sequence[float]) -> float:
 
 
 def _attack(row: AttackRow) -> str:
-    """An attack that sees no model stands in brackets."""
+    """The attack's name, in brackets if it reads no model."""
     return f"({row.attack})" if row.baseline else row.attack
 
 
@@ -234,7 +236,7 @@ def _who(row: AttackRow) -> str:
 
 
 def _places(budgets: Sequence[float]) -> dict[float, float]:
-    """Where a budget stands on the axis: at its logarithm, infinity one step to the right of all others."""
+    """The position of each budget on the axis: its logarithm; infinity is one step to the right of all others."""
     finite = {e: math.log(max(e, 1e-3)) for e in budgets if math.isfinite(e)}
     step = (max(finite.values()) - min(finite.values())) / max(1, len(finite) - 1) if len(finite) > 1 else 1.0
     return finite | ({math.inf: max(finite.values(), default=0.0) + step} if math.inf in budgets else {})
@@ -246,7 +248,7 @@ def _numbers(row: UtilityRow) -> tuple[float, float | None, float | None]:
 
 
 def _bars(rows: Sequence[UtilityRow]) -> list[list[float]]:
-    """(2, rows): how far each interval reaches below and above, in percent."""
+    """(2, rows): the length of each interval below and above the value, in percent."""
     ends = [row.ci95 or (row.value, row.value) for row in rows]
     below = [100 * max(0.0, row.value - low) for row, (low, _) in zip(rows, ends, strict=True)]
     above = [100 * max(0.0, high - row.value) for row, (_, high) in zip(rows, ends, strict=True)]

@@ -1,4 +1,4 @@
-"""How every figure looks and is saved: one drawing, as SVG for the page, and as SVG, PNG and CSV on disk."""
+"""The style of all figures, and how one is saved: SVG for the page, and SVG, PNG and CSV as files."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def inline(svg: str, plot: Plot) -> str:
     body = re.sub(r'(url\(|href=")#', rf"\1#{plot.name}-", body)
     body = body.replace(INK, "currentColor")
     for i, colour in enumerate(COLOURS):
-        body = body.replace(colour.lower(), f"var(--series-{i})")  # the page lightens them in the dark
+        body = body.replace(colour.lower(), f"var(--series-{i})")  # the dark page uses lighter ones
     label = plot.alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return re.sub(r'width="[^"]+" height="[^"]+"', f'role="img" aria-label="{label}"', body, count=1)
 

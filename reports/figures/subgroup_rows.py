@@ -1,4 +1,4 @@
-"""Who leaks more: the strongest attacks told apart by class, degree and homophily."""
+"""The AUC of the strongest attacks by class, degree and homophily of the units."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ WORDS = {"homophily": "neighbours of its class", "classes": "its ends"}
 
 
 class Sliced(NamedTuple):
-    """One attack. told: (how the units were grouped, what each group leaks, in words)."""
+    """One attack. groups: (the property by which units are grouped, the AUC of each group in words)."""
 
     row: AttackRow
-    told: tuple[tuple[str, str], ...]
+    groups: tuple[tuple[str, str], ...]
 
 
 def sliced(attacks: Iterable[AttackRow]) -> list[Sliced]:
-    """The strongest attack on each model, budget and game, where its rows say how groups differ."""
+    """The strongest attack on each model, budget and game, if its row has slices."""
     return [
         Sliced(row, tuple((WORDS.get(by, by), _words(groups)) for by, groups in row.slices.items() if groups))
         for row in strongest(attacks)
@@ -29,7 +29,7 @@ def sliced(attacks: Iterable[AttackRow]) -> list[Sliced]:
 
 
 def _words(groups: Mapping[str, Slice]) -> str:
-    """ "high 0.61 ± 0.02, low 0.52 ± 0.02": the group that leaks most first."""
+    """ "high 0.61 ± 0.02, low 0.52 ± 0.02": the largest AUC first."""
     order = sorted(groups.items(), key=lambda item: -item[1].auc)
-    told = [f"{group} {part.auc:.2f} ± {(part.auc_ci95[1] - part.auc_ci95[0]) / 2:.2f}" for group, part in order]
-    return ", ".join(told) if len(told) <= SHOWN else f"{told[0]}, {told[1]}, …, {told[-1]}"
+    words = [f"{group} {part.auc:.2f} ± {(part.auc_ci95[1] - part.auc_ci95[0]) / 2:.2f}" for group, part in order]
+    return ", ".join(words) if len(words) <= SHOWN else f"{words[0]}, {words[1]}, …, {words[-1]}"

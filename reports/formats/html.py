@@ -1,4 +1,4 @@
-"""The report of a run: one page that needs no network and no scripts, with its figures also on disk."""
+"""The HTML report of a run: one page without scripts or network access, and its figures as files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ HERE = Path(__file__).parent
 SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted": "○"}
 WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
 EXITS = {
-    0: "nothing fell, and each claim was looked at sharply enough",
-    1: "a claim fell",
-    3: "unfinished, or a claim was looked at too weakly",
+    0: "no claim was refuted, and each test could detect the violation that the plan asks for",
+    1: "a claim was refuted, or its ledger exceeds it",
+    3: "unfinished, or a test was too weak",
 }
 
 
@@ -42,7 +42,7 @@ def render(run_dir: Path) -> Path:
 
     def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
         drawn.update({p.name: save(p, run_dir / "figures") for p in plots if p.name not in drawn})
-        shown = [(p, drawn[p.name]) for p in plots]  # a figure shown again needs ids of its own
+        shown = [(p, drawn[p.name]) for p in plots]  # a figure shown twice needs other ids
         return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in shown]
 
     environment = Environment(
@@ -58,22 +58,22 @@ def render(run_dir: Path) -> Path:
         exits=EXITS,
         whom=UNITS,
         figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
-        telling=draw([p for plots in telling(every) for p in plots if not p.name.startswith("scores")], "telling-"),
+        closest=draw([p for plots in closest(every) for p in plots if not p.name.startswith("scores")], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
         plan=_text(run_dir / "plan.toml"),
         **tables(found),
     )
     for path in (run_dir / "figures").glob("*"):
-        if path.suffix in (".svg", ".png", ".csv") and path.stem not in drawn:  # of what an earlier run in this folder found
+        if path.suffix in (".svg", ".png", ".csv") and path.stem not in drawn:  # left by an earlier run in this folder
             path.unlink()
     return write_text(run_dir / "report.html", page)
 
 
 def tables(found: Results) -> dict[str, Any]:
-    """Everything that the page shows as a table, each unit apart."""
+    """All tables of the page, separately for each unit."""
     every = lines(found)
     claimed = [line for line in every if math.isfinite(line.key.epsilon)]
-    table, told = utility(found), costs(claimed)
+    table, priced = utility(found), costs(claimed)
     return {
         "headline": headline(claimed),
         "counts": Counter(line.verdict.kind for line in claimed),
@@ -83,27 +83,31 @@ def tables(found: Results) -> dict[str, Any]:
         },
         "attacks": {u: strongest(r for r in found.of(AttackRow) if r.unit == u) for u in units(found.of(AttackRow))},
         "slices": {u: sliced(r for r in found.of(AttackRow) if r.unit == u) for u in units(found.of(AttackRow))},
-        "costs": {u: [c for c in told if c.key.unit == u] for u in units(c.key for c in told)},
-        "accountants": list(dict.fromkeys(row.accountant for c in told for row in c.told)),
-        "reasons": reasons(told),
+        "costs": {u: [c for c in priced if c.key.unit == u] for u in units(c.key for c in priced)},
+        "accountants": list(dict.fromkeys(row.accountant for c in priced for row in c.rows)),
+        "reasons": reasons(priced),
         "findings": found.of(FindingRow),
         "skipped": skips(found.of(SkippedRow)),
     }
 
 
 def headline(claimed: Sequence[Line]) -> str:
-    """What a reader with ten seconds takes away."""
-    many = f"{len(claimed)} claims" if len(claimed) > 1 else "1 claim"
-    fell = [
+    """The first sentence of the page: how many claims were refuted, and which."""
+    refuted = [
         f"{name(line.key.model, line.key.mode)} at ε = {line.key.epsilon:g}" for line in claimed if line.verdict.exit_code == 1
     ]
     if not claimed:
         return "This run tested no claim."
-    if fell:
-        more = f" and {len(fell) - 4} more" if len(fell) > 4 else ""
-        return f"{len(fell)} of {many} fell: {', '.join(fell[:4])}{more}."
+    one = len(claimed) == 1
+    if refuted:
+        more = f" and {len(refuted) - 4} more" if len(refuted) > 4 else ""
+        what = "The claim is refuted" if one else f"{len(refuted)} of {len(claimed)} claims are refuted"
+        return f"{what}: {', '.join(refuted[:4])}{more}."
     weak = sum(line.verdict.exit_code == 3 for line in claimed)
-    return f"None of {many} fell{f'; {weak} tested too weakly to say' if weak else ''}."
+    what = "The claim was not refuted" if one else f"None of the {len(claimed)} claims was refuted"
+    if not weak:
+        return f"{what}."
+    return f"{what}, but its test was too weak." if one else f"{what}; {weak} of the tests were too weak."
 
 
 def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
@@ -114,8 +118,8 @@ def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
     return list(groups.values())
 
 
-def telling(claims: Sequence[tuple[list[Evidence], list[Plot]]]) -> list[list[Plot]]:
-    """For each unit, the figures of the claim whose lower bound comes closest to it, or passes it furthest."""
+def closest(claims: Sequence[tuple[list[Evidence], list[Plot]]]) -> list[list[Plot]]:
+    """For each unit, the figures of the claim with the largest ratio of lower bound to claimed epsilon."""
     best: dict[Any, tuple[float, list[Plot]]] = {}
     for same, plots in claims:
         claim, bounds = same[0].claim, [b.epsilon for e in same for b in e.bounds]
@@ -127,13 +131,13 @@ def telling(claims: Sequence[tuple[list[Evidence], list[Plot]]]) -> list[list[Pl
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures of one claim, and what its looks would have noticed."""
-    noticed = power_plot(same)
-    return [p for e in same for p in of_claim(e)] + ([noticed] if noticed else [])
+    """The figures of one claim, and that of its smallest detectable violations."""
+    power = power_plot(same)
+    return [p for e in same for p in of_claim(e)] + ([power] if power else [])
 
 
 def clock(seconds: float) -> str:
-    """A duration as a reader says it."""
+    """A duration in words."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -141,7 +145,7 @@ def clock(seconds: float) -> str:
 
 
 def interval(ends: tuple[float, float] | None, digits: int = 3, factor: float = 1.0) -> str:
-    """ "0.692–0.716", or nothing when no interval is known."""
+    """ "0.692–0.716", or an empty string without an interval."""
     return "" if ends is None else f"{factor * ends[0]:.{digits}f}–{factor * ends[1]:.{digits}f}"
 
 

@@ -1,4 +1,4 @@
-"""A run as JUnit XML: each claim is a test, so that any CI system shows which one broke."""
+"""A run as JUnit XML: each claim is a test case, so that any CI system shows the claims that fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from ..files import write_text
 from ..results import BoundRow, Results, SkippedRow
 from ..summary import Line, budget, lines, name
 
-NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what a program says may hold any character
+NOT_XML = re.compile(
+    "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)  # output of a user's program may hold any character
 
 
 def write(run_dir: Path) -> Path:
@@ -21,10 +23,10 @@ def write(run_dir: Path) -> Path:
 
 
 def to_xml(found: Results) -> str:
-    """Refuted and exceeded claims fail, and skipped rows are skipped. Claims that were tested too weakly are errors.
+    """Refuted and exceeded claims are failures, skipped rows are skipped, and claims that were tested too weakly are errors.
 
-    In a pull request (preset "ci") these are skipped with a warning: what its author did not change is no reason to block it.
-    A claim that nothing looked at is an error there too: a model that raises must not pass for one that was tested.
+    With preset "ci" a claim that was tested too weakly is skipped with a warning: the author of a pull request did not cause
+    it. A claim without any test stays an error, because a model that raises must not pass as tested.
     """
     claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
     skipped, lenient = found.of(SkippedRow), found.run.preset == "ci"
@@ -62,10 +64,10 @@ def _claim(suite: ET.Element, line: Line, lenient: bool) -> None:
         return
     kind = "failure" if line.verdict.exit_code == 1 else "error"
     trouble = ET.SubElement(case, kind, {"type": line.verdict.kind, "message": line.verdict.sentence})
-    trouble.text = "\n".join(_look(b) for b in line.bounds)
+    trouble.text = "\n".join(_bound(b) for b in line.bounds)
 
 
-def _look(b: BoundRow) -> str:
-    sure = {True: ", confirmed with fresh coins", False: ", NOT confirmed with fresh coins", None: ""}[b.confirmed]
-    told = f"; {b.method}" if b.verdict == "refuted" else ""
-    return f"{b.audit}, {b.attack}: at least {b.value:.4g} ({b.shape}), {b.rounds} rounds{sure}{told}"
+def _bound(b: BoundRow) -> str:
+    sure = {True: ", confirmed with fresh randomness", False: ", NOT confirmed with fresh randomness", None: ""}[b.confirmed]
+    method = f"; {b.method}" if b.verdict == "refuted" else ""
+    return f"{b.audit}, {b.attack}: at least {b.value:.4g} ({b.shape}), {b.rounds} rounds{sure}{method}"

@@ -1,4 +1,4 @@
-"""A run as MLflow runs: a parent for the plan and a child for each model, budget and game. Nothing reads it back."""
+"""A run as MLflow runs: a parent for the plan and a child for each model, budget and game. This package never reads it back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "gnnaudit"
 LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the page no more lines than that
-PATIENCE = 120.0  # seconds that one writer waits for another
+PATIENCE = 120.0  # seconds that a writer waits for another
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags by which a run is found again
 log = logging.getLogger("gnnaudit")
 
@@ -44,10 +44,10 @@ def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str
 
 
 def mirror(run_dir: Path, uri: str | None = None) -> bool:
-    """Copies a run folder into MLflow; again brings the same MLflow runs up to date.
+    """Copies a run folder into MLflow; a second call updates the same MLflow runs.
 
-    uri: a tracking URI; None is SQLite beside the run folder. A store that cannot be reached or written is a warning on
-    the log, and False: the run on disk is complete without it. Raises ValueError when the run itself cannot be read.
+    uri: a tracking URI; None is SQLite beside the run folder. Returns False, with a warning in the log, if the store cannot
+    be reached or written: the run on disk is complete without it. Raises ValueError if the run itself cannot be read.
     """
     run_dir = Path(run_dir).resolve()
     found = results.read(run_dir)
@@ -56,14 +56,14 @@ def mirror(run_dir: Path, uri: str | None = None) -> bool:
             _write(found, run_dir, uri or default_uri(run_dir.parent))
     except Exception as error:  # whatever the store, the network or the disk raises must not end a finished run
         reason = str(error).strip().split("\n")[0] or type(error).__name__
-        log.warning("MLflow: %s. The run is complete on disk; `audit mirror %s` catches up.", reason.rstrip("."), run_dir)
+        log.warning("MLflow: %s. The run is complete on disk; `audit mirror %s` copies it later.", reason.rstrip("."), run_dir)
         return False
     return True
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One writer at a time: two that create the database at once break it."""
+    """Locks the folder: two processes that create the database at the same time break it."""
     from filelock import FileLock
 
     with FileLock(folder / ".mlflow.lock", timeout=PATIENCE):
@@ -123,7 +123,7 @@ def _write(found: Results, run_dir: Path, uri: str) -> None:
 
 
 def _note(found: Results, experiment: str, together: dict[str, list[str]]) -> str:
-    """The parent's description: what was run, and a link to the compare page of each unit, since units are not comparable."""
+    """The description of the parent run: the command, and one link to the compare page for each unit."""
     links = []
     for unit, runs in together.items():
         if unit and len(runs) > 1:

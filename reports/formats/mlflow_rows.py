@@ -1,4 +1,4 @@
-"""What MLflow is told about a run: names, parameters, metrics and tags that its compare view can use as they are."""
+"""The names, parameters, metrics and tags of a run in MLflow, in the form that its compare view uses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Child(NamedTuple):
 
 
 def parent(found: Results) -> Child:
-    """What the plan asked, and what came of it."""
+    """The MLflow run of the whole plan."""
     run = found.run
     several = {
         "models": dict.fromkeys(r.model for r in found.rows if r.model),
@@ -42,7 +42,7 @@ def parent(found: Results) -> Child:
 
 
 def dataset(found: Results) -> dict[str, str]:
-    """The graph, as MLflow's Dataset wants it; empty when the run does not know it."""
+    """The fields of an MLflow Dataset for the graph; empty if the run has no facts of it."""
     data = found.run.data
     if not data:
         return {}
@@ -59,13 +59,13 @@ def dataset(found: Results) -> dict[str, str]:
 
 
 def children(found: Results) -> list[Child]:
-    """One for each model, mode, unit, budget and game; a claim without a membership game has one child all the same."""
-    told = {line.key: line for line in lines(found)}
+    """One for each model, mode, unit, budget and game; a claim without a membership game has one child without a game."""
+    claims = {line.key: line for line in lines(found)}
     games: dict[Key, dict[str, None]] = {key(r): {} for r in found.rows if isinstance(r, UtilityRow | AccountRow)}
-    games |= {k: {} for k in told}
+    games |= {k: {} for k in claims}
     for row in found.of(AttackRow):
         games.setdefault(key(row), {})[row.game] = None
-    return [_child(found, k, game, told.get(k)) for k, names in games.items() for game in (names or {"": None})]
+    return [_child(found, k, game, claims.get(k)) for k, names in games.items() for game in (names or {"": None})]
 
 
 def _child(found: Results, k: Key, game: str, line: Line | None) -> Child:
@@ -88,8 +88,8 @@ def _child(found: Results, k: Key, game: str, line: Line | None) -> Child:
         **_attacks(r for r in here if isinstance(r, AttackRow) and r.game == game),
     }
     verdict = {"verdict": line.verdict.kind, "mlflow.note.content": line.verdict.sentence} if line else {}
-    whom, asked_about = f" per {k.unit}" if k.unit else "", f", {game} game" if game else ""
-    title = f"{name(k.model, k.mode)} ε={budget(k.epsilon)}{whom}{asked_about}"
+    whom, which = f" per {k.unit}" if k.unit else "", f", {game} game" if game else ""
+    title = f"{name(k.model, k.mode)} ε={budget(k.epsilon)}{whom}{which}"
     identity = "|".join([k.model, k.mode, params["unit"], params["epsilon"], game])
     files = "-".join([k.model, k.mode, f"{k.epsilon:g}", params["unit"], "*"]) + ".json"
     return Child(identity, title, params, {n: v for n, v in metrics.items() if math.isfinite(v)}, verdict, files)
@@ -121,7 +121,7 @@ def _epsilons(k: Key, line: Line | None, rows: Iterable[Any]) -> dict[str, float
 
 
 def _attacks(rows: Iterable[AttackRow]) -> dict[str, float]:
-    """auc_<attack> and tpr_at_1pct_<attack> against fair non-members; against others the name says which."""
+    """auc_<attack> and tpr_at_1pct_<attack>; for random and 2-hop non-edges, the name contains the kind of non-member."""
     metrics: dict[str, float] = {}
     for row in rows:
         beside = row.negatives if row.negatives in BESIDE else ""

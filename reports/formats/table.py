@@ -1,4 +1,4 @@
-"""The results of a run as terminal tables: verdicts last, as the end is what a terminal shows."""
+"""The results of a run as terminal tables; verdicts last, because a terminal shows the end."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def show(results: Results, console: Console) -> None:
         _print(console, "Skipped", _skipped(results.of(SkippedRow)))
     for unit in units(results.of(AttackRow)):
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
-        _print(console, f"Strongest attacks, where epsilon protects {UNITS[unit]}", _attacks(attacks))
+        _print(console, f"Strongest attacks; epsilon protects {UNITS[unit]}", _attacks(attacks))
     for unit in units(results.of(UtilityRow)):
         rows = {place: cells for place, cells in utility(results).items() if place[0] == unit}
         metric = next(iter(next(iter(rows.values())).values())).metric
-        whom = f"where epsilon protects {UNITS[unit]}" if unit else "of models without a claim"
-        _print(console, f"Test {metric} in percent with 95 % interval, {whom}", _utility(rows))
+        whom = f"epsilon protects {UNITS[unit]}" if unit else "models without a claim"
+        _print(console, f"Test {metric} in percent with 95 % interval; {whom}", _utility(rows))
     claims = [line for line in lines(results) if math.isfinite(line.key.epsilon)]
     for unit in units(line.key for line in claims):
         halves = unit is Unit.DIRECTED_EDGE and results.run.data.get("directed") is False
-        title = f"Claims on {UNITS[unit]}{', of which an edge of this graph is two' * halves}"
+        title = f"Claims on {UNITS[unit]}{'; each edge of this graph is two of them' * halves}"
         _print(console, title, _verdicts([line for line in claims if line.key.unit == unit]))
 
 

@@ -98,7 +98,7 @@ def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_to
     assert (code, told["verdict"]) == (3, "too weak; not looked at: looped")
     assert {r["kind"] for r in rows if r["model"] == "looped"} == {"account", "skipped"}
     (fault,) = ET.parse(tmp_path / "both" / "junit.xml").getroot().iter("error")
-    assert "no audit looked" in fault.get("message")
+    assert "no audit tested" in fault.get("message")
 
 
 def test_what_a_model_says_makes_no_broken_xml(tmp_path, own):

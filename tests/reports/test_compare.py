@@ -89,8 +89,8 @@ def test_the_summary_counts_and_warns_of_few_targets(example_run, tmp_path, caps
     results.write(found.model_copy(update={"rows": tuple(few)}), other)
     compare.show(example_run, other)
     said = " ".join(capsys.readouterr().out.split())
-    assert "0 of 14 verdicts changed; by 84 attacks, leaky leaks more 84 times and less 0 times" in said
-    assert "Attacks had 2 targets" in said
+    assert "0 of 14 verdicts changed; the run leaky leaks more under 84 of 84 attacks and less under 0" in said
+    assert "An attack had only 2 targets" in said
 
 
 def test_what_sees_no_model_is_not_said_to_leak_and_other_graphs_are_named(tmp_path, capsys):

@@ -99,7 +99,7 @@ def test_figures_hold_the_numbers_of_the_rows(rendered):
 
 def test_verdicts_come_first_and_those_that_fell_before_the_others(rendered):
     text = outline(rendered / "report.html").text
-    assert text.index("2 of 14 claims fell: gap (paper)") < text.index("refuted: at least")
+    assert text.index("2 of 14 claims are refuted: gap (paper)") < text.index("refuted: at least")
     assert text.index("refuted: at least") < text.index("not refuted; a true")
 
 
@@ -120,7 +120,7 @@ def test_of_many_groups_those_at_either_end_are_shown():
     groups = {str(c): Slice(auc=0.5 + c / 100, auc_ci95=(0.4, 0.6), members=9, non_members=9) for c in range(6)}
     row = AttackRow(model="gap", attack="lira", game="node", auc=0.6, slices={"class": groups})
     (told,) = sliced([row])
-    assert told.told == (("class", "5 0.55 ± 0.10, 4 0.54 ± 0.10, …, 0 0.50 ± 0.10"),)
+    assert told.groups == (("class", "5 0.55 ± 0.10, 4 0.54 ± 0.10, …, 0 0.50 ± 0.10"),)
 
 
 def test_residuals_of_noise_that_is_too_small_leave_the_band_of_honest_noise(rendered):
@@ -131,9 +131,9 @@ def test_residuals_of_noise_that_is_too_small_leave_the_band_of_honest_noise(ren
 
 def test_what_would_have_been_noticed_is_drawn_through_the_mark_of_this_run(rendered):
     rows = list(csv.DictReader((rendered / "figures" / "noticed-gap-sound-1-undirected-edge.csv").open()))
-    marks = {r["look"]: (float(r["rounds"]), float(r["factor"])) for r in rows if r["run"]}
+    marks = {r["test"]: (float(r["rounds"]), float(r["factor"])) for r in rows if r["run"]}
     assert marks == {"game, ledger": (5000.0, 1.2), "game, any": (5000.0, 1.9)}
-    drawn = [float(r["factor"]) for r in rows if not r["run"] and r["look"] == "game, ledger"]
+    drawn = [float(r["factor"]) for r in rows if not r["run"] and r["test"] == "game, ledger"]
     assert drawn == sorted(drawn, reverse=True)  # more rounds, smaller violations
     assert drawn[-1] < 1.1 < 3 < drawn[0]
 

@@ -39,7 +39,7 @@ def test_a_claim_that_nothing_looked_at_is_no_mere_warning_in_a_pull_request():
     )
     told = suite(Results(run=Run(name="r", preset="ci"), rows=rows))
     assert [told.get(n) for n in ("tests", "failures", "errors", "skipped")] == ["2", "0", "1", "1"]
-    assert "no audit looked" in next(told.iter("error")).get("message")
+    assert "no audit tested" in next(told.iter("error")).get("message")
 
 
 def test_what_is_skipped_in_both_modes_is_two_tests():

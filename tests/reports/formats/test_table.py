@@ -94,4 +94,4 @@ def test_one_direction_is_said_to_be_half_an_edge_of_an_undirected_graph(directe
     }
     row = BoundRow(**where, **look, verdict="not-refuted", notices=1.1, reach=1.1, seconds=1.0)
     text = shown(Results(run=Run(name="r", data={"directed": directed}), rows=(row,)))
-    assert ("of which an edge of this graph is two" in text) is told
+    assert ("each edge of this graph is two" in text) is told
