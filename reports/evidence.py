@@ -74,7 +74,6 @@ class Evidence:
     @staticmethod
     def from_json(text: str) -> Evidence:
         """Raises ValueError when a field is missing or wrong. Fields that this version does not know are passed over."""
-        from ..accounting.lower.bounds import Bound
         from ..accounting.upper.accountants import Upper
 
         document = json.loads(text)
@@ -82,7 +81,7 @@ class Evidence:
             known = _known(Evidence, document)
             known["claim"] = _claim(document["claim"])
             known["uppers"] = tuple(_value(Upper, u) for u in document["uppers"])
-            known["bounds"] = tuple(_value(Bound, b) for b in document["bounds"])
+            known["bounds"] = tuple(_bound(b) for b in document["bounds"])
             known["assumptions"] = tuple(document["assumptions"])
             known["read"] = tuple(document.get("read", ()))
             return Evidence(**known)
@@ -125,6 +124,12 @@ class Look(Protocol):
     def method(self) -> str: ...
     @property
     def confirmed(self) -> bool | None: ...  # whether fresh coins refuted too, where that was tried
+    @property
+    def against(self) -> str: ...  # what falls if it refutes: the claim, or the ledger alone
+    @property
+    def assumed(self) -> tuple[str, ...]: ...  # what it rests on and nobody proved or checked
+    @property
+    def failed(self) -> tuple[str, ...]: ...  # the conditions whose failure withdrew it
 
 
 class Ceiling(Protocol):
@@ -140,23 +145,36 @@ class Ceiling(Protocol):
     def unsupported(self) -> str | None: ...
 
 
-def judge(claim: Claim, ceiling: Sequence[Ceiling], bounds: Sequence[Look], notices: float = 1.5) -> Verdict:
+def judge(
+    claim: Claim, ceiling: Sequence[Ceiling], bounds: Sequence[Look], notices: float = 1.5, *, from_ledger: bool = True
+) -> Verdict:
     """Whether the claim stands against what was run and what was seen.
 
     ceiling: upper bounds of the ledger in the claim's own unit; leave it empty when the ledger counts another unit.
     bounds: all the looks at this claim, each with the share of alpha that it spent.
     notices: the violation that the plan asks to be noticed, as a factor.
+    from_ledger: whether the claim follows from the ledger and from nothing else, as one that was calibrated does.
 
-    A look that fresh coins did not confirm refutes nothing. A look may also find that the ledger is not of what was run,
-    without an epsilon above the claim: then nothing bounds what was run.
+    A look that fresh coins did not confirm refutes nothing, and neither does one that rests on what nobody checked. A look
+    against the ledger says that the code is not as private as its own ledger; the claim falls with the ledger if it has no
+    other ground. A look may also find that the ledger is not of what was run, without an epsilon above the claim: then nothing
+    bounds what was run.
     """
-    refuting = [b for b in bounds if b.refuted and b.confirmed is not False]
-    if refuting:
-        worst = max(refuting, key=lambda b: b.epsilon)
+    unsure = [b for b in bounds if b.refuted and b.assumed]
+    refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]
+    worst = max(refuting, key=lambda b: (b.against == "claim", b.epsilon), default=None)
+    if worst is not None:
         sure = " (confirmed with fresh coins)" if worst.confirmed else ""
         if worst.epsilon <= claim.epsilon:
             return Verdict("exceeds", f"the ledger is not of what was run: {worst.method}{sure}", 1)
-        return Verdict("refuted", f"refuted: {_seen(worst)} against a claim of {claim.epsilon:g}{sure}", 1)
+        seen = f"{_seen(worst)} against a claim of {claim.epsilon:g}{sure}"
+        if worst.against == "claim":
+            return Verdict("refuted", f"refuted: {seen}", 1)
+        if from_ledger:
+            return Verdict(
+                "refuted", f"refuted: {seen}; the code is not as private as its own ledger, the claim's only ground", 1
+            )
+        return Verdict("exceeds", f"the code is not as private as its own ledger: {seen}; the claim itself is not refuted", 1)
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
         return Verdict("not-refuted", f"nothing is claimed{f'; {_seen(most)} was seen' if most else ''}", 0)
@@ -166,6 +184,9 @@ def judge(claim: Claim, ceiling: Sequence[Ceiling], bounds: Sequence[Look], noti
         return Verdict("exceeds", sentence, 1)
     if not bounds:
         return Verdict("inconclusive", "inconclusive: no audit looked at this claim", 3)
+    if unsure:
+        most = max(unsure, key=lambda b: b.epsilon)
+        return Verdict("inconclusive", f"inconclusive: {_seen(most)}; nobody checked that", 3)
     if any(b.refuted for b in bounds):
         return Verdict("inconclusive", "inconclusive: refuted once, and not again with fresh coins", 3)
     sharpest = min(bounds, key=lambda b: b.notices)
@@ -173,9 +194,9 @@ def judge(claim: Claim, ceiling: Sequence[Ceiling], bounds: Sequence[Look], noti
     if sharpest.notices <= notices:
         return Verdict("not-refuted", f"not refuted; {noticed}", 0)
     if math.isinf(sharpest.notices):
-        return Verdict(
-            "inconclusive", "inconclusive: not refuted, but how large a violation would have been noticed is not known", 3
-        )
+        why = next((f"; a bound was withdrawn: {b.failed[0]}" for b in bounds if b.failed), "")
+        sentence = f"inconclusive: not refuted, but how large a violation would have been noticed is not known{why}"
+        return Verdict("inconclusive", sentence, 3)
     factor = f"a factor of {up(sharpest.notices, 3)}; the plan asks for {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
 
@@ -193,7 +214,7 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
 
 
 def _seen(bound: Look) -> str:
-    return at_least(bound.epsilon, bound.alpha, bound.shape)
+    return at_least(bound.epsilon, bound.alpha, bound.shape, bound.assumed)
 
 
 def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,6 +223,15 @@ def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(kind: type[Any], document: Mapping[str, Any]) -> Any:
     return kind(**{name: tuples(value) for name, value in _known(kind, document).items()})
+
+
+def _bound(document: Mapping[str, Any]) -> Bound:
+    from ..accounting.lower.bounds import Bound
+    from ..accounting.lower.conditions import Condition
+
+    bound: Bound = _value(Bound, document)
+    conditions = tuple(_value(Condition, c) for c in document.get("conditions", ()))
+    return dataclasses.replace(bound, conditions=conditions)
 
 
 def _claim(document: Mapping[str, Any]) -> Claim:
