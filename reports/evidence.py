@@ -74,7 +74,6 @@ class Evidence:
     @staticmethod
     def from_json(text: str) -> Evidence:
         """Raises ValueError when a field is missing or wrong. Unknown fields are ignored."""
-        from ..accounting.lower.bounds import Bound
         from ..accounting.upper.accountants import Upper
 
         document = json.loads(text)
@@ -82,7 +81,7 @@ class Evidence:
             known = _known(Evidence, document)
             known["claim"] = _claim(document["claim"])
             known["uppers"] = tuple(_value(Upper, u) for u in document["uppers"])
-            known["bounds"] = tuple(_value(Bound, b) for b in document["bounds"])
+            known["bounds"] = tuple(_bound(b) for b in document["bounds"])
             known["assumptions"] = tuple(document["assumptions"])
             known["read"] = tuple(document.get("read", ()))
             return Evidence(**known)
@@ -125,6 +124,12 @@ class LowerBound(Protocol):
     def method(self) -> str: ...
     @property
     def confirmed(self) -> bool | None: ...  # whether a second test with fresh randomness refuted too; None if there was none
+    @property
+    def against(self) -> str: ...  # what falls if it refutes: the claim, or the ledger alone
+    @property
+    def assumed(self) -> tuple[str, ...]: ...  # what it rests on and nobody proved or checked
+    @property
+    def failed(self) -> tuple[str, ...]: ...  # the conditions whose failure withdrew it
 
 
 class UpperBound(Protocol):
@@ -140,23 +145,41 @@ class UpperBound(Protocol):
     def unsupported(self) -> str | None: ...
 
 
-def judge(claim: Claim, ceiling: Sequence[UpperBound], bounds: Sequence[LowerBound], notices: float = 1.5) -> Verdict:
+def judge(
+    claim: Claim,
+    ceiling: Sequence[UpperBound],
+    bounds: Sequence[LowerBound],
+    notices: float = 1.5,
+    *,
+    from_ledger: bool = True,
+) -> Verdict:
     """The verdict on a claim, given the upper bounds of its ledger and the lower bounds that were measured.
 
     ceiling: upper bounds of the ledger in the claim's own unit; empty if the ledger counts another unit.
     bounds: every test of this claim, each with its share of alpha.
     notices: the violation that the plan asks to detect, as a factor of the noise.
+    from_ledger: whether the claim follows from the ledger and from nothing else, as one that was calibrated does.
 
-    A refutation that a second test with fresh randomness did not confirm does not count. A test may also refute the ledger
-    without an epsilon above the claim; then no upper bound is known for what was run.
+    A refutation that a second test with fresh randomness did not confirm does not count, and neither does one that rests on an
+    unchecked assumption. A bound against the ledger says that the code is not as private as its own ledger; the claim falls with
+    the ledger if it has no other ground. A test may also refute the ledger without an epsilon above the claim; then no upper
+    bound is known for what was run.
     """
-    refuting = [b for b in bounds if b.refuted and b.confirmed is not False]
-    if refuting:
-        worst = max(refuting, key=lambda b: b.epsilon)
+    unsure = [b for b in bounds if b.refuted and b.assumed]
+    refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]
+    worst = max(refuting, key=lambda b: (b.against == "claim", b.epsilon), default=None)
+    if worst is not None:
         sure = " (confirmed with fresh randomness)" if worst.confirmed else ""
         if worst.epsilon <= claim.epsilon:
             return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}", 1)
-        return Verdict("refuted", f"refuted: {_worded(worst)} against a claim of {claim.epsilon:g}{sure}", 1)
+        measured = f"{_worded(worst)} against a claim of {claim.epsilon:g}{sure}"
+        if worst.against == "claim":
+            return Verdict("refuted", f"refuted: {measured}", 1)
+        if from_ledger:
+            ground = "the code is not as private as its own ledger, the claim's only ground"
+            return Verdict("refuted", f"refuted: {measured}; {ground}", 1)
+        sentence = f"the code is not as private as its own ledger: {measured}; the claim itself is not refuted"
+        return Verdict("exceeds", sentence, 1)
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
         return Verdict("not-refuted", f"nothing is claimed{f'; measured: {_worded(most)}' if most else ''}", 0)
@@ -166,6 +189,9 @@ def judge(claim: Claim, ceiling: Sequence[UpperBound], bounds: Sequence[LowerBou
         return Verdict("exceeds", sentence, 1)
     if not bounds:
         return Verdict("inconclusive", "inconclusive: no audit tested this claim", 3)
+    if unsure:
+        most = max(unsure, key=lambda b: b.epsilon)
+        return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nobody checked that", 3)
     if any(b.refuted for b in bounds):
         return Verdict("inconclusive", "inconclusive: refuted once, but not again with fresh randomness", 3)
     sharpest = min(bounds, key=lambda b: b.notices)
@@ -173,7 +199,9 @@ def judge(claim: Claim, ceiling: Sequence[UpperBound], bounds: Sequence[LowerBou
     if sharpest.notices <= notices:
         return Verdict("not-refuted", f"not refuted; {noticed}", 0)
     if math.isinf(sharpest.notices):
-        return Verdict("inconclusive", "inconclusive: not refuted, and the smallest detectable violation is unknown", 3)
+        why = next((f"; a bound was withdrawn: {b.failed[0]}" for b in bounds if b.failed), "")
+        sentence = f"inconclusive: not refuted, and the smallest detectable violation is unknown{why}"
+        return Verdict("inconclusive", sentence, 3)
     factor = f"a factor of {up(sharpest.notices, 3)}; the plan asks for {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
 
@@ -191,7 +219,7 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
 
 
 def _worded(bound: LowerBound) -> str:
-    return at_least(bound.epsilon, bound.alpha, bound.shape)
+    return at_least(bound.epsilon, bound.alpha, bound.shape, bound.assumed)
 
 
 def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,6 +228,15 @@ def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(kind: type[Any], document: Mapping[str, Any]) -> Any:
     return kind(**{name: tuples(value) for name, value in _known(kind, document).items()})
+
+
+def _bound(document: Mapping[str, Any]) -> Bound:
+    from ..accounting.lower.bounds import Bound
+    from ..accounting.lower.conditions import Condition
+
+    bound: Bound = _value(Bound, document)
+    conditions = tuple(_value(Condition, c) for c in document.get("conditions", ()))
+    return dataclasses.replace(bound, conditions=conditions)
 
 
 def _claim(document: Mapping[str, Any]) -> Claim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -127,6 +128,10 @@ class BoundRow(Row):
     reach: Number | None = None  # the true epsilon of that violation
     method: str = ""
     confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was none
+    theorem: str = ""
+    conditions: list[dict[str, str]] = []  # what, how (proved, checked, assumed or failed) and detail of each
+    against: str = "claim"  # what falls if it refutes: the claim, or the ledger
+    withdrawn: Number | None = None  # what was seen before a condition failed; value is then 0
     seconds: Number = 0.0
 
 
@@ -218,11 +223,15 @@ def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
             value=b.epsilon,
             confidence=1 - b.alpha,
             rounds=sum(b.trials),
-            verdict=verdict(b.refuted, b.notices),
+            verdict="inconclusive" if b.refuted and b.assumed else verdict(b.refuted, b.notices),
             notices=b.notices,
             reach=b.reach,
             method=b.method,
             confirmed=b.confirmed,
+            theorem=b.theorem,
+            conditions=[dataclasses.asdict(condition) for condition in b.conditions],
+            against=b.against,
+            withdrawn=b.withdrawn,
         )
         for b in evidence.bounds
     ]

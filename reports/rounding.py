@@ -27,11 +27,11 @@ def percent(share: float) -> str:
     return f"{floored:.{digits}f}".rstrip("0").rstrip(".") + " %"
 
 
-def at_least(epsilon: float, alpha: float, shape: str) -> str:
-    """A lower bound with its side, confidence and shape: "at least 4.97 (95 %, shape of the ledger)"."""
-    from ..accounting.lower.bounds import SHAPES
+def at_least(epsilon: float, alpha: float, shape: str, assumed: tuple[str, ...] = ()) -> str:
+    """A lower bound with its side, confidence and shape: "at least 4.97 (95 %, shape of the ledger)"; and what it assumes."""
+    from ..accounting.lower.bounds import surety
 
-    return f"at least {down(epsilon)} ({percent(1 - alpha)}, {SHAPES.get(shape, shape)})"
+    return f"at least {down(epsilon)} ({surety(percent(1 - alpha), shape, assumed)})"
 
 
 def _round(value: float, digits: int, towards: str) -> str:

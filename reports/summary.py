@@ -63,6 +63,9 @@ class _Lower(NamedTuple):
     reach: float
     method: str
     confirmed: bool | None
+    against: str
+    assumed: tuple[str, ...]
+    failed: tuple[str, ...]
 
 
 class _Upper(NamedTuple):
@@ -108,7 +111,10 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
 
 def _lower(b: BoundRow) -> _Lower:
     noticed = _or_none_noticed(b.notices), _or_none_noticed(b.reach)
-    return _Lower(b.value, 1 - b.confidence, b.shape, b.verdict == "refuted", *noticed, b.method, b.confirmed)
+    assumed = tuple(c["what"] for c in b.conditions if c["how"] == "assumed")
+    failed = tuple(f"{c['what']} ({c['detail']})" for c in b.conditions if c["how"] == "failed")
+    refuted = b.verdict == "refuted" or (bool(assumed) and b.value > b.epsilon)
+    return _Lower(b.value, 1 - b.confidence, b.shape, refuted, *noticed, b.method, b.confirmed, b.against, assumed, failed)
 
 
 def _or_none_noticed(value: float | None) -> float:

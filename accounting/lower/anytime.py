@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,10 @@ from scipy import special
 from .. import gaussian
 from ..claim import Claim
 from . import power
-from .bounds import Bound, split
+from .bounds import Bound, resting, split
+from .conditions import Condition, proved
 from .error_rates import Rule
+from .score_law import PLAYED, normal_law
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
@@ -47,6 +50,7 @@ def anytime(
     alpha: float = 0.05,
     *,
     sd: float,
+    rounds: Condition = PLAYED,
     attack: str = "",
     audit: str = "",
 ) -> Bound:
@@ -69,7 +73,10 @@ def anytime(
     reach = power.notices(claim, pairs, pairs, alpha, "likelihood-ratio, noise known")
     trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
     p_value = math.exp(-largest)
-    return Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, p_value, *reach, attack, audit)
+    bound = Bound(epsilon, alpha, "ledger", "Gaussian e-process", trials, refuted, p_value, *reach, attack, audit)
+    theorem = "an e-process of a mixture of normal laws (Robbins 1970; Howard et al. 2021)"
+    law = normal_law(scores0, scores1)
+    return resting(dataclasses.replace(bound, against="ledger"), theorem, rounds, law)
 
 
 def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:
@@ -88,7 +95,15 @@ def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:
 
 
 def any_shape(
-    scores: ArrayLike, bits: ArrayLike, claim: Claim, rule: Rule, alpha: float = 0.05, *, attack: str = "", audit: str = ""
+    scores: ArrayLike,
+    bits: ArrayLike,
+    claim: Claim,
+    rule: Rule,
+    alpha: float = 0.05,
+    *,
+    rounds: Condition = PLAYED,
+    attack: str = "",
+    audit: str = "",
 ) -> Bound:
     """Anytime-valid against any mechanism, by betting at a threshold that was fixed beforehand.
 
@@ -106,7 +121,9 @@ def any_shape(
     p_value = math.exp(-_largest_wealth(above[0], above[1], claim.epsilon, claim.delta)) if claim.epsilon < 700 else 1.0
     reach = power.notices(claim, pairs, pairs, alpha, "any")
     trials, refuted = (len(scores0), len(scores1)), epsilon > claim.epsilon
-    return Bound(epsilon, alpha, "any", "betting e-process", trials, refuted, p_value, *reach, attack, audit)
+    bound = Bound(epsilon, alpha, "any", "betting e-process", trials, refuted, p_value, *reach, attack, audit)
+    fixed = proved("the threshold is fixed", "given beforehand")
+    return resting(bound, "betting against the error region of (epsilon, delta)", rounds, fixed)
 
 
 def _largest_wealth(above0: NDArray[np.bool_], above1: NDArray[np.bool_], epsilon: float, delta: float) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from .. import gaussian
 from ..claim import Claim
 from . import power
+from .conditions import Condition, proved
 from .error_rates import Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
 from .families import Family
+from .score_law import PLAYED, normal_law
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
@@ -32,6 +35,10 @@ class Bound:
     shape says against whom it holds: "any" mechanism; "ledger", mechanisms shaped like the model's own ledger with all
     noise divided by one factor; "exact", no sampling took place. notices and reach: the smallest factor by which the noise
     could be too small, and the true epsilon, that this look would have noticed with 90 % power under the best attack.
+
+    The bound is `theorem`, which holds under all `conditions`. against says what falls if it refutes: "claim", the claim;
+    "ledger", the curve of the ledger alone, as the code is not as private as its own ledger says. withdrawn: the epsilon that was
+    seen before a condition failed; `epsilon` is then 0, and nothing would have been noticed.
     """
 
     epsilon: float  # nats
@@ -46,9 +53,43 @@ class Bound:
     attack: str = ""
     audit: str = ""
     confirmed: bool | None = None  # whether fresh coins refuted too, where that was tried
+    theorem: str = ""
+    conditions: tuple[Condition, ...] = ()
+    against: str = "claim"  # or "ledger"
+    withdrawn: float | None = None  # nats
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What nobody proved or checked. A bound that rests on it refutes nothing alone."""
+        return tuple(c.what for c in self.conditions if c.how == "assumed")
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The conditions that a check found to be broken, with its p-value."""
+        return tuple(f"{c.what} ({c.detail})" for c in self.conditions if c.how == "failed")
 
     def __str__(self) -> str:
-        return f"at least {self.epsilon:.2f} ({100 * (1 - self.alpha):.6g} %, {SHAPES[self.shape]})"
+        if self.withdrawn is not None:
+            return f"withdrawn, was at least {self.withdrawn:.2f}: {'; '.join(self.failed)}"
+        return f"at least {self.epsilon:.2f} ({surety(f'{100 * (1 - self.alpha):.6g} %', self.shape, self.assumed)})"
+
+
+def surety(percent: str, shape: str, assumed: tuple[str, ...] = ()) -> str:
+    """How sure a bound is, and against whom. What rests on an assumption is neither "exact" nor "100 %"."""
+    if not assumed:
+        return f"{percent}, {SHAPES.get(shape, shape)}"
+    known = "computed" if shape == "exact" else f"{percent}, {SHAPES.get(shape, shape)}"
+    return f"{known}, if {' and '.join(assumed)}"
+
+
+def resting(bound: Bound, theorem: str, *conditions: Condition) -> Bound:
+    """The bound with its theorem and its conditions. One that failed withdraws it, and its reach."""
+    told = dataclasses.replace(bound, theorem=theorem, conditions=(*bound.conditions, *conditions))
+    if not told.failed or told.withdrawn is not None:
+        return told
+    return dataclasses.replace(
+        told, withdrawn=told.epsilon, epsilon=0.0, refuted=False, p_value=1.0, notices=math.inf, reach=math.inf
+    )
 
 
 def lower(
@@ -64,6 +105,7 @@ def lower(
     rule: Rule | None = None,
     likelihood_ratio: bool = False,
     sd: float | None = None,
+    rounds: Condition = PLAYED,
     seed: int = 0,
     attack: str = "",
     audit: str = "",
@@ -77,6 +119,7 @@ def lower(
     Gaussian `family`, the curve of the ledger with all noise divided by its argument. likelihood_ratio: the scores are
     linear in the noise of an exactly Gaussian ledger, so that they are normal with one sd in both worlds; the exact
     two-sample test then replaces the threshold. sd: that sd, if it is known other than from these scores.
+    Whether they look normal is checked, and the bound withdrawn if not. rounds: how it is known that rounds are independent.
 
     The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds), else from a
     random quarter of the rounds, which then do not count. Raises ValueError for NaN, unequal shapes, a missing world.
@@ -85,12 +128,16 @@ def lower(
     _check(alpha, shape, ledger_curve, likelihood_ratio, sd)
     mu_like = shape == "ledger" and ledger_curve is not None and ledger_curve.mu is not None
     if likelihood_ratio and _has_a_spread(scores0, scores1, sd):
-        return _likelihood_ratio(scores0, scores1, claim, alpha, sd, attack, audit)
+        bound = _likelihood_ratio(scores0, scores1, claim, alpha, sd, attack, audit)
+        return resting(bound, "the exact test of two normal samples (noncentral t)", rounds, normal_law(scores0, scores1))
 
     def gain(a: Array, b: Array) -> Array:
         return mu_of_rates(a, b) if shape == "ledger" else epsilon_of_rates(a, b, claim.delta)
 
-    if rule is None:
+    if rule is not None:
+        fixed = "given beforehand"
+    else:
+        fixed = f"chosen on {'a pilot' if pilot is not None else 'rounds that do not count'}"
         if pilot is not None:
             pilot0, pilot1 = split(*pilot, both=False)
         else:
@@ -102,10 +149,11 @@ def lower(
     def rates(level: float) -> tuple[float, float]:
         return float(rate_at_most(errors[0], trials[0], level / 2)), float(rate_at_most(errors[1], trials[1], level / 2))
 
+    theorem = "the trade-off curve of the ledger (Dong et al. 2022)"
     a, b = rates(alpha)
     any_shape = float(epsilon_of_rates(a, b, claim.delta))
     if shape == "any":
-        epsilon, method = any_shape, "Clopper-Pearson"
+        epsilon, method, theorem = any_shape, "Clopper-Pearson", "the error region of (epsilon, delta) (Kairouz et al. 2015)"
         p_value = smallest_level(lambda level: bool(epsilon_of_rates(*rates(level), claim.delta) > claim.epsilon))
     elif mu_like:
         mu, claimed = max(float(mu_of_rates(a, b)), 0.0), gaussian.mu_of_claim(claim)
@@ -125,8 +173,10 @@ def lower(
         p_value = smallest_level(refutes)
     notices, reach = power.notices(claim, *trials, alpha, "any" if shape == "any" else "gate")
     p_value = 1.0 if math.isinf(claim.epsilon) else p_value
-    refuted = epsilon > claim.epsilon
-    return Bound(epsilon, alpha, shape, method, trials, refuted, p_value, notices, reach, attack, audit)
+    bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, notices, reach, attack, audit)
+    # Both error rates bound the claim too, whatever the shape, at the same alpha.
+    bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
+    return resting(bound, f"two Clopper-Pearson ends and {theorem}", rounds, proved("the threshold is fixed", fixed))
 
 
 def split(scores: ArrayLike, bits: ArrayLike, *, both: bool = True) -> tuple[Array, Array]:
@@ -179,7 +229,8 @@ def _likelihood_ratio(
     p_value = 1.0 if math.isinf(claimed) else gaussian.mu_p_value(difference, spread, *trials, claimed, sd_known=known)
     notices, reach = power.notices(claim, *trials, alpha, "likelihood-ratio, noise known" if known else "likelihood-ratio")
     refuted = epsilon > claim.epsilon
-    return Bound(epsilon, alpha, "ledger", "Gaussian likelihood ratio", trials, refuted, p_value, notices, reach, attack, audit)
+    named: dict[str, Any] = {"attack": attack, "audit": audit, "against": "ledger"}
+    return Bound(epsilon, alpha, "ledger", "Gaussian likelihood ratio", trials, refuted, p_value, notices, reach, **named)
 
 
 def _check(alpha: float, shape: str, curve: Curve | None, likelihood_ratio: bool, sd: float | None) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..claim import Claim
-from .bounds import Bound
+from .bounds import Bound, resting
+from .conditions import proved
 
 
 def channel_epsilon(probabilities: ArrayLike, delta: float = 0.0) -> float:
@@ -27,7 +28,10 @@ def enumerated(probabilities: ArrayLike, claim: Claim, *, attack: str = "enumera
     """The exact epsilon of a channel as a bound: nothing is sampled, so alpha is 0 and any violation is noticed."""
     epsilon = channel_epsilon(probabilities, claim.delta)
     refuted = epsilon > claim.epsilon * (1 + 1e-12) + 1e-12  # rounding of the probabilities themselves
-    return Bound(epsilon, 0.0, "exact", "enumeration", (0, 0), refuted, None, 1.0, claim.epsilon, attack, audit)
+    bound = Bound(epsilon, 0.0, "exact", "enumeration", (0, 0), refuted, None, 1.0, claim.epsilon, attack, audit)
+    return resting(
+        bound, "the definition of (epsilon, delta) over all pairs of inputs", proved("the channel is this table", "given")
+    )
 
 
 def _pair(p: np.ndarray, q: np.ndarray, delta: float) -> float:

@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-LEVEL = 1e-3  # so rarely does an honest game fall back to the weaker bound
+from .conditions import LEVEL, Condition, checked
+from .score_law import distance_p_value
+
+APART = "canaries of a run are independent, given their bits"
 FEWEST = 30  # scores below which these normal approximations say nothing
 
 
@@ -22,6 +25,13 @@ class Independence:
     dispersion_p: float
     correlation_p: float
     reason: str
+
+    @property
+    def condition(self) -> Condition:
+        """The same as a condition of a bound: failed where canaries do not pass for independent, or nobody can tell."""
+        if not self.ok:
+            return Condition(APART, "failed", self.reason)
+        return checked(APART, "dispersion and correlation", min(self.dispersion_p, self.correlation_p))
 
 
 def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True, sd: float | None = None) -> Independence:
@@ -96,12 +106,5 @@ def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def not_normal(x: NDArray[np.float64]) -> float:
-    """p-value of Kolmogorov's distance between x and the normal law with the mean and sd of x.
-
-    The distance to the fitted normal is smaller than to the true one, hence Kolmogorov's p-value errs towards independence.
-    """
-    z = np.sort((x - x.mean()) / x.std()) if x.std() > 0 else np.zeros_like(x)
-    cdf, n = special.ndtr(z), len(z)
-    steps = np.arange(n + 1) / n
-    distance = max(float((steps[1:] - cdf).max()), float((cdf - steps[:-1]).max()))
-    return float(special.kolmogorov(distance * math.sqrt(n)))
+    """p-value of Kolmogorov's distance between x and the normal law with the mean and sd of x."""
+    return distance_p_value(np.sort((x - x.mean()) / x.std()) if x.std() > 0 else np.zeros_like(x))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache, partial
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from scipy import special
 
 from .. import gaussian
 from ..claim import Claim
-from .bounds import Bound, lower
+from .bounds import Bound, lower, resting
+from .conditions import Condition, proved
 from .families import Family
 from .guessing import LARGEST, accuracy, correct_guesses, gaussian_beta, largest_mu, rejects, steinke_p_value
 from .independence import Independence, independence
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahloujifar", "steinke"]
 
 Array = NDArray[np.float64]
+SPARED = 0.1  # of alpha in `canaries`, for the bound that needs no independence
+EDGES = (0.0, *(2.0**k for k in range(-3, 5)), LARGEST)  # of the epsilons that are tested with one number of guesses each
+TRUTHS = tuple(2.0 ** (k / 2) for k in range(-6, 14))  # nats: the violations that a number of guesses is chosen for
+GUESSES = proved("the number of guesses is fixed", "by what is tested, not by the scores")
+COINS = proved("bits are fair independent coins", "drawn by the audit")
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # of the canaries that are guessed
 
 
@@ -48,6 +55,10 @@ def canaries(
 ) -> tuple[Bound, Independence]:
     """The bound of independent trials if the canaries pass for independent, else the bound of `mahloujifar`.
 
+    Which of them it is depends on the scores, so that both pay: `mahloujifar` a tenth of alpha, the other what is left. Of
+    independent canaries then at most alpha of all audits are wrong, whatever the check says of them; of others that it sees, a
+    tenth of it.
+
     scores: (rounds, canaries) log-likelihood ratios; for an exactly Gaussian ledger the exact test of `lower` is used, else the
     gate on ranks with `family` and `shown`. normal: whether scores of a Gaussian ledger are linear in its noise; if not, it is
     the gate. decoys: any shape, scores of units without a coin that were never there; independent if canaries are.
@@ -57,16 +68,21 @@ def canaries(
     exact = normal and curve.mu is not None
     apart = independence(scores, bits, normal=exact)
     named: dict[str, Any] = {"family": family, "seed": seed, "attack": attack, "audit": audit}
-    if not apart.ok:
-        bound = mahloujifar(scores, bits, claim, curve, alpha, **named)
-        return (bound if shown is None else dataclasses.replace(bound, notices=math.inf, reach=math.inf)), apart
     left_out = np.ravel(decoys) if decoys is not None else np.zeros(0)
     every = np.concatenate([np.ravel(scores), left_out])
     there = np.concatenate([np.ravel(bits).astype(bool), np.zeros(left_out.size, dtype=bool)])
-    if not exact:
-        return ranked(every, there, claim, curve, alpha, shown=shown, **named), apart
-    bound = lower(every, there, claim, shape="ledger", ledger_curve=curve, alpha=alpha, likelihood_ratio=True, sd=sd, **named)
-    return bound, apart
+    found: Bound | None = None
+    if apart.ok and exact:
+        options: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "sd": sd}
+        found = lower(every, there, claim, alpha=(1 - SPARED) * alpha, **options, **named)
+    elif apart.ok:
+        found = ranked(every, there, claim, curve, (1 - SPARED) * alpha, shown=shown, **named)
+    if found is None or found.withdrawn is not None:
+        found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, **named)
+        found = found if shown is None else dataclasses.replace(found, notices=math.inf, reach=math.inf)
+    else:
+        found = resting(found, found.theorem, apart.condition)
+    return dataclasses.replace(found, alpha=alpha), apart
 
 
 def steinke(
@@ -76,24 +92,46 @@ def steinke(
     alpha: float = 0.05,
     *,
     guesses: int | None = None,
+    coins: Condition = COINS,
     seed: int = 0,
     attack: str = "",
     audit: str = "",
 ) -> Bound:
     """Valid for any mechanism and any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
 
-    The bits must be independent fair coins. The `guesses` / 2 highest scores are guessed in, as many lowest out, the rest not;
-    their number is fixed beforehand: by the caller, or by what the claim itself, attacked optimally, would make best.
+    The bits must be independent fair coins (`coins` says how that is known). The `guesses` / 2 highest scores are guessed in,
+    as many lowest out, the rest not; their number is fixed beforehand, by the caller, or for each epsilon that is tested by
+    that epsilon alone: never by the claim. Epsilon is bounded by all that are rejected together with everything below them.
     """
     m = np.asarray(bits).size
-    r = _even(guesses if guesses is not None else best_guesses(claim, m, alpha, "steinke"), m)
-    v = correct_guesses(scores, bits, r, seed)
-    epsilon = _largest(lambda e: steinke_p_value(e, claim.delta, m, r, v) < alpha)
-    p_value = 1.0 if math.isinf(claim.epsilon) else steinke_p_value(claim.epsilon, claim.delta, m, r, v)
-    reach = _notices(claim, m, r, lambda v: steinke_p_value(claim.epsilon, claim.delta, m, r, v) < alpha)
-    return Bound(
-        epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), epsilon > claim.epsilon, p_value, *reach, attack, audit
-    )
+
+    @cache
+    def right(r: int) -> int:
+        return correct_guesses(scores, bits, r, seed)
+
+    def level(e: float, r: int) -> float:
+        return steinke_p_value(e, claim.delta, m, r, right(r))
+
+    def cells() -> Iterator[tuple[float, float, int]]:
+        for low, high in ((0.0, LARGEST),) if guesses is not None else pairwise(EDGES):
+            yield low, high, _even(guesses if guesses is not None else guesses_against(low, claim.delta, m, alpha), m)
+
+    epsilon = 0.0
+    for low, high, r in cells():
+        if level(low, r) >= alpha:
+            break
+        epsilon = _largest(partial(level, r=r), alpha, low, high)
+        if epsilon < high:
+            break
+    p_value, reach = 1.0, (math.inf, math.inf)
+    if not math.isinf(claim.epsilon):
+        below = [(min(high, claim.epsilon), r) for low, high, r in takewhile(lambda cell: cell[0] <= claim.epsilon, cells())]
+        p_value = max(level(e, r) for e, r in below)
+        last = below[-1][1]
+        reach = _notices(claim, m, last, lambda v: steinke_p_value(claim.epsilon, claim.delta, m, last, v) < alpha)
+    refuted = epsilon > claim.epsilon
+    bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
+    return resting(bound, "right guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
 
 
 def mahloujifar(
@@ -105,17 +143,18 @@ def mahloujifar(
     *,
     family: Callable[[float], Curve] | None = None,
     guesses: int | None = None,
+    coins: Condition = COINS,
     seed: int = 0,
     attack: str = "",
     audit: str = "",
 ) -> Bound:
     """Tests the trade-off curve of the ledger under any dependence between canaries (Mahloujifar et al. 2024, Algorithm 1).
 
-    Bits and guesses as in `steinke`. For a ledger that is not Gaussian `family` gives the curve of the ledger with all noise
-    divided by its argument.
+    Bits as in `steinke`; the number of guesses is what the ledger itself, attacked optimally, would make best. For a ledger
+    that is not Gaussian `family` gives the curve of the ledger with all noise divided by its argument.
     """
     m = np.asarray(bits).size
-    r = _even(guesses if guesses is not None else best_guesses(claim, m, alpha, "mahloujifar"), m)
+    r = _even(guesses if guesses is not None else best_guesses(like(curve, claim.delta), m, alpha, "mahloujifar"), m)
     v = correct_guesses(scores, bits, r, seed)
     if curve.mu is not None:
         epsilon = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), claim.delta))
@@ -134,19 +173,47 @@ def mahloujifar(
         p_value = float(levels[np.argmax(yes)]) if yes.any() else 1.0
         reach = _notices(claim, m, r, lambda v: bool(rejects(beta, m, r, v, np.array([alpha]))[0]))
     refuted = epsilon > claim.epsilon
-    return Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, attack, audit)
+    bound = Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, attack, audit)
+    bound = dataclasses.replace(bound, against="ledger")
+    return resting(bound, "right guesses of coins in one run (Mahloujifar et al. 2024, Algorithm 1)", coins, GUESSES)
 
 
-def _largest(rejected: Callable[[float], bool]) -> float:
-    """The largest epsilon up to LARGEST that is rejected, given that smaller ones are rejected too; 0 if none is."""
-    if not rejected(0.0):
-        return 0.0
-    low, high = 0.0, 1.0
-    while rejected(high) and high < LARGEST:
-        low, high = high, 2 * high
-    while high - low > 1e-9 * max(1.0, high):
+def like(curve: Curve, delta: float) -> Claim:
+    """The claim of a Gaussian mechanism of which a coin is guessed as well as of this curve."""
+    mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min((1 + float(curve.delta(0.0))) / 2, 1 - 1e-12)))
+    epsilon = mu if delta == 0 else float(gaussian.epsilon_of(mu, delta))
+    return Claim(epsilon, delta)
+
+
+def guesses_against(epsilon: float, delta: float, m: int, alpha: float) -> int:
+    """With how many guesses of m `steinke` tests whether this epsilon, and up to twice as much, is kept.
+
+    As many as are best for the weakest violation that would be told apart from it; violations are tried by factors of the root
+    of two.
+    """
+    middle = math.sqrt(2) * max(epsilon, EDGES[1] / 2)
+    for truth in (t for t in TRUTHS if t > middle):
+        proves, guesses = usual_bound(Claim(truth, delta), m, alpha, "steinke")
+        if proves >= middle:
+            return guesses
+    return m
+
+
+def _level(epsilon: float, delta: float, m: int, r: int, v: int) -> float:
+    return steinke_p_value(epsilon, delta, m, r, v)
+
+
+def _largest(level: Callable[[float], float], alpha: float, low: float, high: float, near: float = 1e-9) -> float:
+    """The largest epsilon of an interval whose p-value is below alpha, given that it rises and is below alpha at `low`."""
+    if level(high) < alpha:
+        return high
+    step = 1.0
+    while low + step < high and level(low + step) < alpha:
+        low, step = low + step, 2 * step
+    high = min(high, low + step)
+    while high - low > near * max(1.0, high):
         middle = (low + high) / 2
-        low, high = (middle, high) if rejected(middle) else (low, middle)
+        low, high = (middle, high) if level(middle) < alpha else (low, middle)
     return low
 
 
@@ -155,20 +222,24 @@ def _trials(bits: ArrayLike) -> tuple[int, int]:
     return int((~b).sum()), int(b.sum())
 
 
-@lru_cache(maxsize=1024)
 def best_guesses(claim: Claim, m: int, alpha: float, method: str) -> int:
     """The number of guesses that, were the claim exactly true and the attack optimal, would give the largest bound."""
-    mu = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
-    if math.isinf(mu):
-        return m
+    return m if math.isinf(claim.epsilon) else usual_bound(claim, m, alpha, method)[1]
+
+
+@lru_cache(maxsize=1024)
+def usual_bound(claim: Claim, m: int, alpha: float, method: str) -> tuple[float, int]:
+    """The bound from the usual count of right guesses, were the claim exactly true and the attack optimal, and of how many."""
+    strength = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
     found = []
     for r in sorted({_even(max(2, round(s * m)), m) for s in SHARES if s * m >= 2} or {m}):
-        v = int(r * accuracy(r / m, mu, claim.delta))
+        v = int(r * accuracy(r / m, strength, claim.delta))
         if method == "steinke":
-            found.append((_largest(lambda e, r=r, v=v: steinke_p_value(e, claim.delta, m, r, v) < alpha), r))  # type: ignore[misc]
+            level = partial(_level, delta=claim.delta, m=m, r=r, v=v)
+            found.append((_largest(level, alpha, 0.0, LARGEST, 1e-4) if level(0.0) < alpha else 0.0, r))
         else:
             found.append((largest_mu(m, r, v, alpha), r))
-    return max(found)[1]
+    return max(found)
 
 
 def _notices(claim: Claim, m: int, r: int, rejected: Callable[[int], bool]) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -12,8 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from ..upper import tradeoff
-from .bounds import Bound, split
+from .bounds import Bound, resting, split
+from .conditions import Condition, proved
 from .families import KAPPAS, Family
+from .score_law import PLAYED
 
 if TYPE_CHECKING:
     from ..claim import Claim
@@ -34,6 +37,7 @@ def ranked(
     *,
     family: Callable[[float], Curve] | None = None,
     shown: Callable[[float], Curve] | None = None,
+    rounds: Condition = PLAYED,
     seed: int = 0,
     attack: str = "",
     audit: str = "",
@@ -67,7 +71,10 @@ def ranked(
     p_value = level(claimed) if claimed is not None else 1.0
     notices, reach = seen_from(members, shown or members.member, claim, claimed, place, trials, alpha)
     refuted = epsilon > claim.epsilon
-    return Bound(epsilon, alpha, "ledger", "rank gate", trials, refuted, p_value, notices, reach, attack, audit)
+    bound = Bound(epsilon, alpha, "ledger", "rank gate", trials, refuted, p_value, notices, reach, attack, audit)
+    theorem = "the trade-off curve of the ledger at a fixed rank of world 0 (Dong et al. 2022; a rank's rate is Beta-distributed)"
+    fixed = proved("the rank is fixed", "by the ledger's curve")
+    return resting(dataclasses.replace(bound, against="ledger"), theorem, rounds, fixed)
 
 
 def misses(scores0: Array, scores1: Array, place: int, random: np.random.Generator) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # distinct scores are counted in files of up to so many rows
+UNFAIR = 2e-6  # p-value of the number of bits that are 1, below which they are no fair coins
+USUAL = 2.0  # nats: the epsilon for which the number of guesses is best, whatever is claimed; it matters little
 
 
 def bound(
@@ -31,7 +34,7 @@ def bound(
     delta: Annotated[float, Option(help="The claimed delta. Epsilon is bounded at this delta.")] = 0.0,
     alpha: Annotated[float, Option(help="Probability of a false alarm.")] = 0.05,
     shape: Annotated[
-        str, Option(help="any: the bound holds for every mechanism. gaussian: it holds if the mechanism is Gaussian.")
+        str, Option(help="any: the bound holds for every mechanism. gaussian: it tests the Gaussian curve of the claim.")
     ] = "any",
     likelihood_ratio: Annotated[
         bool,
@@ -59,8 +62,11 @@ def bound(
 ) -> None:
     """Compute a lower bound on epsilon from your own scores and bits.
 
-    Rows are independent rounds. With a column `run`, rows with the same value are canaries of one run, and the bound holds
-    under any dependence between them; it needs bits that are fair coins.
+    Rows are independent rounds; whether they look so in the order of the file is checked. With a column `run`, rows with the
+    same value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
+
+    --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
+    claim for every mechanism. It refuses scores with few values or a hard limit, which say nothing of a Gaussian curve.
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
@@ -72,6 +78,8 @@ def bound(
         raise ValueError(f"shape={shape!r}: must be any or gaussian.")
     columns = read(scores)
     check(scores, columns)
+    if shape == "gaussian":
+        refuse_discrete(columns)
     if anytime:
         found = _anytime(columns, claim, shape, alpha, threshold, sd)
     elif "run" in columns and _repeats(columns["run"]):
@@ -79,8 +87,10 @@ def bound(
     else:
         found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
     blind = math.isfinite(epsilon) and math.isinf(found.notices)  # too few rounds to detect any violation
-    weak = blind or (notices is not None and not found.notices <= notices)
-    verdict = "refuted" if found.refuted else "inconclusive" if weak else "not-refuted"
+    weak = blind or (notices is not None and not found.notices <= notices) or found.withdrawn is not None
+    verdict = "inconclusive" if weak or found.assumed else "not-refuted"
+    if found.refuted and not found.assumed:
+        verdict = "refuted" if found.against == "claim" else "exceeds"
     row = {
         "kind": "bound",
         "audit": "bound",
@@ -97,13 +107,17 @@ def bound(
         "p_value": found.p_value,
         "notices": found.notices,
         "reach": found.reach,
+        "against": found.against,
+        "theorem": found.theorem,
+        "conditions": [dataclasses.asdict(condition) for condition in found.conditions],
+        "withdrawn": found.withdrawn,
         "seconds": round(time.perf_counter() - started, 3),
     }
     if json:
         print_json(finite(row), indent=None)
     else:
         print("\n".join(_sentences(scores, columns, claim, found, verdict)))
-    raise typer.Exit({"refuted": 1, "not-refuted": 0, "inconclusive": 3}[verdict])
+    raise typer.Exit({"refuted": 1, "exceeds": 1, "not-refuted": 0, "inconclusive": 3}[verdict])
 
 
 def read(path: Path) -> dict[str, NDArray[Any]]:
@@ -184,6 +198,18 @@ def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
         raise ValueError(f"{path}: all {len(score)} scores are {score[0]:g}. Constant scores carry no information.")
 
 
+def refuse_discrete(columns: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError where scores cannot be those of a Gaussian mechanism's likelihood ratio."""
+    from ...accounting.lower.score_law import not_continuous
+
+    score, bit = columns["score"], columns["bit"]
+    if reason := not_continuous(score[~bit], score[bit]):
+        raise ValueError(
+            f"shape='gaussian': {reason}. Gaussian noise has neither atoms nor limits, so that such scores say nothing of its "
+            "curve. Use --shape any, or give the scores as they were before they were rounded or cut."
+        )
+
+
 def _rounds(
     columns: dict[str, NDArray[Any]],
     claim: Claim,
@@ -196,10 +222,11 @@ def _rounds(
 ) -> Bound:
     from ...accounting.lower.bounds import lower
     from ...accounting.lower.error_rates import Rule
+    from ...accounting.lower.score_law import in_order
 
-    options: dict[str, Any] = {"shape": "any"}
+    options: dict[str, Any] = {"shape": "any", "rounds": in_order(columns["score"], columns["bit"])}
     if shape == "gaussian":
-        options = {"shape": "ledger", "ledger_curve": _gaussian(claim), "likelihood_ratio": likelihood_ratio}
+        options |= {"shape": "ledger", "ledger_curve": _gaussian(claim), "likelihood_ratio": likelihood_ratio}
     if pilot is not None:
         other = read(pilot)
         check(pilot, other)
@@ -218,8 +245,10 @@ def _anytime(
 ) -> Bound:
     from ...accounting.lower import anytime as sequential
     from ...accounting.lower.error_rates import Rule
+    from ...accounting.lower.score_law import in_order
 
     scores, bits = columns["score"], columns["bit"]
+    rounds = in_order(scores, bits)
     if "run" in columns and _repeats(columns["run"]):
         raise ValueError(
             "--anytime needs independent rounds, but several rows share a run. If they are independent, leave the column run out."
@@ -227,27 +256,33 @@ def _anytime(
     if shape == "gaussian":
         if sd is None:
             raise ValueError("--anytime with --shape gaussian needs --sd, the sd of the scores, known beforehand.")
-        return sequential.anytime(scores, bits, claim, _gaussian(claim), alpha, sd=sd)
+        return sequential.anytime(scores, bits, claim, _gaussian(claim), alpha, sd=sd, rounds=rounds)
     if threshold is None:
         raise ValueError("--anytime needs --threshold: a threshold chosen on the way is not fixed beforehand.")
-    return sequential.any_shape(scores, bits, claim, Rule(threshold, 1), alpha)
+    return sequential.any_shape(scores, bits, claim, Rule(threshold, 1), alpha, rounds=rounds)
 
 
 def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, seed: int) -> Bound:
     from scipy.special import bdtr
 
-    from ...accounting.lower.one_run import mahloujifar, steinke
+    from ...accounting.claim import Claim
+    from ...accounting.lower.conditions import checked
+    from ...accounting.lower.one_run import best_guesses, mahloujifar, steinke
 
     bit = columns["bit"]
     fewer = min(int(bit.sum()), int((~bit).sum()))
-    if bdtr(fewer, len(bit), 0.5) < 1e-6:
+    unfair = min(1.0, 2 * float(bdtr(fewer, len(bit), 0.5)))
+    if unfair < UNFAIR:
         raise ValueError(
             f"{int(bit.sum())} of {len(bit)} bits are 1: with many canaries in a run each bit must be a fair coin. "
             "Leave the column run out if the rows are independent rounds."
         )
+    coins = checked("bits are fair independent coins", "how many are 1", unfair, UNFAIR)
     if shape == "gaussian":
-        return mahloujifar(columns["score"], bit, claim, _gaussian(claim), alpha, seed=seed)
-    return steinke(columns["score"], bit, claim, alpha, seed=seed)
+        guesses = best_guesses(Claim(USUAL, claim.delta), len(bit), alpha, "mahloujifar")
+        named: dict[str, Any] = {"guesses": guesses, "coins": coins, "seed": seed}
+        return mahloujifar(columns["score"], bit, claim, _gaussian(claim), alpha, **named)
+    return steinke(columns["score"], bit, claim, alpha, coins=coins, seed=seed)
 
 
 def _gaussian(claim: Claim) -> Any:
@@ -277,18 +312,38 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     lines = [f"{path.name}: {len(columns['bit']) - ones} scores of world 0, {ones} of world 1."]
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
         lines.append(f"Only {distinct} scores are distinct; ties are broken at random.")
-    lines.append(f"epsilon is {found}, at delta={claim.delta:g}. Method: {found.method}, {sum(found.trials)} rounds counted.")
+    lines += _bound_in_words(found, claim)
+    lines += [f"Rests on: {condition}." for condition in found.conditions]
     if math.isinf(claim.epsilon):
         return [*lines, "No claim was given, so none was tested."]
+    claimed = f"epsilon={claim.epsilon:g}, delta={claim.delta:g}"
     p = f"p = {found.p_value:.2g}" if found.p_value is not None else "exact"
+    if found.refuted and found.assumed:
+        return [*lines, f"The claim of {claimed} would be refuted ({p}) if {' and '.join(found.assumed)}: nobody checked that."]
+    if found.refuted and found.against == "claim":
+        return [*lines, f"The claim of {claimed} is REFUTED ({p})."]
     if found.refuted:
-        return [*lines, f"The claim of epsilon={claim.epsilon:g}, delta={claim.delta:g} is REFUTED ({p})."]
+        return [
+            *lines,
+            f"The Gaussian curve of {claimed} is REFUTED ({p}): no Gaussian mechanism that keeps the claim gave these scores.",
+            "The claim itself is not refuted by that. It falls with the curve only if it follows from the curve and nothing "
+            "else; --shape any tests it for every mechanism.",
+        ]
     seen = (
         f"the best attack would have detected a true epsilon above {found.reach:.2f} with 90 % power"
         if math.isfinite(found.reach)
         else "no violation could be detected with 90 % power: play more rounds"
     )
-    return [
-        *lines,
-        f"The claim of epsilon={claim.epsilon:g}, delta={claim.delta:g} is {verdict.replace('-', ' ')} ({p}); {seen}.",
-    ]
+    if found.withdrawn is not None:
+        seen = "the bound was withdrawn, so that no violation could be detected"
+    what = "The claim" if found.shape == "any" else "The Gaussian curve"
+    return [*lines, f"{what} of {claimed} is {verdict.replace('-', ' ')} ({p}); {seen}."]
+
+
+def _bound_in_words(found: Bound, claim: Claim) -> list[str]:
+    how = f"Method: {found.method}, {sum(found.trials)} rounds counted."
+    if found.withdrawn is not None:
+        return [f"The bound is {found}.", how]
+    if found.shape == "any":
+        return [f"epsilon is {found}, at delta={claim.delta:g}. {how}"]
+    return [f"If the mechanism is Gaussian, epsilon is {found}, at delta={claim.delta:g}. {how}"]

@@ -1,5 +1,6 @@
 """Evidence survives its file, and verdicts say what was proved and no more."""
 
+import dataclasses
 import json
 import math
 
@@ -9,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.lower.bounds import Bound
+from gnnaudit.accounting.lower.bounds import Bound, resting
+from gnnaudit.accounting.lower.conditions import assumed, checked
 from gnnaudit.accounting.upper.accountants import Upper
 from gnnaudit.reports import evidence
 from gnnaudit.reports.evidence import Evidence, exit_code, judge
+from gnnaudit.reports.results import Results, Run, bound_rows
 from gnnaudit.reports.rounding import down, percent, up
+from gnnaudit.reports.summary import lines
 
 CLAIM = Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE)
 
@@ -34,7 +38,7 @@ def test_evidence_comes_back_from_its_file_as_it_was(tmp_path):
         game="edge",
         ledger="GaussianDpEvent(noise_multiplier=2.0)",
         uppers=(ceiling(0.1 + 0.2), ceiling(None, unsupported="no"), ceiling(math.inf)),
-        bounds=(look(1 / 3), look(0.0, notices=math.inf)),
+        bounds=(resting(look(1 / 3), "a theorem", checked("rows are alike", "t", 0.2)), look(0.0, notices=math.inf)),
         curves={"tradeoff": {"claimed": [np.array([0.0, 0.5]), np.array([1.0, -np.inf])]}, "roc": {"lira": ((0, 1), (0, 1))}},
         reach="far",
         randomness="cryptographic",
@@ -103,6 +107,55 @@ def test_a_verdict_that_does_not_refute_says_what_it_would_have_noticed():
 def test_an_audit_that_could_not_have_noticed_is_inconclusive(bounds):
     verdict = judge(CLAIM, [ceiling(0.9)], bounds, notices=1.5)
     assert (verdict.kind, verdict.exit_code) == ("inconclusive", 3)
+
+
+def test_what_rests_on_an_assumption_refutes_nothing_alone_and_is_never_called_exact():
+    """A second bound that rests on nothing unchecked refutes as ever."""
+    lone = resting(
+        dataclasses.replace(look(math.inf, refuted=True, alpha=0.0), shape="exact"), "a theorem", assumed("it is Gaussian")
+    )
+    verdict = judge(CLAIM, [ceiling(0.9)], [lone, look(0.2)])
+    assert (verdict.kind, verdict.exit_code) == ("inconclusive", 3)
+    assert "if it is Gaussian); nobody checked that" in verdict.sentence
+    for text in (verdict.sentence, str(lone)):
+        assert "100 %" not in text
+        assert "exact" not in text
+    assert judge(CLAIM, [], [lone, look(1.5, refuted=True)]).kind == "refuted"
+
+
+@pytest.mark.parametrize(("from_ledger", "kind"), [(True, "refuted"), (False, "exceeds")])
+def test_a_bound_against_the_ledger_takes_the_claim_with_it_only_if_the_claim_has_no_other_ground(from_ledger, kind):
+    shaped = dataclasses.replace(look(1.3, refuted=True), against="ledger")
+    verdict = judge(CLAIM, [ceiling(0.9)], [shaped], from_ledger=from_ledger)
+    assert (verdict.kind, verdict.exit_code) == (kind, 1)
+    assert "the code is not as private as its own ledger" in verdict.sentence
+    assert ("the claim itself is not refuted" in verdict.sentence) is not from_ledger
+    both = judge(CLAIM, [], [shaped, look(1.2, refuted=True)], from_ledger=from_ledger)
+    assert both.sentence == "refuted: at least 1.2 (95 %, shape of the ledger) against a claim of 1"
+
+
+def test_a_failed_check_takes_back_the_bound_and_its_reach_and_says_why():
+    broken = resting(look(9.0, refuted=True, notices=1.1), "a theorem", checked("rows are alike", "chi-squared", 2e-57))
+    assert (broken.epsilon, broken.withdrawn, broken.refuted, broken.reach) == (0.0, 9.0, False, math.inf)
+    assert str(broken).startswith("withdrawn, was at least 9.00: rows are alike (chi-squared: p = 2e-57")
+    verdict = judge(CLAIM, [ceiling(0.9)], [broken])
+    assert verdict.kind == "inconclusive"
+    assert "withdrawn: rows are alike" in verdict.sentence
+    assert judge(CLAIM, [ceiling(0.9)], [broken, look(0.5)]).kind == "not-refuted"  # another look saw far enough
+    kept = resting(look(0.5), "a theorem", checked("rows are alike", "chi-squared", 0.3))
+    assert kept.withdrawn is None
+    assert kept.conditions[0].how == "checked"
+
+
+def test_rows_of_results_tell_the_same_verdict_as_the_bounds_they_come_from():
+    bounds = (
+        resting(look(3.0, refuted=True), "a theorem", assumed("it is Gaussian")),
+        resting(look(9.0, refuted=True), "a theorem", checked("rows are alike", "chi-squared", 1e-9)),
+    )
+    for some in (bounds, bounds[1:], (*bounds, dataclasses.replace(look(1.3, refuted=True), against="ledger"))):
+        rows = bound_rows(Evidence(CLAIM, "gap", "sound", "edge", bounds=some), 1.5)
+        (line,) = lines(Results(run=Run(name="x"), rows=tuple(rows)))
+        assert line.verdict == judge(CLAIM, [], some)
 
 
 def test_nothing_is_held_against_a_model_that_claims_nothing():

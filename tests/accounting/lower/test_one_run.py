@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,15 @@ from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessing import accuracy, correct_guesses, gaussian_beta, largest_mu, rejects, steinke_p_value
 from gnnaudit.accounting.lower.independence import disturbed
-from gnnaudit.accounting.lower.one_run import best_guesses, canaries, independence, mahloujifar, steinke
+from gnnaudit.accounting.lower.one_run import (
+    EDGES,
+    canaries,
+    guesses_against,
+    independence,
+    mahloujifar,
+    steinke,
+    usual_bound,
+)
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-5
@@ -36,6 +45,16 @@ def guessed(m, r, v):
     """m scores and bits with v right guesses among the r / 2 highest and r / 2 lowest."""
     right, half = np.arange(r) < v, r // 2
     return np.arange(m), np.concatenate([~right[:half], np.arange(m - r) % 2 == 0, right[half:]])
+
+
+def usual(m, mu):
+    """m scores and bits of which as many guesses are right as is usual for the best attack, however many are guessed."""
+    pairs = np.arange(1, m // 2 + 1)
+    right = np.diff(np.round(2 * pairs * accuracy(2 * pairs / m, mu, DELTA)), prepend=0)  # of a high and a low one: 0, 1 or 2
+    high, low = right >= 1, right >= 2
+    swap = (right == 1) & (np.cumsum(right == 1) % 2 == 0)
+    high, low = np.where(swap, low, high), np.where(swap, high, low)
+    return np.arange(m), np.concatenate([~low, high[::-1]])
 
 
 @pytest.mark.parametrize("row", GOLDEN["guesses"], ids=lambda r: f"{r['correct']}of{r['guesses']}in{r['m']}at{r['delta']}")
@@ -132,12 +151,36 @@ def test_the_recursion_equals_its_textbook_form():
 def test_a_thousand_canaries_prove_what_the_literature_promises(epsilon, theirs, ours):
     """Expected counts, at the number of guesses that each bound chooses for itself."""
     claim, curve, _, _ = case(epsilon, 1000, 0)
+    scores, bits = usual(1000, curve.mu)
     for bound, share in ((steinke, theirs), (mahloujifar, ours)):
-        r = best_guesses(claim, 1000, 0.05, bound.__name__)
-        v = round(r * float(accuracy(r / 1000, curve.mu, DELTA)))
-        scores, bits = guessed(1000, r, v)
         found = bound(scores, bits, claim, *((curve,) if bound is mahloujifar else ()))
         assert share * epsilon < found.epsilon < epsilon
+
+
+@pytest.mark.parametrize("m", [200, 1000, 10_000])
+@pytest.mark.parametrize("epsilon", [1, 2, 4, 8])
+def test_the_bound_for_any_mechanism_is_what_it_is_whatever_is_claimed(m, epsilon):
+    """And it proves at least nine tenths of what the best number of guesses proves, which nobody knows beforehand."""
+    mu = float(gaussian.mu_of(epsilon, DELTA))
+    scores, bits = usual(m, mu)
+    found = {claimed: steinke(scores, bits, Claim(claimed, DELTA)).epsilon for claimed in (0.5, 2.0, 9.0, math.inf)}
+    assert len(set(found.values())) == 1
+    best = usual_bound(Claim(epsilon, DELTA), m, 0.05, "steinke")[0]
+    assert found[2.0] >= 0.9 * best - 0.01
+
+
+def test_every_epsilon_below_the_bound_is_rejected_with_the_guesses_that_it_is_tested_with():
+    scores, bits = usual(1000, float(gaussian.mu_of(4, DELTA)))
+    bound = steinke(scores, bits, Claim(1, DELTA))
+    assert bound.refuted
+    for low, high in pairwise(EDGES[:6]):
+        r = guesses_against(low, DELTA, 1000, 0.05)
+        v = correct_guesses(scores, bits, r)
+        for epsilon in np.linspace(low, high, 7)[:-1]:
+            if epsilon < bound.epsilon * (1 - 1e-6):
+                assert steinke_p_value(epsilon, DELTA, 1000, r, v) < 0.05
+    assert steinke(scores, bits, Claim(bound.epsilon * 0.999, DELTA)).p_value < 0.05
+    assert steinke(scores, bits, Claim(bound.epsilon * 1.001, DELTA)).p_value >= 0.05
 
 
 def test_honest_canaries_are_not_refuted_and_exposed_ones_are():

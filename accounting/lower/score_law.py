@@ -1,0 +1,116 @@
+"""What scores look like: discrete or bounded, normal, and independent in the order in which they stand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from .conditions import Condition, assumed, checked, proved
+
+Array = NDArray[np.float64]
+ATOM = 0.01  # of the scores of a world: rounding to a fortieth of the spread puts fewer on one value
+TIMES = 3  # that the same value must occur: two may meet by rounding
+FEWEST = 8  # scores of a world below which nothing is said of their law
+ROUNDS = "rounds are independent, given their bits"
+PLAYED = proved(ROUNDS, "each was played with coins and noise of its own")  # what a caller says who does not say anything else
+NORMAL = "scores are normal, with one spread in both worlds"
+
+
+def not_continuous(scores0: ArrayLike, scores1: ArrayLike) -> str:
+    """Why these are no scores of a continuous and unbounded law, in words, or an empty string.
+
+    A value that more than a hundredth of a world share is an atom; one that several share at either end is a hard limit. Noise
+    that is normal has neither, also where it was written with three digits.
+    """
+    both = [np.asarray(scores0, float), np.asarray(scores1, float)]
+    for world, x in enumerate(both):
+        values, counts = np.unique(x, return_counts=True)
+        most = int(counts.argmax())
+        if counts[most] >= TIMES and counts[most] > ATOM * len(x):
+            return f"{counts[most]} of {len(x)} scores of world {world} are {values[most]:g}, and {len(values)} are distinct"
+    values, counts = np.unique(np.concatenate(both), return_counts=True)
+    for end, name in ((0, "least"), (-1, "largest")):
+        if counts[end] >= TIMES:
+            return f"{counts[end]} scores are {values[end]:g}, the {name} of all: a hard limit"
+    return "" if np.isfinite(values).all() else "some scores are infinite"
+
+
+def normal_law(scores0: ArrayLike, scores1: ArrayLike) -> Condition:
+    """Checks that both worlds' scores are normal samples with one spread: the law, the two tails of each, the variances.
+
+    The smallest p-value times their number. A law that differs from the normal one only beyond the scores that there are is not
+    seen, and neither is any other in a few dozens of scores.
+    """
+    both = [np.asarray(scores0, float), np.asarray(scores1, float)]
+    if reason := not_continuous(*both):
+        return Condition(NORMAL, "failed", reason)
+    if min(len(x) for x in both) < FEWEST:
+        return assumed(NORMAL, f"fewer than {FEWEST} scores in one of the worlds")
+    with np.errstate(over="ignore", invalid="ignore"):  # scores near the largest number
+        spreads = [float(x.std(ddof=1)) for x in both]
+    if not all(0 < spread < math.inf for spread in spreads):
+        return Condition(NORMAL, "failed", "scores of a world do not vary, or lie near the largest number")
+    standard = [np.sort((x - x.mean()) / spread) for x, spread in zip(both, spreads, strict=True)]
+    p_values = [distance_p_value(z) for z in standard]
+    p_values += [p for z in standard for p in (_furthest(z[-1], len(z)), _furthest(-z[0], len(z)))]
+    p_values.append(_ratio(spreads[1] ** 2 / spreads[0] ** 2, len(both[1]) - 1, len(both[0]) - 1))
+    return checked(NORMAL, "law, tails and variances", min(1.0, len(p_values) * min(p_values)))
+
+
+def distance_p_value(standard: Array) -> float:
+    """p-value of Kolmogorov's distance between sorted, standardised scores and the normal law.
+
+    The distance to the fitted normal is smaller than to the true one, hence the p-value errs towards normal.
+    """
+    cdf, n = special.ndtr(standard), len(standard)
+    steps = np.arange(n + 1) / n
+    distance = max(float((steps[1:] - cdf).max()), float((cdf - steps[:-1]).max()))
+    return float(special.kolmogorov(distance * math.sqrt(n)))
+
+
+def _furthest(largest: float, n: int) -> float:
+    """Two-sided p-value of the largest of n standardised normal scores; their own mean and spread hold it back a little."""
+    below = math.exp(n * float(special.log_ndtr(largest)))
+    return min(1.0, 2 * min(below, -math.expm1(n * float(special.log_ndtr(largest)))))
+
+
+def _ratio(variances: float, above: int, below: int) -> float:
+    """Two-sided p-value of the quotient of two variances with so many degrees of freedom (Fisher)."""
+    tail = float(special.fdtr(above, below, variances))
+    return min(1.0, 2 * min(tail, float(special.fdtrc(above, below, variances))))
+
+
+def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
+    """Checks that scores, in the order in which they stand, do not follow one another.
+
+    Whether a score lies above the median of its world must not follow from the one before, nor may blocks of the square root of
+    all rounds differ more than chance. Scores that somebody sorted have lost their order: nothing can be checked.
+    """
+    s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
+    sides = np.zeros(s.size)
+    for world in (~b, b):
+        if world.any():
+            side = np.sign(s[world] - np.median(s[world])) if np.isfinite(np.median(s[world])) else np.isfinite(s[world]) * 1.0
+            sides[world] = side - side.mean()
+    square = float(np.dot(sides, sides)) / max(s.size, 1)
+    if s.size < FEWEST or square == 0:
+        return checked(ROUNDS, "nothing in the order of the scores", 1.0)
+    if all(_sorted(s[world]) for world in (~b, b)):
+        return assumed(ROUNDS, "the scores are sorted, so that their order says nothing")
+    products = sides[:-1] * sides[1:]
+    scale = math.sqrt(float(np.dot(products, products)))
+    p_values = [float(2 * special.ndtr(-abs(float(products.sum())) / scale))] if scale > 0 else [1.0]
+    width = max(2, round(math.sqrt(s.size)))
+    count = s.size // width
+    blocks = sides[: count * width].reshape(count, width).sum(axis=1)
+    p_values.append(float(special.chdtrc(count, float(np.dot(blocks, blocks)) / (width * square))))
+    return checked(ROUNDS, "neighbours and blocks", min(1.0, 2 * min(p_values)))
+
+
+def _sorted(x: Array) -> bool:
+    with np.errstate(invalid="ignore"):
+        steps = np.diff(x)
+    return len(x) < 3 or bool((steps >= 0).all() or (steps <= 0).all())
