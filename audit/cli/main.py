@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..plan import MODELS
 from .account import account
 from .bound import bound
 from .data import app as data
@@ -58,9 +59,7 @@ def run(
     plan: Annotated[Path | None, typer.Argument(help="A TOML file whose table `run` holds the options below.")] = None,
     data: Annotated[Text, Option(help="Data set by name, or a path. Default: campus. See `audit data list`.")] = None,
     data_dir: Annotated[Text, Option(help="Where data sets lie or are downloaded to.")] = None,
-    models: Annotated[
-        Text, Option(help="Systems, by comma. Default: gap,progap,vesper,dpar,privgnn,lpgnn. See `audit models`.")
-    ] = None,
+    models: Annotated[Text, Option(help=f"Systems, by comma. Default: {','.join(MODELS)}. See `audit models`.")] = None,
     mode: Annotated[Text, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
     epsilon: Annotated[Text, Option(help="Budgets, by comma; inf for none. Default: 1,8,inf.")] = None,
     delta: Annotated[float | None, Option(help="Default: public, per unit.")] = None,
@@ -130,7 +129,8 @@ def contract(
 
     Example: audit contract ./mine.py:Mine
     """
-    from ...models.systems import SYSTEMS, Facts
+    from ...models.facts import Facts
+    from ...models.systems import SYSTEMS
     from ..own import contract as module
     from ..own.doors import own_models
 

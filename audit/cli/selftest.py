@@ -44,7 +44,7 @@ def selftest(
 def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
     """One row a planted fault or honest recipe: what was found, by which audit, in how many seconds."""
     from ...models.data.loading import load
-    from ...models.systems import Facts
+    from ...models.facts import Facts
     from ..faults.planted import FAULTS, HONEST
     from ..storage.executor import one_thread
 

@@ -189,6 +189,10 @@ class VesperRecipe:
             return math.inf
         return vesper_epsilon(self.sigma, 1 if self.variant == "vfgnn" else self.layers, self.rate, self.passes, delta)
 
+    def theorem_epsilon(self, delta: float) -> float | None:
+        """Theorem 2.1, which is about "pmp"; the figures of the two baselines are not stated as theorems."""
+        return self.printed(delta) if self.variant == "pmp" else None
+
     def footprint(self, graph: Graph) -> int:
         """Bytes for one run: rows of every layer, their gradients, the encoder's weights, and what is released of all nodes."""
         row = 4 * graph.nodes * self.hidden
