@@ -1,4 +1,4 @@
-"""Remembers on disk what accounting has worked out, so that the second call is instant."""
+"""Caches the results of accounting on disk, so that a repeated call is instant."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_path
+
 LIBRARIES = ("dp-accounting", "autodp", "opacus", "numpy", "scipy")
 
 
 def folder() -> Path | None:
-    """$GNNAUDIT_CACHE, or gnnaudit/ in the user's cache folder. None when GNNAUDIT_CACHE is "off"."""
+    """$GNNAUDIT_CACHE, or gnnaudit/accounting in the user's cache folder. None if GNNAUDIT_CACHE is "off"."""
     chosen = os.environ.get("GNNAUDIT_CACHE")
     if chosen == "off":
         return None
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gnnaudit" / "accounting"
+    return user_cache_path("gnnaudit", appauthor=False) / "accounting"
 
 
 def remembered(compute: Callable[[], Any], *key: object) -> Any:
-    """compute(), or what it gave when last called with this key under the same code and library versions.
+    """compute(), or its stored result if the key, the code of accounting/ and the library versions are the same.
 
-    The result must survive JSON (infinities do). A folder that cannot be written to only costs time.
+    The result must be a JSON value; infinities are allowed. If the folder cannot be written, nothing is stored.
     """
     where = folder()
     if where is None:
@@ -63,7 +65,7 @@ def sources(folder: Path) -> str:
 
 @cache
 def _code() -> str:
-    """Changes whenever this folder's code or a library does."""
+    """A hash of the code of accounting/ and of the versions of LIBRARIES."""
     h = hashlib.blake2b(sources(Path(__file__).parent).encode(), digest_size=16)
     for library in LIBRARIES:
         try:

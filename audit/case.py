@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..models.base import Model
     from ..models.graph.graph import Graph
+    from .key import Key
+    from .storage.store import Store
 
 
 EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
@@ -59,6 +61,21 @@ class Outcome:
     reach: str = ""
     read: tuple[str, ...] = ()
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What every audit takes: the case, the graph, where parts lie, and how much it may do.
+
+    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests.
+    """
+
+    case: Case
+    graph: Graph
+    store: Store
+    key: Key
+    rounds: int = 1
+    alpha: float = 0.05
 
 
 def offered(model: Model) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 def theorem(case: Case) -> float | None:
     """What the theorem that the paper prints gives for this noise; None where it states none or is not at hand."""
-    from ..models.base import StatesTheorem
+    from ..models.capabilities import StatesTheorem
 
     model = case.model
     return model.theorem_epsilon(case.claim.delta) if model.mode == "paper" and isinstance(model, StatesTheorem) else None
@@ -66,7 +66,7 @@ def theorem(case: Case) -> float | None:
 
 def as_coded(case: Case) -> float | None:
     """What the code of the paper computes for this noise; None where no code was published."""
-    from ..models.base import HasReleasedCode
+    from ..models.capabilities import HasReleasedCode
 
     model = case.model
     return model.coded_epsilon(case.claim.delta) if model.mode == "paper" and isinstance(model, HasReleasedCode) else None

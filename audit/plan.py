@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tomllib
@@ -10,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..models.systems import SYSTEMS
@@ -112,20 +112,8 @@ class Plan(BaseModel):
 
     def toml(self) -> str:
         """The plan as a file that `audit run` reads again."""
-        lines = ["[run]"]
-        for name, value in self.model_dump(mode="python", exclude_none=True).items():
-            lines.append(f"{name} = {_toml(value)}")
-        return "\n".join(lines) + "\n"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_toml(v) for v in value) + "]"
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")  # which TOML wants escaped, JSON not
+        options = self.model_dump(exclude_none=True).items()
+        return tomli_w.dumps({"run": {name: str(value) if isinstance(value, Path) else value for name, value in options}})
 
 
 PRESETS: dict[str, dict[str, Any]] = {

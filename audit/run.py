@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,8 @@ from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
-from .audits.edge_sums import AUDITS, Audit
-from .case import Case, Outcome
+from .audits.registry import AUDITS, Audit
+from .case import Case, Outcome, Setting
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
@@ -136,8 +137,9 @@ def study(case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: f
         try:
             if reason := audit.refuses(case):
                 raise ValueError(reason)
-            seen = (audit.run(case, graph, store, key.fold(audit.name), plan.rounds, alpha),)
-            seen = confirmed(audit, seen[0], case, graph, store, key, plan.rounds)
+            setting = Setting(case, graph, store, key, plan.rounds, alpha)
+            seen = (audit.run(replace(setting, key=key.fold(audit.name))),)
+            seen = confirmed(audit, seen[0], setting)
         except ValueError as fault:  # such as a model that takes no other graph, or a graph too small for two worlds
             skips.append(case.skipped(f"audit {audit.name}{' again' if seen else ''}", str(fault)))
             seen = tuple(marked(first, held=False) for first in seen)  # nobody is blamed by one look

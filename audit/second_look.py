@@ -6,18 +6,13 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..models.graph.graph import Graph
-    from .audits.edge_sums import Audit
-    from .case import Case, Outcome
-    from .key import Key
-    from .storage.store import Store
+    from .audits.registry import Audit
+    from .case import Outcome, Setting
 
 LEVEL = 1e-3  # the chance that fresh coins confirm a false alarm
 
 
-def confirmed(
-    audit: Audit, outcome: Outcome, case: Case, graph: Graph, store: Store, key: Key, rounds: int
-) -> tuple[Outcome, ...]:
+def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome, ...]:
     """The outcome, its refutations by samples marked as confirmed or not, and the second look where one was taken.
 
     Refutations of both looks confirm each other.
@@ -26,7 +21,8 @@ def confirmed(
     """
     if not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
         return (outcome,)
-    again = audit.run(case, graph, store, key.fold(audit.name, "again"), rounds, LEVEL / max(1, audit.looks))
+    key, alpha = setting.key.fold(audit.name, "again"), LEVEL / max(1, audit.looks)
+    again = audit.run(dataclasses.replace(setting, key=key, alpha=alpha))
     held = any(b.refuted for b in again.bounds)
     name = f"{audit.name} again"
     second = tuple(dataclasses.replace(b, audit=name, confirmed=True if b.refuted else None) for b in again.bounds)

@@ -18,8 +18,8 @@ from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.attacks.canary.fisher import log_likelihood_ratio
 from gnnaudit.audit.audits.blackbox import odds
-from gnnaudit.audit.audits.gradients import family
 from gnnaudit.audit.games.game import Game, Seen
+from gnnaudit.audit.instruments.reach import family
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.executor import one_thread
 from gnnaudit.models.gap.gap import Gap

@@ -22,8 +22,8 @@ import numpy as np
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.lower.bounds import divide
 from gnnaudit.accounting.upper.calibration import calibrate
-from gnnaudit.audit.audits.edge_sums import AUDITS
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults.in_sums import Quiet
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
@@ -101,8 +101,9 @@ def looked(case: Case, name: str, key: Key) -> Look:
     started, audit = time.process_time(), AUDITS[name]
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         store = Store(Path(folder))
-        first = audit.run(case, graph(), store, key, ROUNDS, level())
-        outcomes = confirmed(audit, first, case, graph(), store, key, ROUNDS)
+        setting = Setting(case, graph(), store, key, ROUNDS, level())
+        first = audit.run(setting)
+        outcomes = confirmed(audit, first, setting)
     bounds = [b for outcome in outcomes for b in outcome.bounds]
     p_values = [b.p_value for b in first.bounds if b.p_value is not None]
     sure = next((b.confirmed for b in bounds if b.confirmed is not None), None)

@@ -26,9 +26,9 @@ from gnnaudit.accounting.lower.families import Family
 from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
-from gnnaudit.audit.audits.edge_sums import AUDITS
-from gnnaudit.audit.audits.gradients import family
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.instruments.reach import family
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.executor import one_thread
 from gnnaudit.audit.storage.store import Store
@@ -135,7 +135,7 @@ def main() -> None:
             for draw in range(options.first, options.first + audits):
                 key = Key("tight", what, repr(epsilon), draw)
                 with tempfile.TemporaryDirectory() as folder:
-                    outcome = AUDITS[audit].run(case, graph, Store(Path(folder)), key, rounds, 0.05)
+                    outcome = AUDITS[audit].run(Setting(case, graph, Store(Path(folder)), key, rounds, 0.05))
                 found.append(outcome.bounds[0].epsilon / epsilon)
             cells.append(with_interval(found))
             refuted = sum(f > 1 for f in found)

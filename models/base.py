@@ -104,21 +104,3 @@ class Model(Protocol):
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         """Trains every run and returns what leaves the trust boundary."""
         ...
-
-
-@runtime_checkable
-class StatesTheorem(Protocol):
-    """A model whose paper states a theorem about its epsilon."""
-
-    def theorem_epsilon(self, delta: float) -> float | None:
-        """What that theorem gives for this recipe, in nats; None where it says nothing of it, as without noise."""
-        ...
-
-
-@runtime_checkable
-class HasReleasedCode(Protocol):
-    """A model whose authors released code that computes its epsilon."""
-
-    def coded_epsilon(self, delta: float) -> float | None:
-        """What that code computes for this recipe, in nats; None where it says nothing of it, as without noise."""
-        ...

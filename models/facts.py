@@ -47,7 +47,7 @@ class System:
     baseline: whether the system is there for comparison only, so that a plan runs it only when it names it.
 
     What a paper prints, what its theorem gives and what its code computes are methods of the model: `Model.printed`,
-    `StatesTheorem` and `HasReleasedCode` in base.py.
+    `StatesTheorem` and `HasReleasedCode` in capabilities.py.
     """
 
     make: Factory

@@ -8,13 +8,17 @@ import pytest
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 
 from gnnaudit.accounting.claim import Unit
+from gnnaudit.accounting.lower.bounds import lower
 from gnnaudit.accounting.upper.accountants import ACCOUNTANTS, Accountant
+from gnnaudit.attacks.links.similarity import LinkStealing
 from gnnaudit.attacks.registry import ATTACKS
 from gnnaudit.attacks.signals import logs
-from gnnaudit.audit.audits.edge_sums import AUDITS, Audit
-from gnnaudit.audit.case import Outcome
+from gnnaudit.audit.audits.registry import AUDITS, Audit
+from gnnaudit.audit.case import EDGES, Outcome, keeping
 from gnnaudit.audit.cli import lists
 from gnnaudit.audit.cli.data import list_data
+from gnnaudit.audit.games.game import Game
+from gnnaudit.audit.instruments.reach import unknown
 from gnnaudit.audit.ledgers import accounted
 from gnnaudit.audit.plan import Plan
 from gnnaudit.audit.run import run
@@ -97,14 +101,19 @@ def ring(n=60):
     return Raw(x=np.eye(3, dtype=np.float32)[place % 3], y=place % 3, edges=np.stack([place, (place + 1) % n]))
 
 
-def refuses(case, *_):
-    """Why the new audit cannot be run."""
-    return f"{case.model.name} has no wheels"
+def refuses(case):
+    return None if case.claim.unit in EDGES else f"hub edges are edges; this claim is about {case.claim.unit}"
 
 
-def counted(*_):
-    """The new audit, of which no bound comes."""
-    return Outcome("wheels", ())
+def hub_edge(setting):
+    """The audit of docs/adding.md."""
+    case, graph = setting.case, setting.graph
+    edge = graph.degree[graph.edges].min(0).argmax()
+    game = Game(graph, "edge", np.array([edge]), setting.key.fold("game"), watch=graph.edges[:, edge])
+    seen = setting.store.fit(keeping(case.model, ("posteriors",)), game, 50 * setting.rounds)
+    scores = LinkStealing().score(seen.release, seen.challenge)
+    bound = lower(scores, seen.bits, case.claim, alpha=setting.alpha, attack="link-stealing", audit="hub")
+    return Outcome("hub", (unknown(bound),), {}, f"{len(seen)} rounds of the edge between the largest hubs")
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +122,7 @@ def added(monkeypatch, tmp_path):
     monkeypatch.setitem(SYSTEMS, "degrees", System(degrees, "an edge", "posteriors", "here", node_level={"rows": 9}))
     monkeypatch.setitem(ATTACKS, "peak", Peak)
     monkeypatch.setitem(ACCOUNTANTS, "ten", Accountant(lambda ledger, delta, relation: 10.0, "it always says ten"))
-    monkeypatch.setitem(AUDITS, "wheels", Audit("wheels", 1, refuses, counted))
+    monkeypatch.setitem(AUDITS, "hub", Audit("hub", 1, refuses, hub_edge))
     monkeypatch.setitem(DATASETS, "ring", DataSet("a ring", ring, "here", "none needed", options={"n": int}))
 
 
@@ -150,11 +159,11 @@ def test_a_new_system_is_made_at_node_level_with_the_fields_of_its_entry():
 
 
 def test_a_run_uses_all_that_was_added(tmp_path):
-    plan = {"data": "ring", "models": ("degrees",), "epsilon": (1.0,), "attacks": ("peak",), "audits": ("wheels",)}
+    plan = {"data": "ring", "models": ("degrees",), "epsilon": (1.0,), "attacks": ("peak",), "audits": ("hub",)}
     few = {"repeats": 1, "shadows": 2, "targets": 1, "rounds": 1, "mlflow": "none", "jobs": 1, "out": tmp_path / "run"}
     run(Plan(**plan, **few), quiet=True)
     rows = json.loads((tmp_path / "run" / "results.json").read_text())["rows"]
     assert {row["model"] for row in rows} == {"degrees"}
     assert "peak" in {row["attack"] for row in rows if row["kind"] == "attack"}
-    assert "degrees has no wheels" in [row["reason"] for row in rows if row["kind"] == "skipped"]
+    assert [row["audit"] for row in rows if row["kind"] == "bound"] == ["hub"]
     assert 10.0 in [row["value"] for row in rows if row["kind"] == "account" and row["accountant"] == "ten"]

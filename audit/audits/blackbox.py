@@ -16,7 +16,7 @@ from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
-from ..case import EDGES, Case, Outcome, keeping, offered
+from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.game import Game, Seen, sample
 from ..instruments.reach import unknown
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...accounting.upper.tradeoff import Curve
-    from ...models.graph.graph import Graph
     from ..key import Key
-    from ..storage.store import Store
 
 CANARIES = 40  # in one run, each in a component of its own
 COINS = 1000  # units with a coin in the one-run audit
@@ -47,22 +45,25 @@ def refuses_canaries(case: Case) -> str | None:
     return refuses_coins(case)
 
 
-def aligned_canaries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def aligned_canaries(setting: Setting) -> Outcome:
     """Canary edges in a graph of the adversary's own making, read off the posteriors of their ends.
 
     Two looks: the ledger's own curve, by how many coins are guessed right; and any shape, at a threshold that a quarter of the
     trials chooses. Given the classifier of a training its canaries are independent trials, each of which respects the curve;
     errors that are not equally likely in all trials spread less than the binomial that bounds them (Hoeffding 1956).
     """
+    case = setting.case
     made = crafted(CANARIES)
-    seen = store.fit(keeping(case.model, ("posteriors",)), canary_game(case, made, key.fold("game")), rounds)
+    seen = setting.store.fit(
+        keeping(case.model, ("posteriors",)), canary_game(case, made, setting.key.fold("game")), setting.rounds
+    )
     scores = canary_scores(seen, made)
     named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
     shaped = ledger_curve(case)
-    found = [lower(scores, seen.bits, case.claim, alpha=alpha, seed=key.fold("coin").seed, **named)]
+    found = [lower(scores, seen.bits, case.claim, alpha=setting.alpha, seed=setting.key.fold("coin").seed, **named)]
     if shaped is not None:
-        found.append(guessed(scores, seen.bits, case.claim, shaped, alpha, **named))
-    told = f"{rounds} rounds of {CANARIES} canary edges in a crafted graph"
+        found.append(guessed(scores, seen.bits, case.claim, shaped, setting.alpha, **named))
+    told = f"{setting.rounds} rounds of {CANARIES} canary edges in a crafted graph"
     return Outcome("blackbox", tuple(unknown(b) for b in found), {}, told, ("posteriors",))
 
 
@@ -99,23 +100,24 @@ def refuses_coins(case: Case) -> str | None:
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else None
 
 
-def one_run(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def one_run(setting: Setting) -> Outcome:
     """A single training in which a thousand units have coins, guessed from posteriors: valid for any mechanism and dependence."""
+    case, key = setting.case, setting.key
     node = case.claim.unit is Unit.NODE
-    union = case.counted(graph)
-    ids = np.flatnonzero(graph.train) if node else np.arange(union.edges.shape[1])
+    union = case.counted(setting.graph)
+    ids = np.flatnonzero(setting.graph.train) if node else np.arange(union.edges.shape[1])
     if len(ids) < 2:
         raise ValueError(f"{union.name} has {len(ids)} units that could have a coin; half of them get one.")
     items = sample(ids, min(COINS, len(ids) // 2), key.fold("items"))
     watch = items if node else np.unique(union.edges[:, items])
     game = Game(union, "node" if node else "edge", items, key.fold("game"), watch=watch)
-    seen = store.fit(keeping(case.model, ("posteriors",)), game, 1)
+    seen = setting.store.fit(keeping(case.model, ("posteriors",)), game, 1)
     attack = Confidence() if node else LinkStealing()
     scores = attack.score(seen.release, seen.challenge)[0]
     common: dict[str, Any] = {"attack": attack.name, "audit": "one-run", "seed": key.fold("coin").seed}
-    found = [steinke(scores, seen.bits[0], case.claim, alpha, **common)]
+    found = [steinke(scores, seen.bits[0], case.claim, setting.alpha, **common)]
     shaped = ledger_curve(case)
     if shaped is not None:
-        found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, alpha, **common))
+        found.append(mahloujifar(scores, seen.bits[0], case.claim, shaped, setting.alpha, **common))
     told = f"one run with {len(items)} coins"
     return Outcome("one-run", tuple(unknown(b) for b in found), {}, told, ("posteriors",))

@@ -14,7 +14,7 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound
 from ...accounting.upper.accountants import tightest, upper
 from ...accounting.upper.tradeoff import curve, scaled
-from ..case import Case, Outcome, keeping, offered
+from ..case import Case, Outcome, Setting, keeping, offered
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..own.doors import External
@@ -22,9 +22,6 @@ from ..own.doors import External
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...models.graph.graph import Graph
-    from ..key import Key
-    from ..storage.store import Store
 
 NAME = "differential"
 
@@ -42,7 +39,7 @@ def refuses(case: Case) -> str | None:
     return None
 
 
-def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def differential(setting: Setting) -> Outcome:
     """One run is listened to, then repeated without some edges or nodes while every noisy value is made the same again.
 
     Then nothing else may change, and every sum may move by what the ledger's noise is for; as many mechanisms are counted as
@@ -50,8 +47,9 @@ def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
     against independent coins by exact tests, and the size of the noise against what was stated, at alpha in all. On the CPU
     whatever the plan says: an accelerator adds up in another order each time, and a repetition must repeat.
     """
-    union, ledger = case.counted(graph), charged(case.model.ledger)
-    frozen, other = (world(union, key.fold("frozen", i).seed) for i in range(2))
+    case = setting.case
+    union, ledger = case.counted(setting.graph), charged(case.model.ledger)
+    frozen, other = (world(union, setting.key.fold("frozen", i).seed) for i in range(2))
     if case.claim.unit is Unit.FEATURES:
         faults = reports_of_others(case.model, union, int(frozen.seeds[0]))
         told = "one user's features change no report of others"
@@ -64,10 +62,10 @@ def differential(case: Case, graph: Graph, store: Store, key: Key, rounds: int, 
     _, second = recorded(keeping(case.model, case.model.releases), other)
     faults, told = counted(case, first, ledger)
     faults += repeated_draws(first, second)
-    strongest, found = repeated(model, union, release, first, ledger, key)
+    strongest, found = repeated(model, union, release, first, ledger, setting.key)
     p_values = [*noise_p_values(first, second), *sample_p_values(first, second, ledger)]
-    notices = smallest_noticed([first, second], strongest, alpha / len(p_values))
-    bounds = [exactly(faults + found, "counts and a repetition"), tested(case, p_values, alpha, notices)]
+    notices = smallest_noticed([first, second], strongest, setting.alpha / len(p_values))
+    bounds = [exactly(faults + found, "counts and a repetition"), tested(case, p_values, setting.alpha, notices)]
     return outcome(case, bounds, told)
 
 

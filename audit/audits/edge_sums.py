@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +16,11 @@ from ...accounting.lower.one_run import canaries
 from ...accounting.lower.residuals import ROUNDING, factorised
 from ...accounting.upper.tradeoff import Curve, approximate, curve, gaussian
 from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
-from ..case import EDGES, Case, Outcome, keeping, offered
+from ...models.capabilities import SUMS, NoisySums, lacks
+from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.game import Game, Seen, matching
 from ..instruments.reach import assumed, weaker
-from . import blackbox, differential, entries, exact, frozen_replay, gradients, node_stars, transcript, user_reports, votes
+from . import node_stars
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,44 +28,27 @@ if TYPE_CHECKING:
     from ...attacks.base import Challenge
     from ...models.graph.graph import Graph
     from ..key import Key
-    from ..storage.store import Store
 
 CANARIES = 1000  # in one run at most; they move different rows, so they do not weaken one another
 MORE = 4  # pairs without an edge for each canary at most, as far as there are nodes: more would add little
-SUMS = ("aggregates", "inputs")  # what the game and the residual audit read
 NOISE_SHARE = 0.1  # of the game's alpha; the size of the noise is known far better than how far the scores are apart
 FEW = 20  # canaries of the residual audit, which takes the worst of them and the residuals of all rows they leave alone
 
 
-@dataclass(frozen=True)
-class Audit:
-    """refuses: why it cannot look at a case, or None. looks: how many of its bounds are statistical, and so cost alpha."""
-
-    name: str
-    looks: int
-    refuses: Callable[[Case], str | None]
-    play: Callable[[Case, Graph, Store, Key, int, float], Outcome]
-
-    def run(self, case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
-        """What it sees in so many rounds, each look at alpha, and how long that took."""
-        started = time.perf_counter()
-        return dataclasses.replace(self.play(case, graph, store, key, rounds, alpha), seconds=time.perf_counter() - started)
-
-
-def needs_aggregates(case: Case) -> str | None:
+def refuses(case: Case) -> str | None:
     """The game on released sums needs the sums, noise on them, and edges or nodes for secrets."""
     if case.claim.unit is Unit.NODE:
         return node_stars.refuses(case)
     if case.claim.unit not in EDGES:
         return f"the game on released sums is about edges; this claim is about {case.claim.unit}"
-    if not set(SUMS) <= set(offered(case.model)):
-        return f"{case.model.name} does not release 'aggregates'"
+    if reason := lacks(case.model, NoisySums):
+        return reason
     if np.isinf(case.claim.epsilon):
         return "without noise the released sums show every edge; nothing is claimed and nothing is left to bound"
     return None
 
 
-def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def play_sums(setting: Setting) -> Outcome:
     """The log-likelihood-ratio game on released aggregates, with many disjoint canary edges in every run.
 
     Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of
@@ -75,11 +56,12 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     refuted, the one-run bound of Mahloujifar et al. (2024) takes its place, which needs none. Pairs that no edge joins are more
     of the world without the edge, for no more runs. The second look assumes no shape at all.
     """
-    game = canary_game(case, graph, key, CANARIES)
+    case, key, alpha = setting.case, setting.key, setting.alpha
+    game = canary_game(case, setting.graph, key, CANARIES)
     challenge, attack = game.challenge, LikelihoodRatio()
     unjoined = strangers(challenge, key.fold("decoys"))
     asked = dataclasses.replace(challenge, items=unjoined)
-    read = [look(attack, seen, challenge, asked) for seen in store.parts(keeping(case.model, SUMS), game, rounds)]
+    read = [look(attack, seen, challenge, asked) for seen in setting.store.parts(keeping(case.model, SUMS), game, setting.rounds)]
     scores, decoys, bits, shifts = (np.concatenate(part) for part in zip(*(arrays for arrays, _ in read), strict=True))
     squares, freedom = (sum(part) for part in zip(*(noise for _, noise in read), strict=True))
     common: dict[str, Any] = {"alpha": alpha, "attack": attack.name, "audit": "game", "seed": key.fold("coin").seed}
@@ -90,7 +72,8 @@ def play_sums(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alp
     found = (shaped, lower(scores, bits, case.claim, shape="any", **common))
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
-        f"{rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without one; independence: {apart.reason}"
+        f"{setting.rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without one; "
+        f"independence: {apart.reason}"
     )
     return Outcome("game", found, curves, reach, SUMS)
 
@@ -123,16 +106,17 @@ def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
     return max(ROUNDING, math.sqrt(max(squares, 0.0) / (2 * float(gammaincinv(freedom / 2, alpha)))))
 
 
-def weigh_noise(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def weigh_noise(setting: Setting) -> Outcome:
     """How far the worst canary edge moves the means of one run, times what the residuals prove about the noise."""
-    game, attack = canary_game(case, graph, key, FEW), LikelihoodRatio()
-    seen = store.fit(keeping(case.model, SUMS), game, 1)
+    case = setting.case
+    game, attack = canary_game(case, setting.graph, setting.key, FEW), LikelihoodRatio()
+    seen = setting.store.fit(keeping(case.model, SUMS), game, 1)
     worst = int(attack.shift(seen.release, seen.challenge)[0].argmax())
     ends = seen.challenge.items[worst]
     senders = ends[:1] if case.claim.unit is Unit.DIRECTED_EDGE else ends
     moves = seen.release["inputs"][0][:, senders].transpose(1, 0, 2) / noise_std(seen.release)
     residuals = attack.residuals(seen.release, seen.challenge)
-    bound = factorised(residuals, moves, case.claim, alpha)
+    bound = factorised(residuals, moves, case.claim, setting.alpha)
     reach = f"{residuals.size} residuals of one run; {assumed(residuals)}"
     return Outcome("residual", (bound,), {"residuals": quantiles(residuals)}, reach, SUMS)
 
@@ -182,25 +166,3 @@ def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str
         "without the edge": [edges, np.histogram(scores[~bits], edges)[0]],
         "with the edge": [edges, np.histogram(scores[bits], edges)[0]],
     }
-
-
-def by_unit(of_edges: Callable[..., Any], of_nodes: Callable[..., Any]) -> Callable[..., Any]:
-    """One name for what is done about claims on edges and about claims on nodes."""
-    return lambda case, *more: (of_nodes if case.claim.unit is Unit.NODE else of_edges)(case, *more)
-
-
-AUDITS: dict[str, Audit] = {
-    "replay": Audit("replay", 0, frozen_replay.refuses, frozen_replay.play),
-    "differential": Audit("differential", 1, differential.refuses, differential.differential),
-    "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
-    "residual": Audit("residual", 1, needs_aggregates, by_unit(weigh_noise, node_stars.weigh_star)),
-    "game": Audit("game", 2, needs_aggregates, by_unit(play_sums, node_stars.play_stars)),
-    "transcript": Audit("transcript", 1, transcript.refuses, transcript.play_messages),
-    "reports": Audit("reports", 1, user_reports.refuses, user_reports.play_reports),
-    "entries": Audit("entries", 1, entries.refuses, entries.play_entries),
-    "votes": Audit("votes", 1, votes.refuses, votes.play_votes),
-    "rows": Audit("rows", 1, node_stars.refuses_rows, node_stars.weigh_rows),
-    "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),
-    "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
-    "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
-}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,23 +11,20 @@ import numpy as np
 from ...accounting.claim import Unit
 from ...accounting.events.mechanisms import dp_sgd
 from ...accounting.lower.one_run import canaries
-from ...accounting.upper.tradeoff import curve, scaled
+from ...accounting.upper.tradeoff import curve
+from ...models.capabilities import ClippedGradients, lacks
 from ...models.graph.graph import Mask, Worlds
-from ..case import Case, Outcome
+from ..case import Case, Outcome, Setting
 from ..games.canaries import own_features
-from ..instruments.reach import weaker
+from ..instruments.reach import family, weaker
 from ..instruments.recorder import Join, recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
-    from ...accounting.upper.tradeoff import Curve
+    from ...models.base import Model
     from ...models.graph.graph import Graph
     from ..key import Key
-    from ..storage.store import Store
 
 PLANTED = 200  # canaries in one run; each has a column of the first layer to itself
 DECOYS = 400  # the same without a coin, and never there
@@ -37,38 +33,32 @@ SIZE = 10.0  # of a canary's own feature: large enough for its gradient to be cl
 
 def refuses(case: Case) -> str | None:
     """It needs a model whose DP-SGD is claimed to protect nodes, on batches that are either whole or secret and independent."""
-    model: Any = case.model
-    if not hasattr(model, "clip"):
-        return f"{model.name} clips no gradients"
     if case.claim.unit is not Unit.NODE:
         return f"gradient canaries are nodes; this claim is about {case.claim.unit}"
-    if model.name == "dpar" and (model.mode == "paper" or model.node_rate < 1):
-        return "when a node leaves this DPAR's sample another takes its place; no gradient is one node's own"
-    if model.name not in ("dpar", "mlp", "gap", "progap"):
-        return f"{model.name} draws batches of a fixed size; a node that joins one drives another out"
-    return "nothing is claimed" if np.isinf(case.claim.epsilon) else None
+    return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, ClippedGradients)
 
 
-def play_gradients(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def play_gradients(setting: Setting) -> Outcome:
     """Runs in which planted nodes have coins; scores are log-likelihood ratios of all steps, the canary's own batches unknown.
 
     Everything that was released up to a step is known to the adversary, and so is what the canary would add to the next
     one; that it was drawn at all has the public chance q, so a step counts ln(1 - q + q e^z), z the Gaussian ratio. The reach
     is that of DP-SGD of which no more is seen than a canary moves in its own column.
     """
-    wider, items = own_features(graph, PLANTED + DECOYS, SIZE)
-    played = [play(case, wider, items, key.fold("game", run), store.device) for run in range(rounds)]
+    case = setting.case
+    wider, items = own_features(setting.graph, PLANTED + DECOYS, SIZE)
+    played = [play(case, wider, items, setting.key.fold("game", run), setting.store.device) for run in range(setting.rounds)]
     every, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
     strength, steps = math.sqrt(np.mean([np.square(p.moves).sum(0).mean() for p in played])), len(played[0].moves)
     ledger, rate = curve(case.model.ledger), chance(case.model)
     normal = rate == 1 and ledger.mu is not None
     shown = family(dp_sgd(math.sqrt(steps) / strength, rate, steps)) if strength else None
     more: dict[str, Any] = {"family": family(case.model.ledger), "shown": shown, "decoys": every[:, PLANTED:], "normal": normal}
-    named: dict[str, Any] = {"attack": "gradient-canary", "audit": "gradients", "seed": key.fold("coin").seed}
-    bound, apart = canaries(every[:, :PLANTED], bits, case.claim, ledger, alpha, **more, **named)
+    named: dict[str, Any] = {"attack": "gradient-canary", "audit": "gradients", "seed": setting.key.fold("coin").seed}
+    bound, apart = canaries(every[:, :PLANTED], bits, case.claim, ledger, setting.alpha, **more, **named)
     share = float(np.mean([p.moves.mean() for p in played])) * played[0].noise
     reach = (
-        f"{rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never there; where they are looked at they move "
+        f"{setting.rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never there; where they are looked at they move "
         f"{share:.0%} of the clipping norm; independence: {apart.reason}"
     )
     bound = weaker(bound, case.claim, strength) if normal else bound
@@ -89,7 +79,8 @@ class Played:
 
 def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: str) -> Played:
     """One run. On batches that hold everybody scores are studentised: normal with sd one, whatever the canary moves."""
-    model: Any = case.model
+    model = case.model
+    assert isinstance(model, ClippedGradients)
     bits = key.fold("bits").generator().random(PLANTED) < 0.5
     there = np.pad(bits, (0, items.size - PLANTED))
     seeds = np.array([key.fold("run").seed], dtype=np.uint64)
@@ -116,9 +107,11 @@ def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: s
     return Played(scores, bits, size, noise)
 
 
-def chance(model: Any) -> float:
+def chance(model: Model) -> float:
     """How likely a node joins a batch."""
-    return float(model.rate if model.name == "dpar" else model.batch / model.train_nodes)
+    assert isinstance(model, ClippedGradients)
+    assert model.inclusion_chance is not None
+    return model.inclusion_chance
 
 
 def joining(graph: Graph, items: NDArray[np.int64]) -> Join:
@@ -134,13 +127,3 @@ def own_columns(gradient: NDArray[np.float64], dim: int, columns: NDArray[np.int
     if first.ndim != 2 or dim not in first.shape:
         return None
     return first[:, columns] if first.shape[1] == dim else first[columns].T
-
-
-def family(ledger: DpEvent) -> Callable[[float], Curve]:
-    """The curve of the ledger with all noise divided by a factor; each is computed once."""
-
-    @cache
-    def member(kappa: float) -> Curve:
-        return curve(scaled(ledger, kappa))
-
-    return member

@@ -13,8 +13,9 @@ from ...accounting.lower.bounds import lower
 from ...accounting.lower.one_run import canaries
 from ...accounting.lower.residuals import factorised
 from ...accounting.upper.tradeoff import gaussian
+from ...models.capabilities import SUMS, BoundedDegree, NoisyRows, NoisySums, lacks
 from ...models.graph.graph import Mask, Worlds
-from ..case import Case, Outcome, keeping, offered
+from ..case import Case, Outcome, Setting, keeping
 from ..games.canaries import hub, stars
 from ..instruments.reach import NOTHING, assumed, weaker
 from ..instruments.recorder import recorded
@@ -25,49 +26,56 @@ if TYPE_CHECKING:
     from ...models.base import Model
     from ...models.graph.graph import Graph
     from ..key import Key
-    from ..storage.store import Store
 
-SUMS = ("aggregates", "inputs")
 STARS = 50  # in one run; no two of them move the same row
 
 
 def refuses(case: Case) -> str | None:
     """The game and the residuals need released sums, noise on them, and a number of others that a node may send to."""
-    if not set(SUMS) <= set(offered(case.model)):
-        return f"{case.model.name} does not release 'aggregates'"
-    if not getattr(case.model, "max_degree", 0):
-        return f"{case.model.name} does not say to how many others a node may send"
-    return "nothing is claimed" if np.isinf(case.claim.epsilon) else None
+    if np.isinf(case.claim.epsilon):
+        return "nothing is claimed"
+    return lacks(case.model, NoisySums) or lacks(case.model, BoundedDegree)
 
 
-def play_stars(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def play_stars(setting: Setting) -> Outcome:
     """Runs in which the centre of every star has a coin; its leaves' rows are noise without it.
 
     In hop k the centre adds one and the same row to all its leaves. From the second hop on that row depends on the centre's
     own noisy sum, which need not leave: it is used for its direction only, so that the studentised score is
     exactly normal and what it shows is no more than the leaves' rows are charged for.
     """
-    played = [s for run in range(rounds) if (s := shine(case, graph, key.fold("game", run), store.device, STARS))]
+    case = setting.case
+    played = [
+        s
+        for run in range(setting.rounds)
+        if (s := shine(case, setting.graph, setting.key.fold("game", run), setting.store.device, STARS))
+    ]
     if not played:
         return Outcome("game", (), {}, NOTHING, SUMS)
     scores, bits = np.stack([p.scores for p in played]), np.stack([p.bits for p in played])
-    common: dict[str, Any] = {"alpha": alpha, "attack": "star-ratio", "audit": "game", "seed": key.fold("coin").seed}
+    common: dict[str, Any] = {
+        "alpha": setting.alpha,
+        "attack": "star-ratio",
+        "audit": "game",
+        "seed": setting.key.fold("coin").seed,
+    }
     shaped, apart = canaries(scores, bits, case.claim, gaussian(mu_of_claim(case.claim)), **common)
     strength = float(np.linalg.norm(played[0].moves))
     found = (weaker(shaped, case.claim, strength), lower(scores, bits, case.claim, shape="any", **common))
     reach = (
-        f"{rounds} runs of {STARS} nodes with {played[0].moves.shape[0]} rows to move, by {strength:.3g} noise sds in all; "
+        f"{setting.rounds} runs of {STARS} nodes with {played[0].moves.shape[0]} rows to move, "
+        f"by {strength:.3g} noise sds in all; "
         f"independence: {apart.reason}"
     )
     return Outcome("game", found, {}, reach, SUMS)
 
 
-def weigh_star(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def weigh_star(setting: Setting) -> Outcome:
     """How far one node moves the means of the rows of others, times what the residuals of one run prove about the noise."""
-    played = shine(case, graph, key.fold("game"), store.device, 1)
+    played = shine(setting.case, setting.graph, setting.key.fold("game"), setting.store.device, 1)
     if played is None:
         return Outcome("residual", (), {}, NOTHING, SUMS)
-    bound = factorised(played.residuals, played.moves, case.claim, alpha)
+    bound = factorised(played.residuals, played.moves, setting.case.claim, setting.alpha)
     reach = f"{played.residuals.size} residuals of one run; {assumed(played.residuals)}"
     return Outcome("residual", (bound,), {}, reach, SUMS)
 
@@ -110,26 +118,20 @@ def shine(case: Case, graph: Graph, key: Key, device: str, count: int) -> Shone 
 
 
 def refuses_rows(case: Case) -> str | None:
-    model: Any = case.model
-    if model.name != "dpar" or not model.sources:
-        return f"{model.name} releases no PageRank rows"
+    """It needs PageRank rows that leave with Gaussian noise, and a claim on nodes."""
     if case.claim.unit is not Unit.NODE:
         return f"the audit of PageRank rows is about nodes; this claim is about {case.claim.unit}"
-    if model.mechanism != "gaussian":
-        return "picks by Gumbel noise are not rows with Gaussian noise on them"
-    if model.mode == "paper" or model.node_rate < 1:
-        return "its node sample is secret: a node that is not drawn moves nothing"
-    return "nothing is claimed" if np.isinf(case.claim.epsilon) else None
+    return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyRows)
 
 
-def weigh_rows(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def weigh_rows(setting: Setting) -> Outcome:
     """How far a hub moves all noisy PageRank rows of one draw, times what the residuals prove about the noise.
 
     There are no edges but the hub's: others would keep the walks from it, and the adversary chooses the graph.
     """
-    wider, canary = hub(dataclasses.replace(graph, edges=graph.edges[:, :0]))
-    moves, residuals = drawn_rows(case.model, wider, canary, key.fold("run"), store.device)
-    bound = factorised(residuals[None, None], moves[:, None], case.claim, alpha, audit="rows")
+    wider, canary = hub(dataclasses.replace(setting.graph, edges=setting.graph.edges[:, :0]))
+    moves, residuals = drawn_rows(setting.case.model, wider, canary, setting.key.fold("run"), setting.store.device)
+    bound = factorised(residuals[None, None], moves[:, None], setting.case.claim, setting.alpha, audit="rows")
     strength, told = np.linalg.norm(moves), assumed(residuals[None, None])
     reach = f"{len(moves)} rows, which a hub moves by {strength:.3g} noise sds in all; {residuals.size} residuals, {told}"
     return Outcome("rows", (bound,), {}, reach, ("rows",))

@@ -1,118 +1,127 @@
-"""Replay: the same noise on neighbouring graphs, so that what one edge moves is computed and not estimated."""
+"""The same run again, noise and all, without one edge or one node: by how much every mean moves, over what its noise is for."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
-from ...accounting.gaussian import epsilon_of
-from ...accounting.lower.bounds import Bound
-from ...attacks.canary.gaussian_ratio import noise_std
-from ...models.graph.graph import Mask, Worlds
-from ..case import EDGES, Case, Outcome, keeping, offered
+from ...accounting.claim import Unit
+from ...accounting.events.counts import charged
+from ...accounting.upper.tradeoff import curve, scaled
+from ...models.capabilities import BoundedDegree, DegreeFloor, declined, has
+from ...models.graph.graph import Mask
+from ..case import Case, Outcome, Setting, keeping, offered
+from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
+from ..instruments.reach import NOTHING
+from ..instruments.recorder import Diverged, Noisy, recorded
+from ..instruments.repetition import kept_row, moved, world
+from ..own.doors import External
+from . import replay_sums
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...models.base import Release
     from ...models.graph.graph import Graph
     from ..key import Key
     from ..storage.store import Store
 
-TOLERANCE = 1e-3  # of the noise: float32 sums over thousands of neighbours agree to less
-ROUNDING = 1e-6  # relative; a row of length one, rounded to float32, may be longer by that much
+SENDERS = 5  # nodes of a cap breaker, for each that the cap allows
+ROUNDING = 1e-4  # relative; float32 gradients and sums
+
+Secrets = dict[str, tuple[Mask, int | None]]  # what is absent, by name; and which node it is, if it is one
 
 
 def refuses(case: Case) -> str | None:
-    """It replays edges, on released sums or on models that should not read edges at all."""
-    if case.claim.unit not in EDGES:
-        return f"replay is about edges; this claim is about {case.claim.unit}"
+    """Edges: as `replay_sums.refuses`, unless rows have a minimum degree. Nodes: the ledger must charge for something."""
+    model = case.model
+    if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
+        return replay_sums.refuses(case)
     if np.isinf(case.claim.epsilon):
         return "nothing is claimed"
-    if not reads_no_edge(case) and not {"aggregates", "inputs"} <= set(offered(case.model)):
-        return f"{case.model.name} releases no sums whose noise could be taken off again"
-    return None
+    if type(model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
+        return "the ledger charges for nothing that could move"
+    if reason := declined(model, "RepeatsWithoutNode"):
+        return reason
+    return "a program of its own cannot be listened to" if isinstance(model, External) else None
 
 
-def reads_no_edge(case: Case) -> bool:
-    return type(case.model.ledger).__name__ == "NoOpDpEvent"
+def at_a_threshold(case: Case) -> bool:
+    """Whether rows of low degree are treated in another way, so that a sum is not a plain sum of what is released."""
+    return has(case.model, DegreeFloor) and "aggregates" not in offered(case.model) and case.model.mode == "sound"
 
 
-def replay(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
-    """Runs with one seed: the whole graph, and the graph without each edge of a catalogue.
+def play(setting: Setting) -> Outcome:
+    """Plain sums of edges are replayed all together, everything else one by one."""
+    case, key = setting.case, setting.key
+    if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
+        return replay_sums.replay(setting)
+    return one_by_one(case, *secrets(case, setting.graph, key), setting.store, key)
 
-    With the noise frozen, what remains of a released sum after its known mean is taken off must be the same in all runs;
-    then the edge moves the means by exactly (A - A') inputs. If that is too much even for noise of the stated size, the claim
-    contradicts the recipe itself.
+
+def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key) -> Outcome:
+    """A run on the whole graph, and the same run without each secret of a catalogue.
+
+    Every noisy value is made what it was, so that what changes before noise is added is computed and not estimated, and
+    compared with what the ledger's noise is for. Rows that stay with their node are left out.
     """
-    union = case.counted(graph)
-    edges = catalogue(union, key)
-    absent = np.vstack([np.zeros((1, edges.size), dtype=bool), np.eye(edges.size, dtype=bool)])
-    seeds = np.full(len(absent), key.fold("frozen").seed, dtype=np.uint64)
-    rows = np.arange(union.nodes, dtype=np.int64)
-    worlds = Worlds(union, seeds, rows, edges=Mask(edges, ~absent))
-    step = store.chunk(case.model, union)  # results do not depend on it
-    read = ("posteriors",) if reads_no_edge(case) else ("aggregates", "inputs")
-    if reads_no_edge(case):
-        release = keeping(case.model, read).fit(worlds, store.device)
-        moved = float(np.abs(release["posteriors"] - release["posteriors"][:1]).max())
-        epsilon, notices = (0.0 if moved <= TOLERANCE else np.inf), 1.0
-        told = f"removing an edge moves no posterior by more than {moved:.1g}"
-    else:
-        model = keeping(case.model, read)
-        parts = (model.fit(worlds[at : at + step], store.device) for at in range(0, len(worlds), step))
-        strength, stray = moves(parts, union, edges)
-        epsilon, notices = float(epsilon_of(strength * (1 - ROUNDING), case.claim.delta)), np.inf  # size of noise: not seen here
-        told = f"the worst of {edges.size} edges moves the means by {strength:.4g} standard deviations of the stated noise"
-        if stray > TOLERANCE:
-            epsilon, told = np.inf, f"removing one edge moves what should be noise by {stray:.2g} of its standard deviation"
-    bound = replayed(case, epsilon, len(absent), notices)
-    return Outcome("replay", (bound,), {}, told, read)
+    model = keeping(case.model, offered(case.model))
+    whole = world(graph, key.fold("frozen").seed)
+    release, before = recorded(model, whole, store.device)
+    ledger, worst, told = charged(case.model.ledger), 0.0, "nothing moves" if before.releases else NOTHING
+    for name, (mask, node) in absent.items():
+        worlds = dataclasses.replace(whole, edges=mask) if node is None else dataclasses.replace(whole, nodes=mask)
+        try:
+            _, after = recorded(model, worlds, store.device, before.releases)
+        except Diverged as where:
+            worst, told = np.inf, f"without '{name}' something else is run, from '{where}' on"
+            break
+        hidden = kept_row(release, node)
+        for one, other in zip(before.releases, after.releases, strict=True):
+            by = moved(one, other, ledger, hidden, graph.nodes)
+            if by > worst:
+                rows = rows_moved(one, other, hidden, graph.nodes)
+                worst, told = by, f"'{name}' moves {rows}'{one.purpose}' by {by:.4g} times what its noise is for"
+    epsilon = worth(case, worst)
+    bound = replay_sums.replayed(case, epsilon, len(absent) + 1)
+    return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {told}", model.releases)
 
 
-def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf) -> Bound:
-    """What a replay proved. A move within the claim proves nothing: that the noise is as large as stated is for others to say."""
-    refuted, reach = epsilon > case.claim.epsilon, case.claim.epsilon * notices
-    return Bound(
-        epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach, "replay", "replay"
-    )
+def worth(case: Case, factor: float) -> float:
+    """The epsilon of the ledger where everything moves `factor` times further than its noise is for."""
+    if factor <= 1 + ROUNDING:
+        return 0.0
+    return float("inf") if np.isinf(factor) else curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta)
 
 
-def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:
-    """The largest move of the means by one edge, over all hops, and the largest change of what should be noise.
+def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
+    """The graph with canaries beside it, and what is worth removing.
 
-    Both in standard deviations of the noise. parts: consecutive runs, of which only one lot is in memory; run 0 has all edges,
-    run i + 1 lacks edges[i].
+    Edges: those of `catalogue`, and one whose ends fall below the minimum degree without it. Nodes: a hub, a lonely one,
+    the last one, rows of zeros and of huge numbers, a twin, and as published one that breaks the cut of degrees.
     """
-    runs = ((part["inputs"][k], part["aggregates"][k], noise_std(part)) for part in parts for k in range(len(part)))
-    start, sums, std = next(runs)
-    noise = [row - summed(graph, hop) for row, hop in zip(sums.astype(np.float64), start.astype(np.float64), strict=True)]
-    strongest, stray = 0.0, 0.0
-    for edge, (inputs, sums, _) in zip(edges, runs, strict=True):
-        gone = arcs_of(graph, int(edge))
-        for hop, row, drawn in zip(inputs.astype(np.float64), sums, noise, strict=True):
-            stray = max(stray, float(np.abs(row - (summed(graph, hop) - gone @ hop) - drawn).max()) / std)
-        squares = sum(float(((gone @ hop.astype(np.float64)) ** 2).sum()) for hop in start)
-        strongest = max(strongest, math.sqrt(squares) / std)
-    return strongest, stray
+    gone = np.zeros((1, 1), dtype=bool)
+    model = case.model
+    if case.claim.unit is not Unit.NODE:
+        assert isinstance(model, DegreeFloor)
+        wider, edge = double_star(graph, model.floor)
+        listed = {f"edge {e}": int(e) for e in catalogue(graph, key)} | {"edge at the minimum degree": edge}
+        return wider, {name: (Mask(np.array([e]), gone), None) for name, e in listed.items()}
+    trained = np.flatnonzero(graph.train)
+    of_train = graph.degree[trained]
+    found = {"hub": int(trained[of_train.argmax()]), "lonely": int(trained[of_train.argmin()]), "last": int(trained[-1])}
+    wider, strange = strange_rows(graph)
+    cap = model.max_degree if isinstance(model, BoundedDegree) else 0
+    if cap and model.mode == "paper":
+        wider, receivers = cap_breaker(wider, cap, SENDERS * cap)
+        found["cap breaker"] = int(receivers[0])
+    found |= {name: strange[name] for name in ("zero", "huge", "twin")}
+    return wider, {name: (Mask(np.array([v]), gone), v) for name, v in found.items()}
 
 
-def summed(graph: Graph, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum over every node's neighbours, for some nodes at a time, as their arcs may be very many."""
-    total = np.empty_like(rows)
-    for some, starts, senders in graph.into(np.arange(graph.nodes)):
-        ones = np.ones(len(senders), dtype=np.float32)
-        total[some] = sp.csr_array((ones, senders, starts), (len(starts) - 1, graph.nodes)) @ rows
-    return total
-
-
-def arcs_of(graph: Graph, edge: int) -> sp.csr_array:
-    """(nodes, nodes): the part of the adjacency that belongs to one edge."""
-    u, v = graph.edges[:, edge]
-    rows, columns = ([v], [u]) if graph.directed else ([v, u], [u, v])
-    return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(graph.nodes, graph.nodes))
+def rows_moved(before: Noisy, after: Noisy, hidden: int | None, nodes: int) -> str:
+    """How many rows of sums change, in words; nothing where there are no rows of nodes."""
+    if before.shapes[0][1:-1] != (nodes,):
+        return ""
+    changed = np.flatnonzero((before.clean != after.clean).reshape(nodes, -1).any(1))
+    return f"{np.setdiff1d(changed, [] if hidden is None else [hidden]).size} rows of "

@@ -1,17 +1,16 @@
-"""`audit account`: ledgers only. What each accountant makes of a model's ledger, beside what its paper printed."""
+"""`audit account`: epsilon of each model's ledger by every accountant, beside the epsilon that its paper prints."""
 
 from __future__ import annotations
 
-import json as encoder
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from ..ledgers import accounted
+from .options import DataDir, Delta, Json, Param, console, print_json, table
 
-Option = typer.Option
 COLUMNS = {
     "dp_accounting-pld": "PLD",
     "dp_accounting-rdp": "RDP",
@@ -29,15 +28,15 @@ FORMATS = ("table", "markdown", "latex")
 def account(
     models: Annotated[str, Option(help="Systems, by comma, or all. See `audit models`.")] = "all",
     mode: Annotated[str, Option(help="paper (as published), sound (as it can be proved) or both.")] = "both",
-    epsilon: Annotated[str, Option(help="Budgets, by comma; inf for none.")] = "1,8",
-    delta: Annotated[float | None, Option(help="Default: public, per unit.")] = None,
-    data: Annotated[str, Option(help="The data set whose public facts the ledgers need. See `audit data list`.")] = "campus",
-    data_dir: Annotated[str | None, Option(help="Where data sets lie or are downloaded to.")] = None,
-    param: Annotated[list[str] | None, Option(help="A field of the models: NAME=VALUE, or MODEL.NAME=VALUE. Repeatable.")] = None,
+    epsilon: Annotated[str, Option(help="Budgets in nats, by comma; inf for no noise.")] = "1,8",
+    delta: Delta = None,
+    data: Annotated[str, Option(help="Data set whose public sizes the ledgers use. See `audit data list`.")] = "campus",
+    data_dir: DataDir = None,
+    param: Param = None,
     style: Annotated[str, Option("--format", help="table, markdown or latex.")] = "table",
-    json: Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")] = False,
+    json: Json = False,
 ) -> None:
-    """What every accountant makes of what each model runs, what its paper printed, and why they differ. Trains nothing.
+    """Compare the printed, implemented and true epsilon of each model, by every accountant. Trains nothing.
 
     Example: audit account --models gap,progap --mode both --epsilon 1,8 --param hops=3
     """
@@ -48,30 +47,22 @@ def account(
 
     if style not in FORMATS:
         raise ValueError(f"format={style!r}: must be one of {', '.join(FORMATS)}.")
-    asked: dict[str, Any] = {
-        "models": models,
-        "mode": mode,
-        "epsilon": epsilon,
-        "delta": delta,
-        "data": data,
-        "data_dir": data_dir,
-    }
-    asked["param"] = param
-    plan = read(None, asked)
+    options: dict[str, Any] = {"models": models, "mode": mode, "epsilon": epsilon, "delta": delta, "data": data}
+    plan = read(None, {**options, "data_dir": data_dir, "param": param})
     graph = load(plan.data, plan.data_dir)
-    # Ledgers depend on the facts alone, so the whole answer can be kept, and asked for again without loading a model.
+    # A ledger depends on the public facts only. So the whole answer is cached, and a second call loads no model.
     here = Path(__file__).parents[1]
     code = [sources(folder) for folder in (here, here.parent / "models")]
     wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), code)
     document = remembered(lambda: accounted(plan, graph), "account", wanted)
     if json:
-        print(encoder.dumps({"schema": 1, **document}, indent=1))
+        print_json({"schema": 1, **document})
     else:
         show(document, style)
 
 
 def show(document: dict[str, Any], style: str = "table") -> None:
-    """Prints one line for each model, mode and budget, then why figures differ, warnings, and what was left out."""
+    """Prints one line for each model, mode and budget, then why figures differ, the warnings, and what was skipped."""
     accounts = [row for row in document["rows"] if row["kind"] == "account"]
     lines = [cells(list(rows)) for _, rows in groupby(accounts, lambda r: (r["model"], r["mode"], r["unit"], r["epsilon"]))]
     if style == "table":
@@ -79,37 +70,36 @@ def show(document: dict[str, Any], style: str = "table") -> None:
     else:
         print(markdown(lines) if style == "markdown" else latex(lines))
     print("epsilon in nats, rounded up. printed: by the accounting that sets the noise in mode paper. theorem: by the formula in")
-    print("the paper. as coded: by its code. true: the tightest upper bound of what is run. *: central limit, no upper bound.")
+    print("the paper. as coded: by the paper's code. true: the tightest upper bound. *: central limit, not an upper bound.")
     for name, reason in dict.fromkeys((row["accountant"], _reason(row)) for row in accounts if _reason(row)):
         print(f"  {name}: {reason}")
     for sentence in dict.fromkeys(document["warnings"]):
         print(f"Warning. {sentence}")
     for row in document["rows"]:
         if row["kind"] == "skipped":
-            print(f"Left out: {row['what']}: {row['reason']}")
+            print(f"Skipped: {row['what']}: {row['reason']}")
 
 
 def tables(lines: list[tuple[str, ...]]) -> None:
     """A table for each unit, or several where the terminal is too narrow for all columns side by side."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console() if Console().is_terminal else Console(width=200)
+    out = console() if console().is_terminal else console(width=200)
     for unit in dict.fromkeys(line[UNIT] for line in lines):
         alike = [line for line in lines if line[UNIT] == unit]
-        console.print(f"[bold]Unit: {unit}[/]")
-        for columns in fitting(alike, console.width):
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        out.print(f"[bold]Unit: {unit}[/]")
+        for columns in fitting(alike, out.width):
+            shown = table(compact=True)
             for i in columns:
-                table.add_column(HEAD[i], justify="left" if i == MODEL else "right", no_wrap=True)
+                shown.add_column(HEAD[i], justify="left" if i == MODEL else "right", no_wrap=True)
             for line in alike:
-                table.add_row(*(line[i] for i in columns))
-            console.print(table)
+                shown.add_row(*(line[i] for i in columns))
+            out.print(shown)
 
 
 def fitting(lines: list[tuple[str, ...]], width: int) -> list[list[int]]:
-    """Columns of HEAD cut into tables of at most `width` characters; each repeats model and claim, and unit stands above."""
+    """Splits the columns of HEAD into tables of at most `width` characters. Each repeats the columns model and claimed.
+
+    Returns the indices of HEAD in each table; the unit is printed above the tables.
+    """
     needs = [3 + max(len(row[i]) for row in (HEAD, *lines)) for i in range(len(HEAD))]  # three between two columns
     cut: list[list[int]] = [[MODEL, CLAIMED]]
     for i in range(CLAIMED + 1, len(HEAD)):
@@ -120,7 +110,7 @@ def fitting(lines: list[tuple[str, ...]], width: int) -> list[list[int]]:
 
 
 def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
-    """One line of the table, in the order of HEAD, from all rows of one ledger; "-" where nobody can tell."""
+    """One line of the table, in the order of HEAD, from all rows of one ledger; "-" where there is no value."""
     from ...reports.rounding import up
 
     by_name = {row["accountant"]: row for row in rows}
@@ -146,7 +136,7 @@ def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _reason(row: dict[str, Any]) -> str:
-    """Why an accountant differs or declines; the percentage can be read off the table."""
+    """Why an accountant differs or declines. The percentage is left out: the table shows both values."""
     if row["accountant"] == "published":
         return ""
     return row["unsupported"] or row["note"].partition(": ")[2] or row["note"]

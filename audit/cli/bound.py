@@ -1,4 +1,4 @@
-"""The cheapest door: a lower bound on epsilon from a file of scores and bits. No graph, no model, no torch."""
+"""`audit bound`: a lower bound on epsilon from a file of scores and bits. Needs no graph, no model and no torch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
+
+from .options import Json, finite, print_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,45 +18,49 @@ if TYPE_CHECKING:
     from ...accounting.claim import Claim
     from ...accounting.lower.bounds import Bound
 
-Option = typer.Option
-COUNTED = 1_000_000  # rows up to which distinct scores are counted
+COUNTED = 1_000_000  # distinct scores are counted in files of up to so many rows
 
 
 def bound(
-    scores: Annotated[Path, typer.Argument(help="CSV (also .gz) with columns score, bit and, for many canaries a run, run.")],
+    scores: Annotated[
+        Path, typer.Argument(help="CSV (also .gz) with the columns score and bit, and run if one run has several canaries.")
+    ],
     epsilon: Annotated[
-        float, Option(help="The epsilon that is claimed; without it a bound is printed and nothing refuted.")
+        float, Option(help="The claimed epsilon, in nats. Without it, the bound is printed and no claim is tested.")
     ] = math.inf,
-    delta: Annotated[float, Option(help="The delta that is claimed, and at which epsilon is bounded.")] = 0.0,
-    alpha: Annotated[float, Option(help="Chance of a false alarm.")] = 0.05,
+    delta: Annotated[float, Option(help="The claimed delta. Epsilon is bounded at this delta.")] = 0.0,
+    alpha: Annotated[float, Option(help="Probability of a false alarm.")] = 0.05,
     shape: Annotated[
-        str, Option(help="any: holds for every mechanism. gaussian: the claim is that of a Gaussian mechanism.")
+        str, Option(help="any: the bound holds for every mechanism. gaussian: it holds if the mechanism is Gaussian.")
     ] = "any",
     likelihood_ratio: Annotated[
         bool,
-        Option("--likelihood-ratio", help="With gaussian: scores are log-likelihood ratios, normal with one sd in both worlds."),
+        Option(
+            "--likelihood-ratio",
+            help="With --shape gaussian: the scores are log-likelihood ratios, normal with one sd in both worlds.",
+        ),
     ] = False,
     threshold: Annotated[
-        float | None, Option(help="Say 1 above this score. Must have been fixed before the scores were seen.")
+        float | None, Option(help="Guess 1 above this score. It must be fixed before the scores are seen.")
     ] = None,
-    pilot: Annotated[Path | None, Option(help="Another file of the same kind, used to choose the threshold only.")] = None,
+    pilot: Annotated[Path | None, Option(help="Another file of the same format, used to choose the threshold only.")] = None,
     anytime: Annotated[
         bool,
-        Option("--anytime", help="Rows are in the order of play. Holds however often you look, and whenever you stop."),
+        Option("--anytime", help="The rows are in the order of the rounds. The bound holds at every stopping time."),
     ] = False,
     sd: Annotated[
-        float | None, Option(help="With --anytime and gaussian: the sd of the scores in each world, known beforehand.")
+        float | None, Option(help="With --anytime and --shape gaussian: the sd of the scores in each world, known beforehand.")
     ] = None,
-    seed: Annotated[int, Option(help="Of the split that chooses the threshold, and of the coin that breaks ties.")] = 0,
+    seed: Annotated[int, Option(help="Seeds the random split that chooses the threshold, and the breaking of ties.")] = 0,
     notices: Annotated[
-        float | None, Option(help="Exit 3 unless noise this many times too small would have been noticed.")
+        float | None, Option(help="Exit with 3 unless the test could detect noise that is this many times too small.")
     ] = None,
-    json: Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")] = False,
+    json: Json = False,
 ) -> None:
-    """A lower bound on epsilon from your own scores and bits.
+    """Compute a lower bound on epsilon from your own scores and bits.
 
-    Rows are independent rounds unless a column `run` says which belong together; canaries of one run are then guessed at by a
-    bound that holds under any dependence between them, for which their bits must be fair coins.
+    Rows are independent rounds. With a column `run`, rows with the same value are canaries of one run, and the bound holds
+    under any dependence between them; it needs bits that are fair coins.
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
@@ -71,7 +78,7 @@ def bound(
         found = _one_run(columns, claim, shape, alpha, seed)
     else:
         found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
-    blind = math.isfinite(epsilon) and math.isinf(found.notices)  # so few rounds that no violation at all could show
+    blind = math.isfinite(epsilon) and math.isinf(found.notices)  # too few rounds to detect any violation
     weak = blind or (notices is not None and not found.notices <= notices)
     verdict = "refuted" if found.refuted else "inconclusive" if weak else "not-refuted"
     row = {
@@ -93,16 +100,17 @@ def bound(
         "seconds": round(time.perf_counter() - started, 3),
     }
     if json:
-        import json as encoder
-
-        print(encoder.dumps({k: "inf" if v == math.inf else v for k, v in row.items()}))
+        print_json(finite(row), indent=None)
     else:
         print("\n".join(_sentences(scores, columns, claim, found, verdict)))
     raise typer.Exit({"refuted": 1, "not-refuted": 0, "inconclusive": 3}[verdict])
 
 
 def read(path: Path) -> dict[str, NDArray[Any]]:
-    """Columns score (float64), bit (bool) and, if there is one, run. Raises ValueError for anything else."""
+    """The columns score (rows,) float64, bit (rows,) bool and, if the file has it, run (rows,).
+
+    Raises ValueError, with the file and what is wrong in it, for anything else.
+    """
     import numpy as np
     import pyarrow
     from pyarrow import csv
@@ -113,7 +121,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         with pyarrow.input_stream(str(path), compression="detect") as stream:
             first = stream.read(1 << 16).split(b"\n")[0].decode("utf-8-sig").strip()
         if not first:
-            raise ValueError(f"{path}: begins with an empty line; needs score and bit as its header line.")
+            raise ValueError(f"{path}: begins with an empty line; needs score and bit as its first line.")
         header = [name.strip().strip('"') for name in first.split(",")]
         wanted = [name for name in ("score", "bit", "run") if name in header]
         if wanted[:2] != ["score", "bit"]:
@@ -149,7 +157,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _array(column: Any) -> NDArray[Any]:
-    """A column without nulls as numpy; Arrow's own conversion would first spend half a second on importing pandas."""
+    """A column without nulls as a numpy array. Arrow's own conversion would import pandas, which takes half a second."""
     import numpy as np
     import pyarrow
 
@@ -162,7 +170,7 @@ def _array(column: Any) -> NDArray[Any]:
 
 
 def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError, with the numbers, where no bound can be had."""
+    """Raises ValueError if the scores and bits allow no bound: NaN scores, bits of one world only, or constant scores."""
     import numpy as np
 
     score, bit = columns["score"], columns["bit"]
@@ -171,9 +179,9 @@ def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
         raise ValueError(f"{path}: {lost} of {len(score)} scores are NaN. Drop those rounds or give them a number.")
     ones = int(np.count_nonzero(bit))
     if ones in (0, len(bit)):
-        raise ValueError(f"{path}: all {len(bit)} bits are {int(ones > 0)}. Rounds of both worlds are needed.")
+        raise ValueError(f"{path}: all {len(bit)} bits are {int(ones > 0)}. A bound needs rounds of both worlds.")
     if bool((score == score[0]).all()):
-        raise ValueError(f"{path}: all {len(score)} scores are {score[0]:g}. Scores that never differ carry no information.")
+        raise ValueError(f"{path}: all {len(score)} scores are {score[0]:g}. Constant scores carry no information.")
 
 
 def _rounds(
@@ -196,7 +204,9 @@ def _rounds(
         other = read(pilot)
         check(pilot, other)
         if columns["score"].shape == other["score"].shape and bool((columns["score"] == other["score"]).all()):
-            raise ValueError(f"pilot={pilot}: holds the scores themselves. A threshold chosen on them is not fixed beforehand.")
+            raise ValueError(
+                f"pilot={pilot}: holds the tested scores. A threshold chosen on them is not fixed beforehand; use other scores."
+            )
         options["pilot"] = other["score"], other["bit"]
     if threshold is not None:
         options["rule"] = Rule(threshold, 1)
@@ -212,14 +222,14 @@ def _anytime(
     scores, bits = columns["score"], columns["bit"]
     if "run" in columns and _repeats(columns["run"]):
         raise ValueError(
-            "--anytime: several rows share a run, and it needs independent rounds. Leave the column run out if they are."
+            "--anytime needs independent rounds, but several rows share a run. If they are independent, leave the column run out."
         )
     if shape == "gaussian":
         if sd is None:
-            raise ValueError("--anytime with --shape gaussian needs --sd: an sd taken from the same scores is not known in time.")
+            raise ValueError("--anytime with --shape gaussian needs --sd, the sd of the scores, known beforehand.")
         return sequential.anytime(scores, bits, claim, _gaussian(claim), alpha, sd=sd)
     if threshold is None:
-        raise ValueError("--anytime needs --threshold: one that is chosen on the way is not fixed beforehand.")
+        raise ValueError("--anytime needs --threshold: a threshold chosen on the way is not fixed beforehand.")
     return sequential.any_shape(scores, bits, claim, Rule(threshold, 1), alpha)
 
 
@@ -241,13 +251,16 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
 
 
 def _gaussian(claim: Claim) -> Any:
-    """The mu of the claim in the shape of a curve: all that is asked of an exactly Gaussian one, without loading accountants."""
+    """A stand-in for the Gaussian trade-off curve of the claim: only its mu, so that no accountant is loaded.
+
+    Raises ValueError for delta = 0, at which no Gaussian mechanism has a finite epsilon (Dong, Roth & Su 2022, Cor. 2.13).
+    """
     from types import SimpleNamespace
 
     from ...accounting.gaussian import mu_of_claim
 
     if claim.delta == 0:
-        raise ValueError("delta=0: no Gaussian mechanism keeps an epsilon at delta 0. Give --delta, or use --shape any.")
+        raise ValueError("delta=0: no Gaussian mechanism has a finite epsilon at delta 0. Give --delta, or use --shape any.")
     return SimpleNamespace(mu=1.0 if math.isinf(claim.epsilon) else mu_of_claim(claim))
 
 
@@ -263,17 +276,17 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     ones = int(np.count_nonzero(columns["bit"]))
     lines = [f"{path.name}: {len(columns['bit']) - ones} scores of world 0, {ones} of world 1."]
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
-        lines.append(f"Only {distinct} scores are distinct; a seeded coin breaks ties where order matters.")
+        lines.append(f"Only {distinct} scores are distinct; ties are broken at random.")
     lines.append(f"epsilon is {found}, at delta={claim.delta:g}. Method: {found.method}, {sum(found.trials)} rounds counted.")
     if math.isinf(claim.epsilon):
-        return [*lines, "Nothing is claimed, so nothing is refuted."]
+        return [*lines, "No claim was given, so none was tested."]
     p = f"p = {found.p_value:.2g}" if found.p_value is not None else "exact"
     if found.refuted:
         return [*lines, f"The claim of epsilon={claim.epsilon:g}, delta={claim.delta:g} is REFUTED ({p})."]
     seen = (
-        f"a true epsilon above {found.reach:.2f} would have been noticed with 90 % power by the best attack"
+        f"the best attack would have detected a true epsilon above {found.reach:.2f} with 90 % power"
         if math.isfinite(found.reach)
-        else "no violation would have been noticed with 90 % power: more rounds are needed"
+        else "no violation could be detected with 90 % power: play more rounds"
     )
     return [
         *lines,

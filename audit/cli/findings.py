@@ -1,4 +1,4 @@
-"""The published claims that do not hold, as a command: each with its experiment, its bound and its certificate."""
+"""`audit findings`: repeats the experiments that refute published claims."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
-Option = typer.Option
+from .options import Json
 
 
 def findings(
     ids: Annotated[list[str] | None, typer.Argument(help="Findings by id; all of them by default.")] = None,
     out: Annotated[Path, Option(help="Folder for findings.json, findings.html and the figures.")] = Path("findings"),
-    seed: Annotated[str, Option(help="Any word: another word, another draw of every experiment.")] = "findings",
-    json: Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")] = False,
+    seed: Annotated[str, Option(help="Any word. Another word draws all randomness of the experiments anew.")] = "findings",
+    json: Json = False,
 ) -> None:
-    """The published claims that do not hold: each with its experiment, its bound and its certificate.
+    """Repeat the experiments that refute published claims, and write each bound with its certificate.
 
     Example: audit findings gap-undirected-edge vesper-truncation
     """

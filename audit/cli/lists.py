@@ -1,16 +1,14 @@
-"""What there is to choose from: systems, attacks and accountants."""
+"""`audit models`, `audit attacks` and `audit accountants`: the names that other commands accept."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
+from .options import Json, console, print_json, table
 
 
 def models(json: Json = False) -> None:
-    """The systems under audit: whom each protects, what its adversary sees, its source.
+    """List the systems: what each protects, what its adversary sees, and its source.
 
     Example: audit models --json
     """
@@ -21,7 +19,7 @@ def models(json: Json = False) -> None:
 
 
 def attacks(json: Json = False) -> None:
-    """The membership attacks: what each needs to see, and which secrets it asks about.
+    """List the membership attacks: what each needs to see, and which secrets it infers.
 
     Example: audit attacks
     """
@@ -36,7 +34,7 @@ def attacks(json: Json = False) -> None:
 
 
 def accountants(json: Json = False) -> None:
-    """The accountants that cross-check every ledger, and which of them give true upper bounds.
+    """List the accountants that cross-check every ledger, and say which give upper bounds.
 
     Example: audit accountants
     """
@@ -50,16 +48,11 @@ def accountants(json: Json = False) -> None:
 
 
 def show(title: str, rows: list[dict[str, Any]], json: bool) -> None:
-    """Rows with equal keys, as a table for people or a JSON list for programs."""
+    """Prints rows with equal keys, as a table or as a JSON list."""
     if json:
-        import json as encoder
-
-        print(encoder.dumps(rows, indent=1))
+        print_json(rows)
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*(rows[0] if rows else ()), title=title)
+    shown = table(*(rows[0] if rows else ()), title=title)
     for row in rows:
-        table.add_row(*(str(v) for v in row.values()))
-    Console().print(table)
+        shown.add_row(*(str(v) for v in row.values()))
+    console().print(shown)

@@ -1,4 +1,4 @@
-"""`audit selftest`: planted faults that must be caught and honest mechanisms that must pass, here and now."""
+"""`audit selftest`: runs the audits on planted privacy faults and on honest mechanisms."""
 
 from __future__ import annotations
 
@@ -11,38 +11,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .options import DataDir, Json, console, print_json, table
+
 if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..faults.planted import Fault
 
-ALPHA = 1e-4  # a look; an honest row fails once in ten thousand seeds
+ALPHA = 1e-4  # of each test: an honest recipe fails once in ten thousand seeds
 ROUNDS = 5
 
 
 def selftest(
-    seed: Annotated[str, typer.Option(help="Word that all coins and noise come from.")] = "selftest",
-    data: Annotated[str, typer.Option(help="The graph to plant the faults in.")] = "campus:n=600",
-    data_dir: Annotated[str | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")] = False,
+    seed: Annotated[str, typer.Option(help="Any word. All randomness, noise included, is derived from it.")] = "selftest",
+    data: Annotated[str, typer.Option(help="The data set on which the faulty models run.")] = "campus:n=600",
+    data_dir: DataDir = None,
+    json: Json = False,
 ) -> None:
-    """Planted privacy faults that must be caught, honest mechanisms that must pass. Exit 1 if the auditor is wrong once.
+    """Audit models with planted privacy faults, which must be refuted, and honest ones, which must pass.
+
+    Exit code 1 if one faulty model passes or one honest model is refuted.
 
     Example: audit selftest --seed today
     """
     rows = results(seed, data, data_dir)
     if json:
-        import json as encoder
-
         from ...reports.files import plain
 
-        print(encoder.dumps(plain(rows), indent=1))
+        print_json(plain(rows))
     else:
         show(rows)
     raise typer.Exit(int(any(r["result"] in ("MISSED", "FALSE ALARM") for r in rows)))
 
 
-def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
-    """One row a planted fault or honest recipe: what was found, by which audit, in how many seconds."""
+def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]:
+    """One row for each planted fault and each honest recipe: the audit, what it found, and the seconds it took."""
     from ...models.data.loading import load
     from ...models.facts import Facts
     from ..faults.planted import FAULTS, HONEST
@@ -55,7 +57,7 @@ def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
         for fault in faults:
             started = time.perf_counter()
             model = fault.model(Facts.of(graph))
-            refuted, lower, found = looked(fault, model, graph, seed)
+            refuted, lower, found = tested(fault, model, graph, seed)
             rows.append(
                 {
                     "name": fault.name,
@@ -72,11 +74,11 @@ def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
     return rows
 
 
-def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
-    """Whether the fault's own audit refuted, the largest epsilon that it proved, and what it says."""
+def tested(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
+    """Whether the audit that should catch the fault refutes the claim, its largest lower bound (nats), and its sentence."""
     from ...reports.evidence import judge, lowest
-    from ..audits.edge_sums import AUDITS
-    from ..case import Case
+    from ..audits.registry import AUDITS
+    from ..case import Case, Setting
     from ..key import Key
     from ..ledgers import uppers
     from ..storage.store import Store
@@ -85,16 +87,17 @@ def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, flo
     if fault.caught_by == "account":
         ceiling = uppers(case)
         costs = lowest(ceiling)
-        told = judge(fault.claim, ceiling, ())
-        return told.kind == "exceeds", costs[0] if costs else 0.0, told.sentence
+        judged = judge(fault.claim, ceiling, ())
+        return judged.kind == "exceeds", costs[0] if costs else 0.0, judged.sentence
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         key = Key("selftest", seed, fault.name)
-        outcome = AUDITS[fault.caught_by].run(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA)
+        outcome = AUDITS[fault.caught_by].run(Setting(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA))
     refuted = any(b.refuted for b in outcome.bounds)
     return refuted, max(b.epsilon for b in outcome.bounds if b.refuted == refuted), outcome.reach
 
 
 def verdict(planted: bool, undetectable: bool, refuted: bool) -> str:
+    """The word in the column "result"; "MISSED" and "FALSE ALARM" are errors of the auditor."""
     if undetectable:
         return "caught" if refuted else "undetectable by sampling"
     if planted:
@@ -103,20 +106,18 @@ def verdict(planted: bool, undetectable: bool, refuted: bool) -> str:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Column
 
     what, audit, result = Column("planted fault, or honest recipe"), Column("audit", no_wrap=True), Column("result", min_width=12)
-    table = Table(what, audit, "too small by", "claim", "at least", result, "s", box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    shown = table(what, audit, "too small by", "claim", "at least", result, "s", compact=True, padding=0)
     for row in rows:
         factor = "" if row["kappa"] is None else "∞" if row["kappa"] == math.inf else f"{row['kappa']:.3g}"
         lower = "" if row["lower"] == 0 else f"{row['lower']:.3g}"
-        table.add_row(row["name"], row["audit"], factor, f"{row['claim']:g}", lower, row["result"], f"{row['seconds']:.1f}")
+        shown.add_row(row["name"], row["audit"], factor, f"{row['claim']:g}", lower, row["result"], f"{row['seconds']:.1f}")
         if row is [r for r in rows if r["planted"]][-1]:
-            table.add_section()
-    Console().print(table)
+            shown.add_section()
+    console().print(shown)
     planted, count = sum(r["planted"] for r in rows), Counter(r["result"] for r in rows)
-    beyond = count["undetectable by sampling"]
-    told = f"{count['caught']} of {planted - beyond} planted faults caught, {beyond} more that no sample shows"
-    Console().print(f"{told}; {count['passed']} of {len(rows) - planted} honest recipes passed.")
+    undetectable = count["undetectable by sampling"]
+    caught = f"{count['caught']} of {planted - undetectable} planted faults caught; {undetectable} cannot be detected by sampling"
+    console().print(f"{caught}; {count['passed']} of {len(rows) - planted} honest recipes passed.")

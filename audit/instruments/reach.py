@@ -15,6 +15,20 @@ if TYPE_CHECKING:
 
     from ...accounting.claim import Claim
     from ...accounting.lower.bounds import Bound
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...accounting.upper.tradeoff import curve, scaled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dp_accounting import DpEvent
+    from numpy.typing import NDArray
+
+    from ...accounting.upper.tradeoff import Curve
 
 NOTHING = "this model tells nothing of its noise"
 
@@ -40,3 +54,13 @@ def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
 def assumed(residuals: NDArray[np.float64]) -> str:
     """How well residuals bear out what their bound assumes, as p-values in words."""
     return ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
+
+
+def family(ledger: DpEvent) -> Callable[[float], Curve]:
+    """The curve of the ledger with all noise divided by a factor; each is computed once."""
+
+    @cache
+    def member(kappa: float) -> Curve:
+        return curve(scaled(ledger, kappa))
+
+    return member

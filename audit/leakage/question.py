@@ -11,6 +11,7 @@ import numpy as np
 
 from ...attacks.base import Challenge
 from ...attacks.registry import UNITS
+from ...models.capabilities import AnswersOtherFeatures, AnswersOtherGraphs, has
 from ..games.game import Game, sample
 
 if TYPE_CHECKING:
@@ -133,5 +134,5 @@ NON_EDGES: dict[str, Callable[[Graph, int, Key], NDArray[np.int64]]] = {"random"
 
 def view(case: Case) -> tuple[str, ...]:
     """The arrays that the adversary may see, and whether the model answers on features or graphs of the adversary's making."""
-    live = {"deployed": "queries", "anywhere": "graph queries"}
-    return (*case.claim.exposes, *(name for door, name in live.items() if hasattr(case.model, door)))
+    live = {AnswersOtherFeatures: "queries", AnswersOtherGraphs: "graph queries"}
+    return (*case.claim.exposes, *(name for capability, name in live.items() if has(case.model, capability)))

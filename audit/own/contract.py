@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -207,7 +207,7 @@ CLAUSES: dict[str, Callable[[Model, Graph], str | None]] = {
 
 FROM_SEEDS = "Take all randomness of run k from worlds.seeds[k] (in a function, from `seed`), none from a global generator."
 FROM_MASKS = "Drop what the masks leave out before anything is computed, statistics and normalisation too."
-WAYS_OUT = {
+HINTS = {
     "same key, same release": FROM_SEEDS,
     "another key, another release": FROM_SEEDS,
     "a run does not know its batch": FROM_SEEDS,
@@ -215,31 +215,3 @@ WAYS_OUT = {
     "a masked node is an absent node": FROM_MASKS,
     "a masked label is not trained on": FROM_MASKS,
 }
-
-
-def show(model: Any, json: bool) -> int:
-    """Prints the checks and returns the exit code: 0 if all held, 1 if one failed."""
-    checks = contract(model)
-    if json:
-        import json as encoder
-
-        print(encoder.dumps([dataclasses.asdict(c) for c in checks], indent=1))
-    else:
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table("clause", "", "smallest example of a failure", title=f"Model contract: {model.name}")
-        told: dict[str, str] = {}
-        for check in checks:
-            if check.failure is None:
-                table.add_row(check.name, "not asked" if check.unasked else "holds", check.unasked or "")
-            else:
-                again = told.setdefault(check.failure, check.name)
-                table.add_row(check.name, "FAILS", check.failure if again == check.name else f"as in '{again}'")
-        Console().print(table)
-        ways = [
-            WAYS_OUT[check.name] for check in checks if check.failure and check.name in WAYS_OUT and "raised" not in check.failure
-        ]
-        if ways:
-            print(ways[0])  # the first to mend: what fails after it often follows from it
-    return int(any(c.failure for c in checks))

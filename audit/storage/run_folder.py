@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import platform
@@ -12,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from string import hexdigits
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from ..key import Key
 from ..plan import Plan
@@ -25,17 +26,15 @@ def opened(plan: Plan) -> Iterator[Path]:
     folder = plan.out
     try:
         (folder / "evidence").mkdir(parents=True, exist_ok=True)
-        lock = open(folder / ".lock", "w")  # noqa: SIM115  (held by the with-statement below)
+        lock = FileLock(folder / ".lock", timeout=0).acquire()
+    except Timeout:
+        raise ValueError(f"out={folder}: another run is writing here. Wait for it, or choose another --out.") from None
     except OSError as fault:
         raise ValueError(f"out={folder}: cannot be written ({fault.strerror}). Choose another folder with --out.") from None
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(f"out={folder}: another run is writing here. Wait for it, or choose another --out.") from None
-        for half in folder.rglob(".*.npz.*"):  # left by a writer that was killed; nobody else writes while the lock is held
+        for half in folder.rglob(".*.npz.*"):  # of a writer that was killed; no other process writes while the lock is held
             half.unlink(missing_ok=True)
-        (folder / "plan.toml").write_text(plan.toml())
+        (folder / "plan.toml").write_text(plan.toml(), encoding="utf-8")
         yield folder
 
 

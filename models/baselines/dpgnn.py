@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,18 @@ class DpGnn(common.NodeRecipe):
         super().__post_init__()
         if self.unit is not Unit.NODE:
             raise ValueError(f"dpgnn protects nodes, not a {self.unit}. Use unit = 'node'.")
+
+    @property
+    def inclusion_chance(self) -> float | None:
+        """None: see `declines`."""
+        return None
+
+    @property
+    def declines(self) -> Mapping[str, str]:
+        """What it has not got although its fields look so."""
+        if self.mode == "paper":
+            return {"ClippedGradients": "its batches have a fixed size: a node that joins one drives another out"}
+        return {"ClippedGradients": "a node moves the gradients of its neighbours too"}
 
     @property
     def public(self) -> tuple[str, ...]:

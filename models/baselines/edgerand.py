@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,6 +112,20 @@ class EdgeRand(common.EdgeRecipe):
         for _ in range(self.layers):
             layers += [neighbours, Linear(2 * self.hidden, self.hidden), UnitLength(), *activated(self.hidden, self.unit)]
         return (*layers, Linear(self.hidden, classes))
+
+    @property
+    def one_density(self) -> bool:
+        """Whether one noisy density serves all pairs; as published each block of rows has its own."""
+        return self.mode == "sound"
+
+    @property
+    def declines(self) -> Mapping[str, str]:
+        """What it has not got although its fields look so."""
+        return {} if self.sigma else {"RandomisedEdges": "without noise it flips no entry"}
+
+    def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
+        """How likely a true entry stays and a false one appears, at `kappa` times the epsilon of an entry."""
+        return probabilities(LINK_SHARE * kappa * self.epsilon, density)
 
     def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
         """(2, arcs) int64: the graph that the network of this run sees, arcs (from, to)."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
 import time
 from pathlib import Path
 from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
+
+from platformdirs import user_cache_path
 
 from .checksums import Remote
 
@@ -25,13 +26,7 @@ def data_folder(data_dir: str | Path | None = None) -> Path:
         return Path(data_dir).expanduser()
     if os.environ.get("GNNAUDIT_DATA"):
         return Path(os.environ["GNNAUDIT_DATA"]).expanduser()
-    if sys.platform == "win32":
-        cache = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local"))
-    elif sys.platform == "darwin":
-        cache = Path("~/Library/Caches")
-    else:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    return cache.expanduser() / "gnnaudit" / "data"
+    return user_cache_path("gnnaudit", appauthor=False) / "data"
 
 
 def digest(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -98,6 +99,29 @@ class DparRecipe:
             )
         if self.fixed_noise and self.mode == "sound":
             raise ValueError("fixed_noise=True: only mode 'paper' adds noise that everybody can take away again.")
+
+    @property
+    def inclusion_chance(self) -> float | None:
+        """The chance that a row joins a batch."""
+        return self.rate
+
+    @property
+    def gaussian_rows(self) -> int:
+        """PageRank rows that leave with Gaussian noise."""
+        return self.sources if self.mechanism == "gaussian" else 0
+
+    @property
+    def declines(self) -> Mapping[str, str]:
+        """What it has not got although its fields look so."""
+        if self.mode == "paper":
+            reason = "its node sample has a fixed size: when a node leaves, another takes its place"
+            return dict.fromkeys(("ClippedGradients", "NoisyRows", "RepeatsWithoutNode"), reason)
+        if self.node_rate < 1:
+            return {
+                "ClippedGradients": "when a node leaves its sample another becomes a source; no gradient is one node's own",
+                "NoisyRows": "its node sample is secret: a node that is not drawn moves nothing",
+            }
+        return {}
 
     @property
     def releases(self) -> tuple[str, ...]:

@@ -101,6 +101,11 @@ class NodeRecipe(EdgeRecipe):
             )
 
     @property
+    def inclusion_chance(self) -> float | None:
+        """The probability that a node joins a batch; None at edge level, where nothing is sampled."""
+        return self.batch / self.train_nodes if self.unit is Unit.NODE else None
+
+    @property
     def public(self) -> tuple[str, ...]:
         return taken_as_public(self)
 

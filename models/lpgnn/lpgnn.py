@@ -158,6 +158,13 @@ class Lpgnn:
         np.fill_diagonal(labels, keep)
         return (np.stack([1 - one, one], axis=1), bits), (labels, 1)
 
+    def ends(self, graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(dim,) each: the public ends of the features' range; as published, the extremes over all users."""
+        if self.mode == "sound":
+            return np.full(graph.dim, self.low), np.full(graph.dim, self.high)
+        low, high = (np.asarray(v.toarray() if sp.issparse(v) else v).ravel() for v in (graph.x.min(0), graph.x.max(0)))
+        return low, high
+
     def footprint(self, graph: Graph) -> int:
         """About: twelve arrays of the first layer's width, dense reports where the encoder sends them, narrow features after
         propagation, and where arcs have a direction their lists the other way round. Arcs are read where they lie."""

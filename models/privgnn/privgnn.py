@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -162,6 +163,22 @@ class PrivGnn:
             return Taught(queries, answers.reshape(*queries.shape, recipe.classes))
         turns = [lessons[i :: queries.shape[1]] for i in range(queries.shape[1])]
         return Taught(queries, *taught_in_turn(public, arcs, recipe, turns, device))
+
+    @property
+    def vote_noise(self) -> float | None:
+        """Scale of the Laplace noise on shares of votes; None as coded, where it is added to logarithms."""
+        return None if self.as_coded else self.sigma
+
+    @property
+    def declines(self) -> Mapping[str, str]:
+        """What it has not got although its fields look so."""
+        reason = "as coded, noise is added to logarithms, which have no largest difference: nothing bounds what a node does"
+        return {"Votes": reason} if self.as_coded else {}
+
+    def labels(self, worlds: Worlds, queries: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
+        """(K, queries) the noisy labels of teachers that answer with these shares, (K, queries, classes)."""
+        with np.errstate(divide="ignore"):
+            return self.votes(worlds, Taught(queries, np.log(shares)))
 
     def votes(self, worlds: Worlds, taught: Taught) -> NDArray[np.int64]:
         """(K, q) the noisy labels."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -103,6 +104,24 @@ class VesperRecipe:
         """What this variant can release. Sums with coefficients are left out: `aggregates` are plain sums of `inputs`."""
         plain = not self.batched and self.aggregator == "gin" and self.layers > 0
         return ARRAYS if plain else ("posteriors", "transcript")
+
+    @property
+    def noisy_messages(self) -> bool:
+        """Whether every message is a noisy plain sum, brought to length one."""
+        return not self.declines
+
+    @property
+    def declines(self) -> Mapping[str, str]:
+        """What it has not got although its fields look so."""
+        if self.batched:
+            reason = "party A's weights, which its messages go through, are trained on the private edges without noise"
+        elif self.variant != "s1":
+            reason = f"in variant {self.variant} messages go through weights of party A; their noisy sums are in the game on sums"
+        elif self.aggregator != "gin":
+            reason = f"{self.aggregator} divides by degrees, which an edge changes too"
+        else:
+            return {}
+        return {"NoisyMessages": reason}
 
     @property
     def releases(self) -> tuple[str, ...]:

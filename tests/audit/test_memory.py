@@ -28,7 +28,7 @@ import numpy as np, torch
 from gnnaudit.accounting.calibrate import calibrate
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.audit.audits import AUDITS
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.store import Store
 from gnnaudit.models.datasets import load
@@ -57,7 +57,7 @@ def everything(graph, folder):
         assert posteriors.shape == (1, 50, graph.classes) and np.isfinite(posteriors).all()
         print(model.name, "trained", flush=True)
     for name in ("replay", "residual", "game"):
-        AUDITS[name].run(Case(models[1], claim), graph, Store(Path(folder)), Key("memory"), 2, 0.01)
+        AUDITS[name].run(Setting(Case(models[1], claim), graph, Store(Path(folder)), Key("memory"), 2, 0.01))
         print(name, "looked", flush=True)
 
 with tempfile.TemporaryDirectory() as folder:

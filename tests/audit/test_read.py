@@ -8,8 +8,9 @@ from scipy.stats import norm
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.upper.calibration import calibrate
-from gnnaudit.audit.audits.edge_sums import AUDITS, quantiles
-from gnnaudit.audit.case import Case, offered
+from gnnaudit.audit.audits.edge_sums import quantiles
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting, offered
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.run import testimony as told_of
 from gnnaudit.audit.storage.store import Store
@@ -29,14 +30,14 @@ def edge_case():
 def test_an_audit_read_the_arrays_that_it_asked_for(audit, edge_case, tmp_path, monkeypatch):
     kept, parts = [], Store.parts
     monkeypatch.setattr(Store, "parts", lambda store, model, *others: kept.append(model.keep) or parts(store, model, *others))
-    outcome = AUDITS[audit].run(edge_case, load("campus:n=300"), Store(tmp_path), Key("read"), 1, 0.01)
+    outcome = AUDITS[audit].run(Setting(edge_case, load("campus:n=300"), Store(tmp_path), Key("read"), 1, 0.01))
     assert set(outcome.read) == {name for names in kept for name in names} < set(edge_case.claim.exposes)
 
 
 def test_the_row_of_a_bound_exposes_what_was_read_and_the_claim_what_could_be(edge_case, tmp_path):
     from gnnaudit.audit.plan import Plan
 
-    outcome = AUDITS["replay"].run(edge_case, load("campus:n=300"), Store(tmp_path), Key("read"), 1, 0.01)
+    outcome = AUDITS["replay"].run(Setting(edge_case, load("campus:n=300"), Store(tmp_path), Key("read"), 1, 0.01))
     found = told_of(edge_case, outcome, (), Plan())
     (row,) = results.bound_rows(found, 1.5)
     assert row.exposes == ["aggregates", "inputs"]
@@ -46,7 +47,7 @@ def test_the_row_of_a_bound_exposes_what_was_read_and_the_claim_what_could_be(ed
 def test_enumerated_channels_are_those_of_what_users_send(tmp_path):
     claim = Claim(1.0, 0.0, Unit.FEATURES, Relation.REPLACE)
     case = Case(calibrate(Lpgnn(), claim), claim)
-    outcome = AUDITS["exact"].run(case, load("campus:n=300"), Store(tmp_path), Key("read"), 1, 0.01)
+    outcome = AUDITS["exact"].run(Setting(case, load("campus:n=300"), Store(tmp_path), Key("read"), 1, 0.01))
     assert set(outcome.read) == {"reports", "label_reports"}
 
 

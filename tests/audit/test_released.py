@@ -15,9 +15,9 @@ from gnnaudit.accounting.lower.bounds import lower
 from gnnaudit.accounting.lower.finite_channels import channel_epsilon
 from gnnaudit.accounting.lower.power import notices_along
 from gnnaudit.accounting.upper.calibration import calibrate
-from gnnaudit.audit.audits import entries, exact, transcript, user_reports, votes
-from gnnaudit.audit.audits.edge_sums import AUDITS
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.channels import entries, exact, transcript, user_reports, votes
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.baselines.edgerand import EdgeRand
@@ -75,7 +75,7 @@ def calibrated(kind, recipe, claim):
 def look(audit, model, claim, graph, tmp_path, rounds=10):
     case = Case(model, claim)
     assert AUDITS[audit].refuses(case) is None
-    return AUDITS[audit].run(case, graph, Store(tmp_path), Key("released"), rounds, 1e-4).bounds[0]
+    return AUDITS[audit].run(Setting(case, graph, Store(tmp_path), Key("released"), rounds, 1e-4)).bounds[0]
 
 
 GAMES = {
@@ -157,28 +157,30 @@ def test_two_votes_cost_what_enumeration_of_both_says():
 
 
 def test_what_each_game_cannot_look_at_is_said():
-    assert "sends messages" in (transcript.refuses(Case(Gap(), EDGE)) or "")
+    assert "does not declare NoisyMessages" in (transcript.refuses(Case(Gap(), EDGE)) or "")
     assert "game on sums" in (transcript.refuses(Case(Vesper(variant="s2"), EDGE)) or "")
     assert "trained on the private edges" in (transcript.refuses(Case(Vesper(mode="paper", n_train=20), EDGE)) or "")
-    assert "send no reports" in (user_reports.refuses(Case(Mlp(), EDGE)) or "")
+    assert "does not release 'reports'" in (
+        user_reports.refuses(Case(Mlp(), dataclasses.replace(EDGE, unit=Unit.FEATURES))) or ""
+    )
     assert "one user's features" in (user_reports.refuses(Case(Lpgnn(), EDGE)) or "")
-    assert "no graph by randomised response" in (entries.refuses(Case(Gap(), EDGE)) or "")
+    assert "does not declare RandomisedEdges" in (entries.refuses(Case(Gap(), EDGE)) or "")
     assert "adjacency matrix" in (entries.refuses(Case(EdgeRand(sigma=1.0), NODE)) or "")
-    assert "nothing is claimed" in (entries.refuses(Case(EdgeRand(), EDGE)) or "")
-    assert "no teachers" in (votes.refuses(Case(Mlp(), EDGE)) or "")
+    assert "flips no entry" in (entries.refuses(Case(EdgeRand(), EDGE)) or "")
+    assert "does not declare Votes" in (votes.refuses(Case(Mlp(), NODE)) or "")
     assert "logarithms" in (votes.refuses(Case(PrivGnn(mode="paper", as_coded=True), NODE)) or "")
 
 
 @pytest.mark.parametrize("mode", ["sound", "paper"])
 def test_one_edge_under_randomised_response_costs_what_its_recipe_says(mode, graph, tmp_path):
     model = EdgeRand(sigma=0.5, mode=mode, nodes=500)
-    assert 2.0 - 3e-4 < exact.response_epsilon(model, 0.0)[0] <= 2.0
+    assert 2.0 - 3e-4 < exact.response_epsilon(model, model.ledger, 0.0)[0] <= 2.0
     claim = Claim(2.0, 0.0, model.unit)
-    found = AUDITS["exact"].run(Case(model, claim), graph, Store(tmp_path), Key("response"), 1, 0.05).bounds[0]
+    found = AUDITS["exact"].run(Setting(Case(model, claim), graph, Store(tmp_path), Key("response"), 1, 0.05)).bounds[0]
     assert not found.refuted
     assert found.reach == math.inf  # of chances as they are stated; nobody has seen them drawn
     less = dataclasses.replace(claim, epsilon=1.99)
-    assert AUDITS["exact"].run(Case(model, less), graph, Store(tmp_path), Key("response"), 1, 0.05).bounds[0].refuted
+    assert AUDITS["exact"].run(Setting(Case(model, less), graph, Store(tmp_path), Key("response"), 1, 0.05)).bounds[0].refuted
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_at_a_delta_the_entry_and_the_density_cost_what_an_integral_over_both_sa
         kept, flipped = (np.maximum(1 - np.exp(epsilon - loss - side), 0).mean() for side in (link, -link))
         return keep * kept + (1 - keep) * flipped - delta
 
-    assert exact.response_epsilon(model, delta)[0] == pytest.approx(brentq(missing, 1, 4), rel=1e-3)
+    assert exact.response_epsilon(model, model.ledger, delta)[0] == pytest.approx(brentq(missing, 1, 4), rel=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])

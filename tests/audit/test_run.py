@@ -144,11 +144,10 @@ def test_bad_input_is_one_line_and_exit_code_2_or_a_reasoned_skip(tmp_path, word
 
 
 def test_a_second_run_in_the_same_folder_is_told_to_wait(tmp_path):
-    import fcntl
+    from filelock import FileLock
 
     (tmp_path / "out").mkdir()
-    with open(tmp_path / "out" / ".lock", "w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with FileLock(tmp_path / "out" / ".lock"):
         done = audit("run", *PLAN, "--out", "out", cwd=tmp_path, check=2)
     assert "another run is writing here" in done.stderr
 

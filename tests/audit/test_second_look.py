@@ -7,8 +7,8 @@ import pytest
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
-from gnnaudit.audit.audits.edge_sums import Audit
-from gnnaudit.audit.case import Case, Outcome
+from gnnaudit.audit.audits.registry import Audit
+from gnnaudit.audit.case import Case, Outcome, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.plan import PRESETS, read
 from gnnaudit.audit.run import verdict_line
@@ -29,13 +29,13 @@ def second_look(first, then, tmp_path):
     """What comes of a first outcome when fresh coins say `then`; and with which key and level they were asked."""
     asked = []
 
-    def run(case, graph, store, key, rounds, alpha):
-        asked.append((key, alpha))
+    def run(setting):
+        asked.append((setting.key, setting.alpha))
         return Outcome("game", (then,))
 
     audit = Audit("game", 2, lambda case: None, run)
     key = Key("root")
-    found = confirmed(audit, Outcome("game", first), Case(Gap(), CLAIM), None, Store(Path(tmp_path)), key, 5)
+    found = confirmed(audit, Outcome("game", first), Setting(Case(Gap(), CLAIM), None, Store(Path(tmp_path)), key, 5))
     return found, asked
 
 

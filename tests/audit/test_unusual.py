@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.audit.audits.edge_sums import AUDITS
+from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.plan import read
 from gnnaudit.audit.planned_cases import cases, recipes
 from gnnaudit.audit.run import run

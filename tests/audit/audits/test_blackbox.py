@@ -16,7 +16,7 @@ from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.attacks.canary.fisher import log_likelihood_ratio
 from gnnaudit.audit.audits.blackbox import aligned_canaries, canary_game, canary_scores
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.crafted_graph import ENDS, POOL, REFERENCES, STRONG, crafted
 from gnnaudit.audit.games.game import Seen
 from gnnaudit.audit.key import Key
@@ -163,5 +163,5 @@ def test_honest_audits_are_refuted_no_more_often_than_alpha_says(kind):
 
 
 def test_a_model_that_reads_no_edge_gives_nothing_away(tmp_path):
-    outcome = aligned_canaries(Case(Mlp(epochs=5), EDGE), crafted(1).graph, Store(tmp_path), Key("mlp"), 2, 1e-4)
+    outcome = aligned_canaries(Setting(Case(Mlp(epochs=5), EDGE), crafted(1).graph, Store(tmp_path), Key("mlp"), 2, 1e-4))
     assert all(bound.epsilon == 0 for bound in outcome.bounds)

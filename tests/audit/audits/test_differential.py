@@ -14,7 +14,7 @@ from gnnaudit.accounting.events.counts import Charged, charged
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.differential import differential, executed, refuses
 from gnnaudit.audit.audits.differential import tested as what_was_tested
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults.in_training import Broken
 from gnnaudit.audit.instruments.recorder import Diverged, Noisy, recorded
 from gnnaudit.audit.instruments.repetition import MARGIN, moved
@@ -125,7 +125,8 @@ def test_a_model_that_tells_nothing_is_neither_refuted_nor_passed(tmp_path):
         def fit_without_noise(self, worlds):
             return Gap(sigma=0.0).fit(worlds)
 
-    outcome = differential(Case(Silent(sigma=honest.sigma), Claim(4.0, 1e-6)), campus(), Store(Path(tmp_path)), Key("x"), 1, 1e-4)
+    case = Case(Silent(sigma=honest.sigma), Claim(4.0, 1e-6))
+    outcome = differential(Setting(case, campus(), Store(Path(tmp_path)), Key("x"), 1, 1e-4))
     assert [b.refuted for b in outcome.bounds] == [False]
     assert outcome.bounds[0].notices == float("inf")
     assert "tells nothing" in outcome.reach
@@ -158,7 +159,7 @@ def test_noise_that_is_too_small_by_what_it_notices_is_caught_nine_times_out_of_
 
     def look(share, seed):
         model = Weaker(sigma=honest.sigma, share=share, **fields)
-        return differential(Case(model, claim), graph, Store(Path(tmp_path)), Key(seed), 1, 1e-3).bounds[1]
+        return differential(Setting(Case(model, claim), graph, Store(Path(tmp_path)), Key(seed), 1, 1e-3)).bounds[1]
 
     notices = look(1.0, "first").notices
     assert 1.05 < notices < 1.5

@@ -12,8 +12,9 @@ from scipy import stats
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.gaussian import mu_of, mu_of_claim
 from gnnaudit.accounting.upper.calibration import calibrate
-from gnnaudit.audit.audits.edge_sums import AUDITS, sd_at_most
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.audits.edge_sums import sd_at_most
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.data.loading import load
@@ -27,7 +28,7 @@ EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 def look(audit, model, claim, tmp_path, seed="audit", rounds=10, alpha=1e-4):
     case = Case(model, claim)
     assert AUDITS[audit].refuses(case) is None
-    return AUDITS[audit].run(case, campus(), Store(Path(tmp_path)), Key(seed), rounds, alpha)
+    return AUDITS[audit].run(Setting(case, campus(), Store(Path(tmp_path)), Key(seed), rounds, alpha))
 
 
 @cache

@@ -11,8 +11,8 @@ from gnnaudit.accounting.gaussian import epsilon_of, mu_of_claim
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits import gradients
-from gnnaudit.audit.audits.edge_sums import AUDITS
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.canaries import own_features
 from gnnaudit.audit.instruments.reach import weaker
 from gnnaudit.audit.instruments.recorder import recorded
@@ -56,7 +56,7 @@ class Everyone(Mlp):
 def look(model, graph, tmp_path, rounds=5, alpha=1e-4):
     case = Case(model, CLAIM)
     assert AUDITS["gradients"].refuses(case) is None
-    return AUDITS["gradients"].run(case, graph, Store(tmp_path), Key("gradients"), rounds, alpha).bounds[0]
+    return AUDITS["gradients"].run(Setting(case, graph, Store(tmp_path), Key("gradients"), rounds, alpha)).bounds[0]
 
 
 def calibrated(kind):
@@ -131,7 +131,9 @@ def test_canaries_worth_half_of_mu_notice_noise_that_is_too_small_by_twice_as_mu
 
 def test_what_it_cannot_look_at_is_said():
     edge = Claim(4.0, 1e-3, Unit.UNDIRECTED_EDGE)
-    assert "clips no gradients" in (gradients.refuses(Case(object_named("x"), CLAIM)) or "")
+    assert "does not declare ClippedGradients. A model declares it so: set `clip`" in (
+        gradients.refuses(Case(object_named("x"), CLAIM)) or ""
+    )
     assert "nodes" in (gradients.refuses(Case(Mlp(), edge)) or "")
     assert "another takes its place" in (gradients.refuses(Case(Dpar(mode="paper", batch=60), CLAIM)) or "")
 

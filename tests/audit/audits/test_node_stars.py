@@ -9,8 +9,8 @@ from scipy.stats import kstest, norm
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits import node_stars
-from gnnaudit.audit.audits.edge_sums import AUDITS
-from gnnaudit.audit.case import Case
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.canaries import hub
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
@@ -61,7 +61,7 @@ def calibrated(kind, recipe):
 def look(audit, model, graph, tmp_path, rounds=5):
     case = Case(model, CLAIM)
     assert AUDITS[audit].refuses(case) is None
-    outcome = AUDITS[audit].run(case, graph, Store(tmp_path), Key("nodes"), rounds, 1e-4)
+    outcome = AUDITS[audit].run(Setting(case, graph, Store(tmp_path), Key("nodes"), rounds, 1e-4))
     return max(outcome.bounds, key=lambda b: (b.refuted, b.epsilon)), outcome.reach
 
 
@@ -97,7 +97,7 @@ def test_an_edge_at_the_minimum_degree_moves_no_more_than_the_noise_is_for(aggre
     claim = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
     case = Case(calibrate(Vesper(aggregator=aggregator, floor=5, epochs=2), claim), claim)
     assert AUDITS["replay"].refuses(case) is None
-    outcome = AUDITS["replay"].run(case, graph, Store(tmp_path), Key("floor"), 1, 1e-4)
+    outcome = AUDITS["replay"].run(Setting(case, graph, Store(tmp_path), Key("floor"), 1, 1e-4))
     assert not outcome.bounds[0].refuted
     factor = float(outcome.reach.split(" by ")[1].split()[0])
     assert 0.3 < factor <= 1.0001
@@ -116,7 +116,7 @@ def test_noise_for_a_larger_minimum_degree_is_refuted_by_replay(graph, tmp_path)
     claim = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
     honest = calibrate(Vesper(aggregator="mean-floor", floor=5, epochs=2), claim)
     case = Case(Floored(**{f.name: getattr(honest, f.name) for f in dataclasses.fields(Vesper)}), claim)
-    assert AUDITS["replay"].run(case, graph, Store(tmp_path), Key("floor"), 1, 1e-4).bounds[0].refuted
+    assert AUDITS["replay"].run(Setting(case, graph, Store(tmp_path), Key("floor"), 1, 1e-4)).bounds[0].refuted
 
 
 def test_the_published_cut_of_degrees_is_refuted_by_the_node_that_breaks_it(graph, tmp_path):
@@ -165,5 +165,5 @@ def test_page_rank_rows_with_an_eighth_of_the_noise_are_refuted_and_honest_ones_
 def test_what_it_cannot_look_at_is_said():
     assert "'aggregates'" in (AUDITS["game"].refuses(Case(HONEST["mlp"], CLAIM)) or "")
     assert "fixed size" in (AUDITS["replay"].refuses(Case(Dpar(mode="paper", batch=60, sigma=1.0), CLAIM)) or "")
-    assert "no PageRank rows" in (AUDITS["rows"].refuses(Case(HONEST["gap"], CLAIM)) or "")
-    assert "Gumbel" in (AUDITS["rows"].refuses(Case(Dpar(mechanism="gumbel"), CLAIM)) or "")
+    assert "does not declare NoisyRows" in (AUDITS["rows"].refuses(Case(HONEST["gap"], CLAIM)) or "")
+    assert "gaussian_rows" in (AUDITS["rows"].refuses(Case(Dpar(mechanism="gumbel"), CLAIM)) or "")

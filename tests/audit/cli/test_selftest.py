@@ -28,14 +28,14 @@ def made(fault):
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)
 def test_every_planted_fault_is_caught_by_the_audit_that_must(fault):
     # Another seed than the command's: the statistical ones miss less than once in a thousand seeds.
-    refuted, _, found = selftest.looked(fault, made(fault), campus(), "another")
+    refuted, _, found = selftest.tested(fault, made(fault), campus(), "another")
     assert refuted is not fault.undetectable, found
 
 
 @pytest.mark.parametrize("honest", HONEST, ids=lambda f: f"{f.name}, {f.caught_by}")
 def test_an_honest_recipe_passes(honest):
     # Fails once in ten thousand seeds where samples are drawn.
-    refuted, _, found = selftest.looked(honest, made(honest), campus(), "another")
+    refuted, _, found = selftest.tested(honest, made(honest), campus(), "another")
     assert not refuted, found
 
 
@@ -47,7 +47,7 @@ def test_the_noise_of_every_planted_fault_is_too_small(fault):
 def test_the_factor_of_a_count_is_that_of_its_ledger():
     """Two hops charged as one are one Gaussian with root two less noise."""
     fault = next(f for f in FAULTS if f.name == "one hop fewer in the ledger, by counting")
-    _, lower, found = selftest.looked(fault, made(fault), campus(), "another")
+    _, lower, found = selftest.tested(fault, made(fault), campus(), "another")
     claimed, true = (math.sqrt(n) * math.sqrt(2) / made(fault).noise_std for n in (1, 2))
     assert fault.kappa(made(fault), campus()) == pytest.approx(true / claimed)
     from dp_accounting import get_epsilon_gaussian

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.audit.own.contract import CLAUSES, contract, show
+from gnnaudit.audit.cli.contract import show
+from gnnaudit.audit.own.contract import CLAUSES, contract
 from gnnaudit.models.base import Release
 from gnnaudit.models.looped import Looped
 from gnnaudit.models.random.streams import normal

@@ -11,7 +11,8 @@ from ...accounting.claim import Unit
 from ...accounting.lower.bounds import lower
 from ...accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most
 from ...accounting.lower.power import notices_along
-from ..case import EDGES, Case, Outcome
+from ...models.capabilities import RandomisedEdges, lacks
+from ..case import EDGES, Case, Outcome, Setting
 from ..games.game import Game, sample
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from ...models.graph.graph import Graph
     from ..key import Key
-    from ..storage.store import Store
 
 COINS = 5000  # edges with a coin in one run; every entry is flipped by a coin of its own, so that they are independent trials
 DECOYS = 50_000  # pairs that no edge joins: more of the world without the edge
@@ -27,26 +27,25 @@ DECOYS = 50_000  # pairs that no edge joins: more of the world without the edge
 
 def refuses(case: Case) -> str | None:
     """It needs a model that trains on a graph drawn by randomised response, and a claim on edges."""
-    model: Any = case.model
-    if not hasattr(model, "response"):
-        return f"{model.name} draws no graph by randomised response"
     if case.claim.unit not in EDGES:
         return f"entries of the adjacency matrix are about edges; this claim is about {case.claim.unit}"
-    return None if model.sigma else "nothing is claimed"
+    return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, RandomisedEdges)
 
 
-def play_entries(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def play_entries(setting: Setting) -> Outcome:
     """The score is how many of a pair's entries the drawn graph has; where to cut follows from the declared chances.
 
     The drawn graph is all that the network sees of the edges, so nothing is trained. Given the noisy density entries are
     independent, and one density serves all pairs in mode "sound". As published each block of rows has its own, and pairs
     without an edge, which lie elsewhere, are left out.
     """
-    model: Any = case.model
-    union = case.counted(graph)
+    case, key, rounds, alpha = setting.case, setting.key, setting.rounds, setting.alpha
+    model = case.model
+    assert isinstance(model, RandomisedEdges)
+    union = case.counted(setting.graph)
     game = Game(union, "edge", sample(np.arange(union.edges.shape[1]), COINS, key.fold("coins")), key.fold("game"))
     pairs = union.edges[:, game.items]
-    apart = unjoined(union, DECOYS, key.fold("decoys")) if model.mode == "sound" else pairs[:, :0]
+    apart = unjoined(union, DECOYS, key.fold("decoys")) if model.one_density else pairs[:, :0]
     every = np.concatenate([pairs, apart], axis=1)
     bits = np.zeros((rounds, every.shape[1]), dtype=bool)
     scores = np.zeros(bits.shape)
@@ -89,11 +88,9 @@ def rates(case: Case, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], 
 
     Entries are drawn for `kappa` times the epsilon, at the graph's own density.
     """
-    from ...models.baselines.edgerand import LINK_SHARE, probabilities
-
-    model: Any = case.model
+    assert isinstance(case.model, RandomisedEdges)
     density = graph.arc_count / (graph.nodes * (graph.nodes - 1))
-    stays, appears = probabilities(LINK_SHARE * kappa * model.epsilon, density)
-    if graph.directed or model.unit is Unit.UNDIRECTED_EDGE:
+    stays, appears = case.model.entry_chances(density, kappa)
+    if graph.directed or case.model.unit is Unit.UNDIRECTED_EDGE:
         return np.array([appears]), np.array([1 - stays])
     return np.array([1 - (1 - appears) ** 2, appears**2]), np.array([(1 - stays) ** 2, 1 - stays**2])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...accounting.lower.bounds import Bound
 from ...accounting.lower.finite_channels import channel_epsilon
-from ..case import Case, Outcome, offered
+from ...models.capabilities import FiniteChannels, RandomisedEdges, Votes, has, lacks
+from ..case import Case, Outcome, Setting, offered
 
 if TYPE_CHECKING:
-    from ...models.graph.graph import Graph
-    from ..key import Key
-    from ..storage.store import Store
+    from dp_accounting import DpEvent
+
 
 GRID = 1e-4  # relative: the privacy-loss distribution of many votes is rounded up by less
 STEP = 1e-4  # nats: of the grid for a single entry
@@ -21,24 +23,16 @@ DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # of graphs; an entry's chanc
 
 def refuses(case: Case) -> str | None:
     """It needs finite channels that a model says it is made of, labels by noisy argmax, or randomised response on edges."""
-    model: Any = case.model
-    if votes_are_charged(model) or entries_are_flipped(model):
+    if np.isinf(case.claim.epsilon):
+        return "nothing is claimed"
+    if any(has(case.model, capability) for capability in (Votes, RandomisedEdges, FiniteChannels)):
         return None
-    channels = getattr(model, "channels", None)
-    if channels is None:
-        return f"{model.name} is not made of finite channels"
-    return None if channels(2, 2) else f"this {model.name} sends something in the clear, or continuous noise"
+    if isinstance(case.model, FiniteChannels):
+        return f"this {case.model.name} sends something in the clear, or continuous noise: its `channels` are empty"
+    return lacks(case.model, FiniteChannels)
 
 
-def votes_are_charged(model: Any) -> bool:
-    return bool(model.name == "privgnn" and model.sigma and not model.as_coded)
-
-
-def entries_are_flipped(model: Any) -> bool:
-    return bool(model.name == "edgerand" and model.sigma)
-
-
-def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def enumerate_channels(setting: Setting) -> Outcome:
     """The worst pair of inputs of every channel, times its copies: independent draws of one person's values add up.
 
     This is what channels and noise are worth as they are stated. Whether they are drawn so is for the games to say, and so is
@@ -47,15 +41,17 @@ def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds:
     Noisy labels: teachers that are sure of one class, and of another once the node is sampled. All votes together are
     composed exactly, secret samples included. Edges under randomised response: one entry that is flipped, and the noisy density.
     """
-    if votes_are_charged(case.model):
-        epsilon = votes_epsilon(case.model, graph.classes, case.claim.delta) * (1 - GRID)
-        told = f"{case.model.queries} votes on secret samples: {epsilon:.4g} nats"  # type: ignore[attr-defined]
-    elif entries_are_flipped(case.model):
-        epsilon, density = response_epsilon(case.model, case.claim.delta)
+    case, graph = setting.case, setting.graph
+    model, delta = case.model, case.claim.delta
+    if isinstance(model, Votes):
+        epsilon = votes_epsilon(model, graph.classes, delta) * (1 - GRID)
+        told = f"{model.queries} votes on secret samples: {epsilon:.4g} nats"
+    elif isinstance(model, RandomisedEdges):
+        epsilon, density = response_epsilon(model, case.model.ledger, delta)
         told = f"one entry at density {density:g}, and Laplace noise on the density: {epsilon:.4g} nats"
     else:
-        channels = case.model.channels(graph.dim, graph.classes)  # type: ignore[attr-defined]
-        parts = [copies * channel_epsilon(matrix) for matrix, copies in channels]
+        assert isinstance(model, FiniteChannels)
+        parts = [copies * channel_epsilon(matrix) for matrix, copies in model.channels(graph.dim, graph.classes)]
         epsilon = float(sum(parts)) * (1 - 1e-9)  # rounding of the probabilities themselves
         told = f"channels of {' + '.join(f'{part:.4g}' for part in parts)} nats"
     bound = Bound(
@@ -75,7 +71,7 @@ def enumerate_channels(case: Case, graph: Graph, store: Store, key: Key, rounds:
     return Outcome("exact", (bound,), {}, told, sent)
 
 
-def votes_epsilon(model: Any, classes: int, delta: float) -> float:
+def votes_epsilon(model: Votes, classes: int, delta: float) -> float:
     """Epsilon (nats) of all noisy labels of teachers that one sampled node turns from sure of one class to sure of another.
 
     The law of one label has three values: the class before, the class after, and any other. From its privacy-loss distribution.
@@ -85,13 +81,13 @@ def votes_epsilon(model: Any, classes: int, delta: float) -> float:
     from ...accounting.events.types import FiniteDpEvent
     from ...accounting.upper.tradeoff import curve
 
-    one = FiniteDpEvent(*argmax_pair(classes, model.sigma))
+    one = FiniteDpEvent(*argmax_pair(classes, model.vote_noise or 0.0))
     if model.single:
         return curve(on_sampled_nodes(model.rate, repeated(one, model.queries))).epsilon(delta)
     return curve(repeated(on_sampled_nodes(model.rate, one), model.queries)).epsilon(delta)
 
 
-def response_epsilon(model: Any, delta: float) -> tuple[float, float]:
+def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> tuple[float, float]:
     """Epsilon (nats, at least so much) of one edge under randomised response, and the density of the graph where it is largest.
 
     The chances are those that the model draws with. The noise on the density is taken as stated, and what it shows adds to what
@@ -102,9 +98,8 @@ def response_epsilon(model: Any, delta: float) -> tuple[float, float]:
     from ...accounting.events.mechanisms import composed, edge_response
     from ...accounting.events.tree import parts
     from ...accounting.upper.tradeoff import curve
-    from ...models.baselines.edgerand import LINK_SHARE, probabilities
 
-    noise = [event for event, _ in parts(model.ledger) if isinstance(event, LaplaceDpEvent)]
-    entries = {d: edge_response(*probabilities(LINK_SHARE * model.epsilon, d)) for d in DENSITIES}
+    noise = [event for event, _ in parts(ledger) if isinstance(event, LaplaceDpEvent)]
+    entries = {d: edge_response(*model.entry_chances(d)) for d in DENSITIES}
     # Of an entry and of the noise on the density the grid rounds losses up by less than one step each.
     return max((curve(composed(entry, *noise), interval=STEP).epsilon(delta) - 2 * STEP, d) for d, entry in entries.items())

@@ -11,8 +11,9 @@ from scipy.stats import binom
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import lower
 from ...accounting.lower.power import notices_along
+from ...models.capabilities import RandomisedReports, lacks
 from ...models.graph.graph import Worlds
-from ..case import Case, Outcome, offered
+from ..case import Case, Outcome, Setting, offered
 from ..games.canaries import beside
 from . import exact
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ...models.graph.graph import Graph
     from ..key import Key
-    from ..storage.store import Store
 
 USERS = 1000  # planted in one run; every user draws coins of his own, so that they are independent trials
 DECOYS = 4000  # the same without a coin, and always at the low end: the world in which a high report is rare is seen more often
@@ -32,54 +32,52 @@ READ = ("reports", "label_reports")
 
 def refuses(case: Case) -> str | None:
     """It needs reports that are made of finite channels, and a claim on one user's features."""
-    if not hasattr(case.model, "channels"):
-        return f"in {case.model.name} users send no reports"
-    if not set(READ) <= set(offered(case.model)):
-        return f"{case.model.name} does not release 'reports' and 'label_reports'"
     if case.claim.unit is not Unit.FEATURES:
         return f"the game on reports is about one user's features; this claim is about {case.claim.unit}"
-    return exact.refuses(case)
+    if not set(READ) <= set(offered(case.model)):
+        return f"{case.model.name} does not release 'reports' and 'label_reports'"
+    return lacks(case.model, RandomisedReports) or exact.refuses(case)
 
 
-def play_reports(case: Case, graph: Graph, store: Store, key: Key, rounds: int, alpha: float) -> Outcome:
+def play_reports(setting: Setting) -> Outcome:
     """A coin gives each planted user all features low and one label, or all high and another; the reports are then scored.
 
     The score is the log-likelihood ratio of the channels that the model declares, and their law says beforehand where to
     cut; whatever the model does in truth, the bound holds. What would have been noticed follows from channels that leak more
     by one factor. Reports are drawn before any training, so one step of it is enough.
     """
-    model = dataclasses.replace(case.model, epochs=1)  # type: ignore[type-var]
+    case, graph, key = setting.case, setting.graph, setting.key
+    model, claim = case.model, case.claim
+    assert isinstance(model, RandomisedReports)
+    quick = dataclasses.replace(case.model, epochs=1) if hasattr(model, "epochs") else case.model  # type: ignore[type-var]
     scores, bits = [], []
-    for run in range(rounds):
+    for run in range(setting.rounds):
         coins = np.pad(key.fold("bits", run).generator().random(USERS) < 0.5, (0, DECOYS))
-        wider, users = planted(case.model, graph, coins)
+        wider, users = planted(model, graph, coins)
         seeds = np.array([key.fold("run", run).seed], dtype=np.uint64)
-        release = model.fit(Worlds(wider, seeds, users), store.device)
-        scores.append(log_ratio(case.model, release, graph))
+        release = quick.fit(Worlds(wider, seeds, users), setting.store.device)
+        scores.append(log_ratio(model, release, graph))
         bits.append(coins)
     common: dict[str, Any] = {"attack": "channel-ratio", "audit": "reports", "seed": key.fold("coin").seed}
-    pilot = declared(case.model, graph, key.fold("pilot"))
-    bound = lower(np.concatenate(scores), np.concatenate(bits), case.claim, shape="any", alpha=alpha, pilot=pilot, **common)
-    kappa = notices_along(case.claim, lambda kappa: rates(case.model, graph, kappa), *bound.trials, alpha)
-    bound = dataclasses.replace(bound, notices=kappa, reach=kappa * case.claim.epsilon)
-    reach = f"{rounds} runs of {USERS} planted users, and {DECOYS} that are always low"
+    pilot = declared(model, graph, key.fold("pilot"))
+    bound = lower(np.concatenate(scores), np.concatenate(bits), claim, shape="any", alpha=setting.alpha, pilot=pilot, **common)
+    kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, setting.alpha)
+    bound = dataclasses.replace(bound, notices=kappa, reach=kappa * claim.epsilon)
+    reach = f"{setting.rounds} runs of {USERS} planted users, and {DECOYS} that are always low"
     return Outcome("reports", (bound,), {}, reach, READ)
 
 
-def planted(model: Any, graph: Graph, coins: NDArray[np.bool_]) -> tuple[Graph, NDArray[np.int64]]:
+def planted(model: RandomisedReports, graph: Graph, coins: NDArray[np.bool_]) -> tuple[Graph, NDArray[np.int64]]:
     """The graph with one isolated training user for each coin: features at the high end and label 1, or at the low end and 0.
 
     The ends are those that the recipe takes to be public; as published, the extremes over all users.
     """
-    if model.mode == "sound":
-        low, high = (np.full(graph.dim, end) for end in (model.low, model.high))
-    else:
-        low, high = (np.asarray(v.toarray() if hasattr(v, "toarray") else v).ravel() for v in (graph.x.min(0), graph.x.max(0)))
+    low, high = model.ends(graph)
     x = np.where(coins[:, None], high, low).astype(np.float32)
     return beside(graph, x, coins.astype(np.int64), np.zeros((2, 0), dtype=np.int64), "train")
 
 
-def declared(model: Any, graph: Graph, key: Key) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def declared(model: RandomisedReports, graph: Graph, key: Key) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Scores and bits, (2 * PILOT,) each, of reports that the declared channels themselves would send."""
     (bits, copies), (labels, _) = model.channels(graph.dim, graph.classes)
     random = key.generator()
@@ -88,7 +86,7 @@ def declared(model: Any, graph: Graph, key: Key) -> tuple[NDArray[np.float64], N
     return ratio(model, graph, ups, copies - ups, sent), np.arange(2 * PILOT) >= PILOT
 
 
-def rates(model: Any, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def rates(model: RandomisedReports, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The error rates of every threshold where each of a report's channels leaks `kappa` times what it is declared to."""
     (bits, copies), (labels, _) = model.channels(graph.dim, graph.classes)
     bits, labels = (_louder(matrix, kappa) for matrix in (bits, labels))
@@ -106,14 +104,14 @@ def _louder(channel: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def log_ratio(model: Any, release: Release, graph: Graph) -> NDArray[np.float64]:
+def log_ratio(model: RandomisedReports, release: Release, graph: Graph) -> NDArray[np.float64]:
     """(users,) how much likelier each user's reports are with all features high and label 1 than all low and label 0."""
     up = release["reports"][0, :, :, 1] > 0
     return ratio(model, graph, up.sum(1), (~up).sum(1), release["label_reports"][0])
 
 
 def ratio(
-    model: Any, graph: Graph, ups: NDArray[np.int64], downs: NDArray[np.int64], sent: NDArray[np.int64]
+    model: RandomisedReports, graph: Graph, ups: NDArray[np.int64], downs: NDArray[np.int64], sent: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """(users,) log-likelihood ratios of reports with so many sampled features up and down, and these labels."""
     (bits, _), (labels, _) = model.channels(graph.dim, graph.classes)

@@ -1,0 +1,50 @@
+"""The audits by name: which cases each one refuses, how many tests it pays for, and how it is played."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...accounting.claim import Unit
+from ..case import Case, Outcome, Setting
+from ..channels import entries, exact, transcript, user_reports, votes
+from . import blackbox, differential, edge_sums, gradients, node_stars, replay
+
+
+@dataclass(frozen=True)
+class Audit:
+    """refuses: why it cannot look at a case, or None. looks: how many of its bounds are statistical, and so cost alpha."""
+
+    name: str
+    looks: int
+    refuses: Callable[[Case], str | None]
+    play: Callable[[Setting], Outcome]
+
+    def run(self, setting: Setting) -> Outcome:
+        """Its bounds, each test at the setting's alpha, and the seconds that they took."""
+        started = time.perf_counter()
+        return dataclasses.replace(self.play(setting), seconds=time.perf_counter() - started)
+
+
+def by_unit(of_edges: Callable[[Setting], Outcome], of_nodes: Callable[[Setting], Outcome]) -> Callable[[Setting], Outcome]:
+    """One name for what is done about claims on edges and about claims on nodes."""
+    return lambda setting: (of_nodes if setting.case.claim.unit is Unit.NODE else of_edges)(setting)
+
+
+AUDITS: dict[str, Audit] = {
+    "replay": Audit("replay", 0, replay.refuses, replay.play),
+    "differential": Audit("differential", 1, differential.refuses, differential.differential),
+    "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
+    "residual": Audit("residual", 1, edge_sums.refuses, by_unit(edge_sums.weigh_noise, node_stars.weigh_star)),
+    "game": Audit("game", 2, edge_sums.refuses, by_unit(edge_sums.play_sums, node_stars.play_stars)),
+    "transcript": Audit("transcript", 1, transcript.refuses, transcript.play_messages),
+    "reports": Audit("reports", 1, user_reports.refuses, user_reports.play_reports),
+    "entries": Audit("entries", 1, entries.refuses, entries.play_entries),
+    "votes": Audit("votes", 1, votes.refuses, votes.play_votes),
+    "rows": Audit("rows", 1, node_stars.refuses_rows, node_stars.weigh_rows),
+    "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),
+    "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
+    "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
+}

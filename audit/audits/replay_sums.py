@@ -1,0 +1,117 @@
+"""Replay: the same noise on neighbouring graphs, so that what one edge moves is computed and not estimated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...accounting.gaussian import epsilon_of
+from ...accounting.lower.bounds import Bound
+from ...attacks.canary.gaussian_ratio import noise_std
+from ...models.graph.graph import Mask, Worlds
+from ..case import EDGES, Case, Outcome, Setting, keeping, offered
+from ..games.edge_catalogue import catalogue
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+    from ...models.graph.graph import Graph
+
+TOLERANCE = 1e-3  # of the noise: float32 sums over thousands of neighbours agree to less
+ROUNDING = 1e-6  # relative; a row of length one, rounded to float32, may be longer by that much
+
+
+def refuses(case: Case) -> str | None:
+    """It replays edges, on released sums or on models that should not read edges at all."""
+    if case.claim.unit not in EDGES:
+        return f"replay is about edges; this claim is about {case.claim.unit}"
+    if np.isinf(case.claim.epsilon):
+        return "nothing is claimed"
+    if not reads_no_edge(case) and not {"aggregates", "inputs"} <= set(offered(case.model)):
+        return f"{case.model.name} releases no sums whose noise could be taken off again"
+    return None
+
+
+def reads_no_edge(case: Case) -> bool:
+    return type(case.model.ledger).__name__ == "NoOpDpEvent"
+
+
+def replay(setting: Setting) -> Outcome:
+    """Runs with one seed: the whole graph, and the graph without each edge of a catalogue.
+
+    With the noise frozen, what remains of a released sum after its known mean is taken off must be the same in all runs;
+    then the edge moves the means by exactly (A - A') inputs. If that is too much even for noise of the stated size, the claim
+    contradicts the recipe itself.
+    """
+    case, store = setting.case, setting.store
+    union = case.counted(setting.graph)
+    edges = catalogue(union, setting.key)
+    absent = np.vstack([np.zeros((1, edges.size), dtype=bool), np.eye(edges.size, dtype=bool)])
+    seeds = np.full(len(absent), setting.key.fold("frozen").seed, dtype=np.uint64)
+    rows = np.arange(union.nodes, dtype=np.int64)
+    worlds = Worlds(union, seeds, rows, edges=Mask(edges, ~absent))
+    step = store.chunk(case.model, union)  # results do not depend on it
+    read = ("posteriors",) if reads_no_edge(case) else ("aggregates", "inputs")
+    if reads_no_edge(case):
+        release = keeping(case.model, read).fit(worlds, store.device)
+        moved = float(np.abs(release["posteriors"] - release["posteriors"][:1]).max())
+        epsilon, notices = (0.0 if moved <= TOLERANCE else np.inf), 1.0
+        told = f"removing an edge moves no posterior by more than {moved:.1g}"
+    else:
+        model = keeping(case.model, read)
+        parts = (model.fit(worlds[at : at + step], store.device) for at in range(0, len(worlds), step))
+        strength, stray = moves(parts, union, edges)
+        epsilon, notices = float(epsilon_of(strength * (1 - ROUNDING), case.claim.delta)), np.inf  # size of noise: not seen here
+        told = f"the worst of {edges.size} edges moves the means by {strength:.4g} standard deviations of the stated noise"
+        if stray > TOLERANCE:
+            epsilon, told = np.inf, f"removing one edge moves what should be noise by {stray:.2g} of its standard deviation"
+    bound = replayed(case, epsilon, len(absent), notices)
+    return Outcome("replay", (bound,), {}, told, read)
+
+
+def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf) -> Bound:
+    """What a replay proved. A move within the claim proves nothing: that the noise is as large as stated is for others to say."""
+    refuted, reach = epsilon > case.claim.epsilon, case.claim.epsilon * notices
+    return Bound(
+        epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach, "replay", "replay"
+    )
+
+
+def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:
+    """The largest move of the means by one edge, over all hops, and the largest change of what should be noise.
+
+    Both in standard deviations of the noise. parts: consecutive runs, of which only one lot is in memory; run 0 has all edges,
+    run i + 1 lacks edges[i].
+    """
+    runs = ((part["inputs"][k], part["aggregates"][k], noise_std(part)) for part in parts for k in range(len(part)))
+    start, sums, std = next(runs)
+    noise = [row - summed(graph, hop) for row, hop in zip(sums.astype(np.float64), start.astype(np.float64), strict=True)]
+    strongest, stray = 0.0, 0.0
+    for edge, (inputs, sums, _) in zip(edges, runs, strict=True):
+        gone = arcs_of(graph, int(edge))
+        for hop, row, drawn in zip(inputs.astype(np.float64), sums, noise, strict=True):
+            stray = max(stray, float(np.abs(row - (summed(graph, hop) - gone @ hop) - drawn).max()) / std)
+        squares = sum(float(((gone @ hop.astype(np.float64)) ** 2).sum()) for hop in start)
+        strongest = max(strongest, math.sqrt(squares) / std)
+    return strongest, stray
+
+
+def summed(graph: Graph, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum over every node's neighbours, for some nodes at a time, as their arcs may be very many."""
+    total = np.empty_like(rows)
+    for some, starts, senders in graph.into(np.arange(graph.nodes)):
+        ones = np.ones(len(senders), dtype=np.float32)
+        total[some] = sp.csr_array((ones, senders, starts), (len(starts) - 1, graph.nodes)) @ rows
+    return total
+
+
+def arcs_of(graph: Graph, edge: int) -> sp.csr_array:
+    """(nodes, nodes): the part of the adjacency that belongs to one edge."""
+    u, v = graph.edges[:, edge]
+    rows, columns = ([v], [u]) if graph.directed else ([v, u], [u, v])
+    return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(graph.nodes, graph.nodes))

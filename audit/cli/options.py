@@ -1,0 +1,60 @@
+"""What all commands share: the options that mean the same everywhere, and how documents and tables are printed."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+Words = str | None  # an option that need not be given
+
+Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no progress and no tables; write the files and set the exit code.")]
+Verbose = Annotated[bool, Option("--verbose", "-v", help="Print one line for each audit when its system is done.")]
+DataDir = Annotated[Path | None, Option("--data-dir", help="Folder of the data sets. Downloads are stored there.")]
+Delta = Annotated[float | None, Option(help="Delta of the claims. Default: each unit's own, from public sizes of the graph.")]
+Param = Annotated[list[str] | None, Option(help="A field of the models: NAME=VALUE, or MODEL.NAME=VALUE. Repeatable.")]
+Split = Annotated[int, Option(help="Number of the public split of the nodes.")]
+Mlflow = Annotated[Words, Option(help="MLflow tracking URI. Default: SQLite beside the runs.")]
+
+
+def print_json(document: Any, indent: int | None = 1) -> None:
+    """Prints one JSON document on stdout. Infinite values at the top of a dict must have been passed through `finite`."""
+    print(json.dumps(document, indent=indent))
+
+
+def finite(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with "inf" for every positive infinity, which JSON has no number for."""
+    return {name: "inf" if value == math.inf else value for name, value in row.items()}
+
+
+def console(**options: Any) -> Console:
+    """A rich console on stdout. The import costs a tenth of a second, so only commands that print a table pay for it."""
+    from rich.console import Console
+
+    return Console(**options)
+
+
+def table(*columns: Any, title: str | None = None, compact: bool = False, **options: Any) -> Table:
+    """A rich table. columns: names or rich Columns. title: printed as it is. compact: one rule under the head, no box."""
+    from rich import box
+    from rich.table import Table
+
+    if compact:
+        options = {"box": box.SIMPLE_HEAD, "pad_edge": False, **options}
+    return Table(*columns, title=None if title is None else literal(title), **options)
+
+
+def literal(value: str) -> Text:
+    """A cell printed as it is: brackets in a name are no markup."""
+    from rich.text import Text
+
+    return Text(value)

@@ -1,0 +1,87 @@
+"""`audit run`: the options of the main job, read into a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Option
+
+from ..plan import MODELS
+from .options import Json, Param, Quiet, Verbose, Words
+
+Number = int | None
+
+
+def run(
+    plan: Annotated[Path | None, typer.Argument(help="A TOML file whose table `run` holds the options below.")] = None,
+    data: Annotated[Words, Option(help="Data set by name, or a path. Default: campus. See `audit data list`.")] = None,
+    data_dir: Annotated[Words, Option(help="Folder of the data sets. Downloads are stored there.")] = None,
+    models: Annotated[Words, Option(help=f"Systems, by comma. Default: {','.join(MODELS)}. See `audit models`.")] = None,
+    mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
+    epsilon: Annotated[Words, Option(help="Budgets in nats, by comma; inf trains without noise. Default: 1,8,inf.")] = None,
+    delta: Annotated[
+        float | None, Option(help="Delta of the claims. Default: each unit's own, from public sizes of the graph.")
+    ] = None,
+    unit: Annotated[Words, Option(help="directed-edge, undirected-edge, node or features. Default: each model's own.")] = None,
+    param: Param = None,
+    attacks: Annotated[
+        Words,
+        Option(help="Membership attacks by comma, all or none. Default: those that train no classifier. See `audit attacks`."),
+    ] = None,
+    audits: Annotated[
+        Words,
+        Option(
+            help="replay, differential, exact, residual, game, transcript, reports, entries, votes, rows, gradients, blackbox, "
+            "one-run; by comma, all or none. Default: all."
+        ),
+    ] = None,
+    rounds: Annotated[
+        Number, Option(help="Rounds of the distinguishing game, with up to 1000 canaries each. Default: 10.")
+    ] = None,
+    shadows: Annotated[Number, Option(help="Shadow models: runs whose membership bits the attacker knows. Default: 8.")] = None,
+    targets: Annotated[Number, Option(help="Target models: runs that are attacked. Default: 4.")] = None,
+    repeats: Annotated[Number, Option(help="Trainings over which accuracy is averaged. Default: 10.")] = None,
+    seed: Annotated[
+        Words,
+        Option(help="Any word. Makes the run reproducible, noise included; whoever knows it can subtract the noise."),
+    ] = None,
+    out: Annotated[Words, Option(help="Folder of the run. Default: runs/audit.")] = None,
+    mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
+    device: Annotated[Words, Option(help="cpu or cuda. Default: cpu.")] = None,
+    memory: Annotated[Words, Option(help="Working memory of one chunk of runs. Default: 8GiB.")] = None,
+    jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core.")] = None,
+    ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
+    target: Annotated[Words, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
+    model: Annotated[Words, Option(help="A model of your own: FILE.py:Name.")] = None,
+    alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole plan. Default: 0.05.")] = None,
+    notices: Annotated[
+        float | None, Option(help="The violation, as a factor of the noise, that the run must be able to detect. Default: 1.5.")
+    ] = None,
+    split: Annotated[Number, Option(help="Number of the public split of the nodes. Default: 0.")] = None,
+    preset: Annotated[
+        Words,
+        Option(help="ci: minutes, for a pull request. nightly: every audit. Both have a false-alarm probability of 1e-4."),
+    ] = None,
+    fresh: Annotated[bool | None, Option("--fresh", help="Ignore stored parts and compute them again.")] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Train, attack, bound, judge and report. The main job.
+
+    Example: audit run --data facebook100:JohnsHopkins55 --data-dir data --models gap,progap --mode both --epsilon 1,4
+    """
+    options = {name: value for name, value in locals().items() if name not in ("plan", "json", "quiet", "verbose")}
+    from ..plan import read
+
+    asked = read(plan, options)
+    if asked.device == "cuda" and asked.ray is None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ValueError("device=cuda: this machine has no CUDA device that torch can use. Leave --device out.")
+    from ..run import run as run_plan
+
+    raise typer.Exit(run_plan(asked, json=json, quiet=quiet, verbose=verbose))

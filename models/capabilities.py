@@ -1,0 +1,231 @@
+"""What a model can do beyond training: small protocols that it declares by having the attribute, and that audits ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .graph.graph import Graph, Worlds
+
+SUMS = ("aggregates", "inputs")
+
+
+@runtime_checkable
+class NoisySums(Protocol):
+    """Can release noisy sums over neighbours, and the rows that were summed.
+
+    offers: all arrays that it can release, "aggregates" and "inputs" among them, (K, hops, w, dim) float32 each. The release
+    states the standard deviation of the noise as `public["noise_std"]`. A field `keep` says which of them to release.
+    """
+
+    @property
+    def offers(self) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
+class BoundedDegree(Protocol):
+    """max_degree: to how many others a node may send its row, a public promise that its ledger rests on; 0: no promise."""
+
+    @property
+    def max_degree(self) -> int: ...
+
+
+@runtime_checkable
+class ClippedGradients(Protocol):
+    """Trains by DP-SGD with one clipped gradient for each node, on batches that are whole, or secret and independent.
+
+    clip: the largest norm of one node's gradient. inclusion_chance: how likely a node joins a batch, independently of all
+    others; 1: every batch holds everybody; None: batches are drawn in another way, so that one node drives another out.
+    The training reports its samples and sums: `witness.sampled(...)`, `witness.clean(...)`, `witness.released(...)`.
+    """
+
+    @property
+    def clip(self) -> float: ...
+
+    @property
+    def inclusion_chance(self) -> float | None: ...
+
+
+@runtime_checkable
+class Votes(Protocol):
+    """Teachers vote, and the label with the most votes leaves after Laplace noise on the counts.
+
+    vote_noise: scale of the noise / the most that one teacher adds to a count; None: nothing bounds what a node does to a vote.
+    queries: how many votes are taken. rate: the chance that a node is in a sample of nodes. single: one sample for all votes,
+    else one for each. classes: the number that the ledger charges for; 0: the costliest.
+    """
+
+    queries: int
+    rate: float
+    single: bool
+    classes: int
+
+    @property
+    def vote_noise(self) -> float | None: ...
+
+    def labels(self, worlds: Worlds, queries: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
+        """(K, queries) noisy labels of teachers that answer with these shares of votes, (K, queries, classes)."""
+        ...
+
+
+@runtime_checkable
+class FiniteChannels(Protocol):
+    """Everything that it sends of one person comes from channels with finitely many inputs and outputs."""
+
+    def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
+        """Each channel as (inputs, outputs) probabilities and its number of independent copies; () where one is not finite."""
+        ...
+
+
+@runtime_checkable
+class RandomisedReports(FiniteChannels, Protocol):
+    """Users send `reports`, (K, w, bits, 2) of feature index and sign, and `label_reports`, (K, w), through two channels."""
+
+    def ends(self, graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(dim,) each: the lowest and the highest value of every feature that the channels tell apart."""
+        ...
+
+
+@runtime_checkable
+class RandomisedEdges(Protocol):
+    """The network sees a graph whose entries were flipped at random.
+
+    one_density: all entries are flipped with the same two chances; False: each block of rows has its own.
+    """
+
+    @property
+    def one_density(self) -> bool: ...
+
+    def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
+        """(2, arcs) int64: the graph that one run draws."""
+        ...
+
+    def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
+        """How likely a true entry stays and a false one appears, in a graph of this density, at `kappa` times the epsilon."""
+        ...
+
+
+@runtime_checkable
+class NoisyRows(Protocol):
+    """gaussian_rows: how many PageRank rows leave with Gaussian noise on all entries, drawn from all nodes; 0: none."""
+
+    @property
+    def gaussian_rows(self) -> int: ...
+
+
+@runtime_checkable
+class NoisyMessages(Protocol):
+    """noisy_messages: every message of its `transcript` is a noisy plain sum over neighbours, brought to length one."""
+
+    @property
+    def noisy_messages(self) -> bool: ...
+
+
+@runtime_checkable
+class DegreeFloor(Protocol):
+    """floor: the degree below which a row is treated as if it had that many neighbours; 0: none."""
+
+    @property
+    def floor(self) -> int: ...
+
+
+@runtime_checkable
+class AnswersOtherFeatures(Protocol):
+    """Answers about the same graph with features of the asker's making."""
+
+    def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]: ...
+
+
+@runtime_checkable
+class AnswersOtherGraphs(Protocol):
+    """Answers about graphs of the asker's making."""
+
+    def anywhere(self, worlds: Worlds, device: str = "cpu") -> Callable[[Graph], NDArray[np.float32]]: ...
+
+
+@runtime_checkable
+class Declines(Protocol):
+    """declines: capability -> why the model has not got it, although it has the attributes. Refusals quote the reason."""
+
+    @property
+    def declines(self) -> Mapping[str, str]: ...
+
+
+@runtime_checkable
+class StatesTheorem(Protocol):
+    """A model whose paper states a theorem about its epsilon."""
+
+    def theorem_epsilon(self, delta: float) -> float | None:
+        """What that theorem gives for this recipe, in nats; None where it says nothing of it, as without noise."""
+        ...
+
+
+@runtime_checkable
+class HasReleasedCode(Protocol):
+    """A model whose authors released code that computes its epsilon."""
+
+    def coded_epsilon(self, delta: float) -> float | None:
+        """What that code computes for this recipe, in nats; None where it says nothing of it, as without noise."""
+        ...
+
+
+@dataclass(frozen=True)
+class Capability:
+    """holds: whether a model that has the attributes has the capability. declared: how a model declares it."""
+
+    protocol: type
+    declared: str
+    holds: Callable[[Any], bool] = lambda model: True
+
+
+CAPABILITIES = {
+    c.protocol.__name__: c
+    for c in (
+        Capability(
+            NoisySums, "name 'aggregates' and 'inputs' in `offers`, and release them", lambda m: set(SUMS) <= set(m.offers)
+        ),
+        Capability(BoundedDegree, "set `max_degree` to the public bound on a node's degree", lambda m: bool(m.max_degree)),
+        Capability(
+            ClippedGradients,
+            "set `clip` and `inclusion_chance`, and report samples and sums with `gnnaudit.witness`",
+            lambda m: m.inclusion_chance is not None,
+        ),
+        Capability(
+            Votes, "define `vote_noise`, `queries`, `rate` and `labels(worlds, queries, shares)`", lambda m: bool(m.vote_noise)
+        ),
+        Capability(FiniteChannels, "define `channels(dim, classes)`", lambda m: bool(m.channels(2, 2))),
+        Capability(RandomisedReports, "define `channels(dim, classes)` and `ends(graph)`", lambda m: bool(m.channels(2, 2))),
+        Capability(RandomisedEdges, "define `response(worlds, run)`, `entry_chances(density)` and `one_density`"),
+        Capability(NoisyRows, "set `gaussian_rows` to the number of rows with Gaussian noise", lambda m: m.gaussian_rows > 0),
+        Capability(NoisyMessages, "set `noisy_messages`, and release `transcript`", lambda m: m.noisy_messages),
+        Capability(DegreeFloor, "set `floor`", lambda m: bool(m.floor)),
+        Capability(AnswersOtherFeatures, "define `deployed(worlds)`"),
+        Capability(AnswersOtherGraphs, "define `anywhere(worlds)`"),
+    )
+}
+
+
+def has(model: object, protocol: type) -> bool:
+    """Whether a model declares a capability, and does not decline it."""
+    return lacks(model, protocol) is None
+
+
+def lacks(model: Any, protocol: type) -> str | None:
+    """Why a model has not got a capability, and how a model declares it; None where it has."""
+    capability = CAPABILITIES[protocol.__name__]
+    reason = declined(model, protocol.__name__)
+    if reason is None and isinstance(model, protocol) and capability.holds(model):
+        return None
+    because = f" ({reason})" if reason else ""
+    return f"{model.name} does not declare {protocol.__name__}{because}. A model declares it so: {capability.declared}."
+
+
+def declined(model: object, capability: str) -> str | None:
+    """The model's own reason against a capability, if it gives one."""
+    return model.declines.get(capability) if isinstance(model, Declines) else None

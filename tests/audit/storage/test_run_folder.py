@@ -1,0 +1,46 @@
+"""The folder of a run: one run at a time, also where Python has no POSIX modules, as on Windows."""
+
+import subprocess
+import sys
+
+import pytest
+
+from gnnaudit.audit.plan import Plan
+from gnnaudit.audit.storage.run_folder import opened
+
+WITHOUT_POSIX = """
+import os, sys
+for name in ("fcntl", "resource"):
+    sys.modules[name] = None  # an import of it raises ImportError
+for name in [name for name in dir(os) if name.startswith("sched_")]:
+    delattr(os, name)
+import gnnaudit.audit.cli.main, gnnaudit.audit.run
+from gnnaudit.audit.plan import Plan
+from gnnaudit.audit.storage.run_folder import opened, root_key
+plan = Plan(out=sys.argv[1])
+with opened(plan) as folder:
+    print(root_key(plan, folder), (folder / "plan.toml").is_file())
+"""
+
+
+def test_audit_run_starts_without_fcntl_resource_and_the_scheduler(tmp_path):
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT_POSIX, tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout == "Key() True\n", done.stderr
+
+
+def test_a_folder_in_use_is_refused_and_free_again_afterwards(tmp_path):
+    plan = Plan(out=tmp_path / "out")
+    with opened(plan), pytest.raises(ValueError, match="another run is writing here"), opened(plan):
+        pass
+    with opened(plan) as folder:
+        assert folder == tmp_path / "out"
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="cannot be written"), opened(Plan(out=tmp_path / "file" / "out")):
+        pass
+    (tmp_path / "run" / ".lock").mkdir(parents=True)
+    with pytest.raises(ValueError, match="cannot be written"), opened(Plan(out=tmp_path / "run")):
+        pass
