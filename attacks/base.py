@@ -40,7 +40,11 @@ class Pilot:
 
 
 class Attack(Protocol):
-    """A frozen recipe. Scores are in logit space, higher means `in`, and never saturate."""
+    """A frozen recipe. Scores are in logit space, higher means `in`, and never saturate.
+
+    An attack that learns something about each unit of the pool, as LiRA learns two normal laws, has the class attribute
+    `of_each_unit = True`: it is asked about those units alone, not about pairs without a coin.
+    """
 
     @property
     def name(self) -> str: ...

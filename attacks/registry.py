@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .links.link_stealing import LinkClassifier, ReferenceGap
 from .links.linkteller import LinkTeller
@@ -17,9 +17,6 @@ from .membership.multi_lira import MultiLira, Together, strongest
 from .membership.rmia import Relative
 from .membership.shadow_classifier import ShadowMlp
 from .membership.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
-
-if TYPE_CHECKING:
-    pass
 
 DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 
@@ -93,7 +90,6 @@ ABOUT = {  # of those that share their class with others
     "linkteller-normalised": "The same, relative to how far the moved end's own answer moves.",
 }
 BASELINES = (FEATURES, EDGE_FREE)  # see no model: what they gain against non-edges is homophily
-OF_EACH_UNIT = (Lira, MultiLira, Together)  # what they learn is about the pool's own units: pairs without a coin are beyond them
 
 
 def how_asked(attack: Any) -> str:

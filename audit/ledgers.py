@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..accounting.upper.accountants import Upper
-    from ..models.base import Model
+    from ..models.facts import Facts
     from ..models.graph.graph import Graph
-    from ..models.systems import Facts
     from .case import Case
     from .plan import Plan
 
 
 def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
     """rows: of kind "account" and "skipped", as in results.json. warnings: what no accountant can see, one sentence each."""
-    from ..models.systems import Facts
+    from ..models.facts import Facts
     from ..reports.files import plain
     from .planned_cases import cases, recipes
 
@@ -59,35 +58,18 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 def theorem(case: Case) -> float | None:
     """What the theorem that the paper prints gives for this noise; None where it states none or is not at hand."""
-    model, delta = case.model, case.claim.delta
-    if model.mode != "paper":
-        return None
-    return _progap_theorem(model, delta) if model.name == "progap" else _if_known(model, delta, ("vesper", "privgnn", "lpgnn"))
+    from ..models.capabilities import StatesTheorem
+
+    model = case.model
+    return model.theorem_epsilon(case.claim.delta) if model.mode == "paper" and isinstance(model, StatesTheorem) else None
 
 
 def as_coded(case: Case) -> float | None:
     """What the code of the paper computes for this noise; None where no code was published."""
-    model, delta = case.model, case.claim.delta
-    if model.mode != "paper":
-        return None
-    if model.name == "privgnn":
-        return dataclasses.replace(model, as_coded=True).printed(delta)  # type: ignore[type-var]
-    return _if_known(model, delta, ("gap", "progap", "dpar", "lpgnn"))
+    from ..models.capabilities import HasReleasedCode
 
-
-def _if_known(model: Model, delta: float, names: tuple[str, ...]) -> float | None:
-    return model.printed(delta) if model.name in names else None
-
-
-def _progap_theorem(model: Any, delta: float) -> float | None:
-    from ..accounting.claim import Unit
-    from ..models.gap.published import progap_edge_theorem, progap_node_theorem
-
-    if not model.sigma:
-        return None
-    if model.unit is Unit.NODE:
-        return progap_node_theorem(model.sigma, model.depth, model.train_nodes, model.batch, model.epochs, delta)
-    return progap_edge_theorem(model.sigma, model.depth, delta)
+    model = case.model
+    return model.coded_epsilon(case.claim.delta) if model.mode == "paper" and isinstance(model, HasReleasedCode) else None
 
 
 def warnings(case: Case, facts: Facts) -> list[str]:

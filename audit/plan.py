@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-MODELS = ("gap", "progap", "vesper", "dpar", "privgnn", "lpgnn")
+from ..models.systems import SYSTEMS
+
+MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
 ATTACKS = (  # that read what every system releases and train no classifier; "all" takes several times as long
     "label-only",
     "confidence",

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..accounting.claim import Claim, Relation, Unit
 from ..accounting.upper.calibration import calibrate
-from ..models.systems import SYSTEMS, Facts, at_unit, default_delta
+from ..models.facts import Facts, default_delta
+from ..models.systems import SYSTEMS, at_unit
 from ..reports.results import SkippedRow
 from .case import Case, noise_of_its_own, offered
 from .own.doors import External, own_models

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..accounting.lower.bounds import divide
 from ..attacks.registry import ATTACKS
 from ..models.data.loading import describe, load_described
-from ..models.systems import Facts
+from ..models.facts import Facts
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import Evidence, Verdict, exit_code, judge

@@ -31,11 +31,11 @@ from gnnaudit.audit.second_look import confirmed
 from gnnaudit.audit.storage.executor import one_thread
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.dpar.dpar import Dpar
+from gnnaudit.models.facts import Facts
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.models.privgnn.privgnn import PrivGnn
-from gnnaudit.models.systems import Facts
 from gnnaudit.models.vesper.vesper import Vesper
 from gnnaudit.reports.evidence import judge
 

@@ -29,8 +29,7 @@ from gnnaudit.models.graph.graph import Graph, Worlds
 from gnnaudit.models.random.streams import stream
 from gnnaudit.models.vesper.aggregators import sensitivity
 from gnnaudit.models.vesper.published import truncated_gcn_sensitivity
-from gnnaudit.models.vesper.vesper import Vesper
-from gnnaudit.models.vesper.vfl_baselines import gap_resampled, vfgnn
+from gnnaudit.models.vesper.vesper import Vesper, gap_resampled, vfgnn
 
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
 DELTA = 1e-6

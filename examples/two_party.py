@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from gloo_channel import PARTY_A, PARTY_B, connected
 
 from gnnaudit import Claim, calibrate, upper
 from gnnaudit.models.vesper.channel import NOTHING
-from gnnaudit.models.vesper.gloo import PARTY_A, PARTY_B, connected
 from gnnaudit.models.vesper.parties import party_a, party_b, train
 from gnnaudit.models.vesper.vesper import Vesper
 

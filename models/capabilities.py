@@ -157,6 +157,24 @@ class Declines(Protocol):
     def declines(self) -> Mapping[str, str]: ...
 
 
+@runtime_checkable
+class StatesTheorem(Protocol):
+    """A model whose paper states a theorem about its epsilon."""
+
+    def theorem_epsilon(self, delta: float) -> float | None:
+        """What that theorem gives for this recipe, in nats; None where it says nothing of it, as without noise."""
+        ...
+
+
+@runtime_checkable
+class HasReleasedCode(Protocol):
+    """A model whose authors released code that computes its epsilon."""
+
+    def coded_epsilon(self, delta: float) -> float | None:
+        """What that code computes for this recipe, in nats; None where it says nothing of it, as without noise."""
+        ...
+
+
 @dataclass(frozen=True)
 class Capability:
     """holds: whether a model that has the attributes has the capability. declared: how a model declares it."""

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Accountant:
+    """One entry of ACCOUNTANTS. epsilon(ledger, delta, relation): nats; raises Unsupported where the accountant declines.
+
+    differs: why its figure may stand above the tightest bound. is_upper_bound: False for an approximation.
+    """
+
+    epsilon: Callable[[DpEvent, float, Relation], float]
+    differs: str
+    is_upper_bound: bool = True
+
+
+@dataclass(frozen=True)
 class Upper:
     """What one accountant says of one ledger.
 
@@ -69,12 +81,12 @@ def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
         begin = time.perf_counter()
         value, reason = None, None
         try:
-            value = ACCOUNTANTS[name](ledger, delta, relation)
+            value = ACCOUNTANTS[name].epsilon(ledger, delta, relation)
             if value < 0 or math.isnan(value):  # autodp does so where a search of its runs astray
                 value, reason = None, f"returned epsilon={value}, which no mechanism has."
         except Unsupported as unsupported:
             reason = str(unsupported)
-        return asdict(Upper(name, value, name not in APPROXIMATIONS, reason, time.perf_counter() - begin))
+        return asdict(Upper(name, value, ACCOUNTANTS[name].is_upper_bound, reason, time.perf_counter() - begin))
 
     row = Upper(**remembered(compute, "upper", name, ledger, delta, str(relation)))
     other = proved_for_others(ledger, relation)
@@ -89,7 +101,7 @@ def _explained(row: Upper, best: Upper) -> Upper:
     share = row.epsilon / best.epsilon - 1
     if abs(share) < 1e-3 and row.is_upper_bound:
         return row
-    return replace(row, note=f"{share:+.1%} against {best.accountant}: {WHY[row.accountant]}")
+    return replace(row, note=f"{share:+.1%} against {best.accountant}: {ACCOUNTANTS[row.accountant].differs}")
 
 
 def _pld(ledger: DpEvent, delta: float, relation: Relation) -> float:
@@ -145,22 +157,16 @@ def _opacus_gdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
     return opacus_gdp(ledger, delta, relation)
 
 
-ACCOUNTANTS: dict[str, Callable[[DpEvent, float, Relation], float]] = {
-    "dp_accounting-pld": _pld,
-    "dp_accounting-rdp": _rdp,
-    "autodp-rdp": _autodp_rdp,
-    "opacus-rdp": _opacus_rdp,
-    "opacus-prv": _opacus_prv,
-    "opacus-gdp": _opacus_gdp,
-    "exact": _exact,
-}
-APPROXIMATIONS = ("opacus-gdp",)
-WHY = {
-    "dp_accounting-pld": "rounded up to a grid of losses, and a bounded-range step is replaced by its worst pair",
-    "dp_accounting-rdp": "turning a Renyi curve into (epsilon, delta) is loose",
-    "autodp-rdp": "turning a Renyi curve into (epsilon, delta) is loose, and fractional orders are interpolated",
-    "opacus-rdp": "turning a Renyi curve into (epsilon, delta) is loose",
-    "opacus-prv": "it adds its own error bound of 0.01 nats",
-    "opacus-gdp": "central limit approximation, not a bound",
-    "exact": "worst case over all mechanisms with the same parts",
+ACCOUNTANTS: dict[str, Accountant] = {
+    "dp_accounting-pld": Accountant(
+        _pld, "rounded up to a grid of losses, and a bounded-range step is replaced by its worst pair"
+    ),
+    "dp_accounting-rdp": Accountant(_rdp, "turning a Renyi curve into (epsilon, delta) is loose"),
+    "autodp-rdp": Accountant(
+        _autodp_rdp, "turning a Renyi curve into (epsilon, delta) is loose, and fractional orders are interpolated"
+    ),
+    "opacus-rdp": Accountant(_opacus_rdp, "turning a Renyi curve into (epsilon, delta) is loose"),
+    "opacus-prv": Accountant(_opacus_prv, "it adds its own error bound of 0.01 nats"),
+    "opacus-gdp": Accountant(_opacus_gdp, "central limit approximation, not a bound", is_upper_bound=False),
+    "exact": Accountant(_exact, "worst case over all mechanisms with the same parts"),
 }

@@ -99,7 +99,7 @@ def _accounted(model: Noisy, claim: Claim, relative: float) -> float:
 def _by(accountant: str, model: Noisy, claim: Claim, sigma: float) -> float:
     from .accountants import ACCOUNTANTS
 
-    return ACCOUNTANTS[accountant](model.with_noise(sigma).ledger, claim.delta, claim.relation)
+    return ACCOUNTANTS[accountant].epsilon(model.with_noise(sigma).ledger, claim.delta, claim.relation)
 
 
 def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> float:

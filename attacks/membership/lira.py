@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -80,6 +80,7 @@ class Lira:
     online: bool = True
     shrinkage: float | None = None
     shadows: Moments | None = None
+    of_each_unit: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.signal not in SIGNALS:

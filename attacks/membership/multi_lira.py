@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -98,6 +98,7 @@ class MultiLira:
     around: tuple[str, ...] = ()
     shrinkage: float = 32.0
     laws: tuple[Student, Student] | None = None
+    of_each_unit: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.shrinkage > 0:
@@ -148,6 +149,7 @@ class Together:
 
     attacks: tuple[Attack, ...]
     name: str = "together"
+    of_each_unit: ClassVar[bool] = True
 
     @property
     def needs(self) -> tuple[str, ...]:

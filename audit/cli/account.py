@@ -42,7 +42,7 @@ def account(
     """
     from ...accounting.cache import remembered, sources
     from ...models.data.loading import load
-    from ...models.systems import Facts
+    from ...models.facts import Facts
     from ..plan import read
 
     if style not in FORMATS:

@@ -24,7 +24,8 @@ def contract(
 
     Example: audit contract ./mine.py:Mine
     """
-    from ...models.systems import SYSTEMS, Facts
+    from ...models.facts import Facts
+    from ...models.systems import SYSTEMS
     from ..own.contract import SIZES, tiny
     from ..own.doors import own_models
 

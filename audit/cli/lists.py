@@ -38,11 +38,11 @@ def accountants(json: Json = False) -> None:
 
     Example: audit accountants
     """
-    from ...accounting.upper.accountants import ACCOUNTANTS, APPROXIMATIONS, WHY
+    from ...accounting.upper.accountants import ACCOUNTANTS
 
     rows = [
-        {"name": name, "upper bound": "no, an approximation" if name in APPROXIMATIONS else "yes", "may differ, as": WHY[name]}
-        for name in ACCOUNTANTS
+        {"name": name, "upper bound": "yes" if one.is_upper_bound else "no, an approximation", "may differ, as": one.differs}
+        for name, one in ACCOUNTANTS.items()
     ]
     show("Accountants", rows, json)
 

@@ -46,7 +46,7 @@ def selftest(
 def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]:
     """One row for each planted fault and each honest recipe: the audit, what it found, and the seconds it took."""
     from ...models.data.loading import load
-    from ...models.systems import Facts
+    from ...models.facts import Facts
     from ..faults.planted import FAULTS, HONEST
     from ..storage.executor import one_thread
 

@@ -19,13 +19,13 @@ from ...accounting.upper import rdp
 from ...accounting.upper.calibration import calibrate
 from ...models.baselines.edgerand import EdgeRand
 from ...models.dpar.dpar import Dpar
+from ...models.facts import Facts
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
 from ...models.gap.progap import ProGap
 from ...models.graph.graph import Worlds
 from ...models.lpgnn.lpgnn import Lpgnn
 from ...models.privgnn.privgnn import PrivGnn
-from ...models.systems import Facts
 from ...models.vesper.vesper import Vesper
 from . import in_reports as local
 from . import in_sums as sums

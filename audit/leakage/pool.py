@@ -13,7 +13,7 @@ from ...accounting.claim import Unit
 from ...attacks.base import missing
 from ...attacks.links.model_free import FEATURES
 from ...attacks.membership.cross_fit import scores_within
-from ...attacks.registry import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, OF_EACH_UNIT, UNITS, how_asked
+from ...attacks.registry import ALONE, ATTACKS, BASELINES, DEPLOYED, GAMES, UNITS, how_asked
 from ...attacks.roc import Leak, measure, measure_slices, roc_points
 from ...attacks.subgroups import slices
 from ...reports.results import AttackRow, SkippedRow, Slice
@@ -164,7 +164,7 @@ def answers_of(
 def scored(attack: Any, target: Seen, asked: Question) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
     """For each kind of non-member, the columns that were asked about and their scores, (targets, columns)."""
     kinds = asked.kinds
-    if isinstance(attack, OF_EACH_UNIT):
+    if getattr(attack, "of_each_unit", False):
         kinds = {UNITS[asked.game.kind]: kinds[UNITS[asked.game.kind]]}
     columns = np.unique(np.concatenate(list(kinds.values())))
     challenge = dataclasses.replace(asked.challenge, items=asked.challenge.items[columns])

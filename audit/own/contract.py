@@ -14,9 +14,9 @@ from ...accounting.claim import Claim, Unit
 from ...accounting.upper.accountants import upper
 from ...accounting.upper.calibration import calibrate
 from ...models.base import Model, Release
+from ...models.facts import Facts, default_delta
 from ...models.graph.graph import Graph, Worlds
 from ...models.random.streams import stream
-from ...models.systems import Facts, default_delta
 from ..case import noise_of_its_own
 from ..games.game import Game
 from ..key import Key

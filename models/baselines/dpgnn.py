@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from ...accounting.claim import Unit
-from ..base import Release
 from ..engine.dpsgd import Private, train_privately
 from ..engine.layers import Linear, Selu
 from ..engine.network import Network, draw
-from ..engine.run_batches import Company, companies
 from ..gap import common
 from ..graph.degree_cap import arc_coins, arc_present
 from ..sparse.neighbour_sums import Aggregation
@@ -25,40 +22,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from ..engine.run_batches import Company
     from ..graph.graph import Graph, Worlds
 
 
 @dataclass(frozen=True)
-class DpGnn:
+class DpGnn(common.NodeRecipe):
     """A node is classified from its own features and the mean of its neighbours' features, which training nodes alone send.
 
     One training node enters its own loss term and those of at most max_degree others. "paper": each node's list of receivers is
     thinned with chance max_degree / (2 degree) and emptied if it is still too long; batches have a fixed size; noise std on the
     sum of clipped gradients is sigma x 2 (max_degree + 1) clip. "sound": the degree is a public promise; nodes join batches
     independently; noise std is sigma x (1 + 2 max_degree) clip, as a node's own gradient vanishes and the others turn; and as
-    nothing pays for answers, only validation and test nodes get one, from such neighbours alone.
+    nothing pays for answers, only validation and test nodes get one, from such neighbours alone. The other fields are those of
+    `NodeRecipe` and its base.
     """
 
-    sigma: float = 0.0
-    mode: str = "sound"
     unit: Unit = Unit.NODE
-    hidden: int = 16
     epochs: int = 10
-    learning_rate: float = 0.01
     max_degree: int = 10
-    batch: int = 256
-    train_nodes: int = 0
-    clip: float = 1.0
     name = "dpgnn"
-    releases = ("posteriors",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", common.checked_unit(self.name, self.mode, self.unit))
+        super().__post_init__()
         if self.unit is not Unit.NODE:
             raise ValueError(f"dpgnn protects nodes, not a {self.unit}. Use unit = 'node'.")
-        common.check_batch(self)
 
-    inclusion_chance = None
+    @property
+    def inclusion_chance(self) -> float | None:
+        """None: see `declines`."""
+        return None
 
     @property
     def declines(self) -> Mapping[str, str]:
@@ -94,9 +87,6 @@ class DpGnn:
         """What is added to every entry of a sum of clipped gradients."""
         return self.sigma * self.clip * (2 * (self.max_degree + 1) if self.mode == "paper" else 1 + 2 * self.max_degree)
 
-    def with_noise(self, sigma: float) -> Self:
-        return dataclasses.replace(self, sigma=float(sigma))
-
     def printed(self, delta: float) -> float | None:
         from ..gap import published
 
@@ -108,12 +98,14 @@ class DpGnn:
         """The neighbours' features twice over, and a matrix of the graph."""
         return 4 * graph.nodes * (3 * graph.dim + 12 * self.hidden) + 16 * graph.arc_count + 50 * graph.dim * self.hidden
 
-    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        common.check_graph(self, worlds.graph)
-        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden, self.batch)]
-        return Release({"posteriors": np.concatenate(parts)}, worlds.watch, {"noise_std": self.noise_std, "sigma": self.sigma})
+    def check(self, graph: Graph) -> None:
+        common.check_graph(self, graph, self.max_degree)
 
-    def _fit(self, company: Company) -> NDArray[np.float32]:
+    @property
+    def _known(self) -> dict[str, float]:
+        return {"noise_std": self.noise_std, "sigma": self.sigma}
+
+    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
         worlds, graph = company.worlds, company.worlds.graph
         sends = worlds.trained()
         kept = [arcs & sends[run, graph.arcs[0]] for run, arcs in enumerate(self._bounded(worlds))]
@@ -137,7 +129,7 @@ class DpGnn:
             unprotected = (graph.val | graph.test)[graph.arcs[0]]
             near = self._mean(company, [arcs & unprotected for arcs in arc_present(worlds)])
         posteriors = common.log_probabilities(network, weights, company.rows("watch", [None, near]))
-        return common.withhold(self, worlds, {"posteriors": posteriors})["posteriors"]
+        return common.withhold(self, worlds, {"posteriors": posteriors})
 
     def _bounded(self, worlds: Worlds) -> NDArray[np.bool_]:
         """(K, arcs) bool: the arcs that carry messages in training."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from ...accounting.claim import Unit
-from ..base import Release
 from ..engine.layers import Layer, Linear, UnitLength
 from ..engine.network import Network, Rows, draw
-from ..engine.run_batches import Company, companies
 from ..engine.training import train
 from ..gap import common
 from ..gap.gap import activated, mlp
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
+    from ..engine.run_batches import Company
     from ..graph.graph import Graph, Worlds
 
 LINK_SHARE = 0.9  # of epsilon; the rest buys the density
@@ -34,29 +32,23 @@ CHUNK = 500  # rows that share one density in the published code
 
 
 @dataclass(frozen=True)
-class EdgeRand:
+class EdgeRand(common.EdgeRecipe):
     """Asymmetric randomised response, the edge-level GraphSAGE baseline of GAP and ProGAP ("sage-edp"); without noise, GraphSAGE.
 
     sigma: 1 / epsilon (nats), the scale of Laplace noise that would cost as much; 0 keeps the graph as it is. Nine tenths of
     epsilon go to the entries of the adjacency matrix, the rest to its density. "paper": every directed entry has a coin of
     its own, self loops too, and the density of each 500 rows gets noise that is meant for the density of the whole matrix;
     nodes, their public number, says how far too little that is. "sound": one coin for every pair, one density.
+    The other fields are those of `EdgeRecipe`.
     """
 
-    sigma: float = 0.0
-    mode: str = "sound"
-    unit: Unit = None  # type: ignore[assignment]
-    hidden: int = 16
     base_layers: int = 2
     layers: int = 1
-    epochs: int = 100
-    learning_rate: float = 0.01
     nodes: int = 0
     name = "edgerand"
-    releases = ("posteriors",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", common.checked_unit(self.name, self.mode, self.unit))
+        super().__post_init__()
         if self.unit is Unit.NODE:
             raise ValueError("edgerand protects edges, not nodes. Use unit = 'undirected-edge' or 'directed-edge'.")
         if not (math.isfinite(self.sigma) and self.sigma >= 0):
@@ -89,9 +81,6 @@ class EdgeRand:
         fewest = self.nodes % CHUNK or CHUNK  # rows of the smallest chunk, whose density an arc moves most
         return composed(link, LaplaceDpEvent(fewest / (self.nodes * density)))
 
-    def with_noise(self, sigma: float) -> Self:
-        return dataclasses.replace(self, sigma=float(sigma))
-
     def printed(self, delta: float) -> float | None:
         return None if self.mode == "sound" or not self.sigma else self.epsilon
 
@@ -99,12 +88,7 @@ class EdgeRand:
         """Two sparse matrices, the activations of all layers and what the backward pass keeps."""
         return 4 * (graph.nodes * self.hidden * (self.layers * 8 + 16) + graph.dim * self.hidden * 6) + 60 * graph.arc_count
 
-    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        common.check_direction(self.name, self.unit, worlds.graph)
-        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden)]
-        return Release({"posteriors": np.concatenate(parts)}, worlds.watch, {"sigma": self.sigma})
-
-    def _fit(self, company: Company) -> NDArray[np.float32]:
+    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
         worlds, classes = company.worlds, company.worlds.graph.classes
         graphs = [self.response(worlds, run) for run in range(worlds.runs)]
         there, back = (Aggregation.over(worlds.graph.nodes, ends, company.device) for ends in (graphs, [g[::-1] for g in graphs]))
@@ -120,7 +104,7 @@ class EdgeRand:
         parts = draw(network.layers, worlds.seeds, "sage", device=company.device)
         check = counted("check") if company.nodes["check"].size else None
         weights = train(network, parts, counted("train"), self.epochs, self.learning_rate, check)
-        return common.log_probabilities(network, weights, everyone)[:, worlds.watch]
+        return {"posteriors": common.log_probabilities(network, weights, everyone)[:, worlds.watch]}
 
     def _trunk(self, neighbours: Neighbours, classes: int) -> tuple[Layer, ...]:
         """Sum of the neighbours and the node itself, each by a matrix of its own; every layer's rows have length 1."""

@@ -1,1 +1,11 @@
 """From a name or a path to a checked graph: downloads, readers of file formats, generated graphs."""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
+
+if TYPE_CHECKING:
+    from .known_sets import DataSet
+    from .loading import load
+
+__getattr__ = lazily(__name__, DataSet="known_sets", load="loading")

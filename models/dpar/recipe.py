@@ -200,6 +200,10 @@ class DparRecipe:
             return None
         return sum(epsilon for epsilon, _ in self.printed_parts(delta))
 
+    def coded_epsilon(self, delta: float) -> float | None:
+        """The paper prints what its code computes."""
+        return self.printed(delta)
+
     def printed_parts(self, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
         """(epsilon, delta) of the lists and of DP-SGD as the code prints them in mode "paper"."""
         from . import published as code

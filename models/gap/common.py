@@ -1,14 +1,18 @@
-"""What GAP, ProGAP and their baselines have in common: whom they protect, how much noise that takes, which rows leave."""
+"""What GAP, ProGAP, MLP, EdgeRand and DP-GNN share: fields, units, noise, and which rows are released."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import torch
 
 from ...accounting.claim import Unit
+from ..base import Release
+from ..engine.run_batches import Company, companies
 from ..graph.neighbour_lists import degrees
 from ..random import streams, witness
 
@@ -23,23 +27,143 @@ MODES = ("paper", "sound")
 ARRAYS = ("posteriors", "aggregates", "inputs")  # what GAP and ProGAP can release
 
 
-class Private(Protocol):
-    """The fields that GAP, ProGAP and DP-MLP share."""
+@dataclass(frozen=True, kw_only=True)
+class EdgeRecipe:
+    """The fields and methods of a recipe that protects edges. A subclass trains in `_fit`.
+
+    sigma: noise std / sensitivity of every noisy step; 0 means no privacy. mode: "paper" (as published) or "sound" (as proved).
+    unit: None stands for the directed edge of the paper, and for the undirected edge in mode "sound".
+    hidden: width of every layer.
+    """
+
+    sigma: float = 0.0
+    mode: str = "sound"
+    unit: Unit = None  # type: ignore[assignment]
+    hidden: int = 16
+    epochs: int = 100
+    learning_rate: float = 0.01
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", checked_unit(self.name, self.mode, self.unit))
 
     @property
-    def name(self) -> str: ...
+    def releases(self) -> tuple[str, ...]:
+        return ("posteriors",)
+
+    def with_noise(self, sigma: float) -> Self:
+        return dataclasses.replace(self, sigma=float(sigma))
+
+    def check(self, graph: Graph) -> None:
+        """Raises ValueError for a graph that the ledger does not cover."""
+        check_direction(self.name, self.unit, graph)
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        """Trains all runs, as many together as the caches hold. Raises ValueError for a graph that the ledger does not cover."""
+        self.check(worlds.graph)
+        parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden, self._batch)]
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in self.releases}
+        return Release(arrays, worlds.watch, self._known)
+
+    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
+        """The released arrays of some runs, run axis first."""
+        raise NotImplementedError
+
     @property
-    def mode(self) -> str: ...
+    def _batch(self) -> int | None:
+        """How many rows one step trains on; None for all."""
+        return None
+
     @property
-    def unit(self) -> Unit: ...
+    def _known(self) -> dict[str, float]:
+        """The numbers that an adversary knows."""
+        return {"sigma": self.sigma}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRecipe(EdgeRecipe):
+    """A recipe that comes at node level too, where DP-SGD trains it.
+
+    train_nodes is the public number N of training nodes; each node joins a batch with probability batch / N, in
+    epochs x floor(N / batch) steps for every network; clip: the norm that the gradient of one node is cut to.
+    """
+
+    batch: int = 256
+    train_nodes: int = 0
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unit is Unit.NODE and not 0 < self.batch <= self.train_nodes:
+            raise ValueError(
+                f"train_nodes={self.train_nodes}: {self.name} at node level draws batches of about {self.batch} out of a public "
+                f"number of training nodes, so it must be at least that. Set train_nodes, or a smaller batch."
+            )
+
     @property
-    def sigma(self) -> float: ...
+    def inclusion_chance(self) -> float | None:
+        """The probability that a node joins a batch; None at edge level, where nothing is sampled."""
+        return self.batch / self.train_nodes if self.unit is Unit.NODE else None
+
     @property
-    def max_degree(self) -> int: ...
+    def public(self) -> tuple[str, ...]:
+        return taken_as_public(self)
+
     @property
-    def train_nodes(self) -> int: ...
+    def _batch(self) -> int | None:
+        return self.batch if self.unit is Unit.NODE else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySums(NodeRecipe):
+    """A recipe that sums rows of length 1 over neighbours, adds noise to the sums and learns from them.
+
+    base_layers: linear layers of the network on one hop's rows. keep: which arrays a release holds, of
+    "posteriors", "aggregates" (the sums as drawn) and "inputs" (the rows that were summed); without "posteriors" the last
+    network is not trained. public_seed: train the network that sees no edge once, from this seed, for all runs with the same
+    training nodes: at edge level it sees public data only, so an adversary may know it. What an audit then finds holds for
+    that one network. max_degree: at node level, the published code's random cut of out-degrees, or in mode "sound" a public
+    promise.
+    """
+
+    base_layers: int = 1
+    keep: tuple[str, ...] = ("posteriors",)
+    public_seed: int | None = None
+    max_degree: int = 100
+    offers: ClassVar[tuple[str, ...]] = ARRAYS
+
     @property
-    def batch(self) -> int: ...
+    def releases(self) -> tuple[str, ...]:
+        return self.keep
+
+    @property
+    def noise_std(self) -> float:
+        """What is added to every entry of a sum of unit rows."""
+        return self.sigma * sensitivity(self.unit, self.max_degree)
+
+    def printed(self, delta: float) -> float | None:
+        raise NotImplementedError
+
+    def coded_epsilon(self, delta: float) -> float | None:
+        """The papers print what their code computes."""
+        return self.printed(delta)
+
+    def check(self, graph: Graph) -> None:
+        check_graph(self, graph, self.max_degree)
+
+    @property
+    def _known(self) -> dict[str, float]:
+        return {"noise_std": self.noise_std, "sigma": self.sigma}
+
+    @property
+    def _cut(self) -> int | None:
+        """What the out-degrees are cut to before sums are taken; None where they are not."""
+        return self.max_degree if self.unit is Unit.NODE and self.mode == "paper" else None
+
+    @property
+    def _shares_first(self) -> bool:
+        """Whether all runs share the network that sees no edge."""
+        return self.public_seed is not None and self.unit is not Unit.NODE
 
 
 def checked_unit(name: str, mode: str, unit: Unit | str | None) -> Unit:
@@ -54,29 +178,20 @@ def checked_unit(name: str, mode: str, unit: Unit | str | None) -> Unit:
     return unit
 
 
-def check_batch(model: Private) -> None:
-    """Raises ValueError when a recipe at node level does not say how often a node is drawn."""
-    if model.unit is Unit.NODE and not 0 < model.batch <= model.train_nodes:
-        raise ValueError(
-            f"train_nodes={model.train_nodes}: {model.name} at node level draws batches of about {model.batch} out of a public "
-            f"number of training nodes, so it must be at least that. Set train_nodes, or a smaller batch."
-        )
-
-
 def check_direction(name: str, unit: Unit, graph: Graph) -> None:
     """Raises ValueError when undirected edges are to be protected where there are none."""
     if unit is Unit.UNDIRECTED_EDGE and graph.directed:
         raise ValueError(f"{name} counts undirected edges, and {graph.name} is directed. Use unit = 'directed-edge'.")
 
 
-def check_graph(model: Private, graph: Graph) -> None:
+def check_graph(model: NodeRecipe, graph: Graph, max_degree: int) -> None:
     """Raises ValueError for a graph that the recipe's ledger does not speak of."""
     check_direction(model.name, model.unit, graph)
-    if model.unit is Unit.NODE and model.mode == "sound" and model.max_degree:
+    if model.unit is Unit.NODE and model.mode == "sound" and max_degree:
         sent = int(degrees(graph.edges[::-1], graph.nodes, graph.directed).max())
-        if sent > model.max_degree:
+        if sent > max_degree:
             raise ValueError(
-                f"max_degree={model.max_degree}: a node of {graph.name} has degree {sent}. In mode 'sound' the bound is a public "
+                f"max_degree={max_degree}: a node of {graph.name} has degree {sent}. In mode 'sound' the bound is a public "
                 f"promise, as no way to cut degrees is stable when a node leaves. Use max_degree = {sent} or more."
             )
 
@@ -99,7 +214,7 @@ def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Te
     return sums
 
 
-def seen(model: Private, worlds: Worlds) -> NDArray[np.bool_]:
+def seen(model: NodeRecipe, worlds: Worlds) -> NDArray[np.bool_]:
     """(w,) bool: which watched rows leave.
 
     A node's own prediction is not private towards itself. So at node level, in mode 'sound', only nodes of the public validation
@@ -110,7 +225,7 @@ def seen(model: Private, worlds: Worlds) -> NDArray[np.bool_]:
     return (worlds.graph.val | worlds.graph.test)[worlds.watch]
 
 
-def taken_as_public(model: Private, epochs_are_chosen: bool = True) -> tuple[str, ...]:
+def taken_as_public(model: NodeRecipe, epochs_are_chosen: bool = True) -> tuple[str, ...]:
     """What the ledger does not protect, one plain sentence each."""
     common = ("The set of nodes, the split and the number of classes are public.",)
     if model.unit is not Unit.NODE:
@@ -157,7 +272,7 @@ def watched_hops(hops: list[Tensor], watch: NDArray[np.int64]) -> NDArray[np.flo
     return torch.stack([hop.index_select(1, rows) for hop in hops], 1).cpu().numpy()
 
 
-def withhold(model: Private, worlds: Worlds, arrays: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+def withhold(model: NodeRecipe, worlds: Worlds, arrays: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
     """Replaces the rows that stay with their nodes by what anyone could have guessed: uniform posteriors, zero sums."""
     hidden = ~seen(model, worlds)
     for name, array in arrays.items():

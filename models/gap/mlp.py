@@ -6,56 +6,34 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
 from ...accounting.claim import Unit
-from ..base import Release
 from ..engine.network import Network, draw
-from ..engine.run_batches import Company, companies
 from . import common
 from .gap import mlp
 from .stage import ledger, train_stage
 
 if TYPE_CHECKING:
+    import numpy as np
     from dp_accounting import DpEvent
+    from numpy.typing import NDArray
 
-    from ..graph.graph import Graph, Worlds
+    from ..engine.run_batches import Company
+    from ..graph.graph import Graph
 
 
 @dataclass(frozen=True)
-class Mlp:
+class Mlp(common.NodeRecipe):
     """The MLP of GAP's code. As an edge model it costs nothing; at unit "node" it is DP-MLP, trained by DP-SGD.
 
     layers: how many linear ones. sigma: noise std / clip at node level, without meaning otherwise. The other fields are those of
-    Gap.
+    `NodeRecipe` and its base.
     """
 
     layers: int = 3
-    sigma: float = 0.0
-    mode: str = "sound"
-    unit: Unit = None  # type: ignore[assignment]
-    hidden: int = 16
-    epochs: int = 100
-    learning_rate: float = 0.01
-    batch: int = 256
-    train_nodes: int = 0
-    clip: float = 1.0
     name = "mlp"
-    releases = ("posteriors",)
-    max_degree = 0  # no message is sent, so that nothing is asked of degrees
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", common.checked_unit(self.name, self.mode, self.unit))
-        common.check_batch(self)
-
-    @property
-    def inclusion_chance(self) -> float | None:
-        """The chance that a node joins a batch; None at edge level, where nothing is sampled."""
-        return self.batch / self.train_nodes if self.unit is Unit.NODE else None
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return common.taken_as_public(self)
+    def check(self, graph: Graph) -> None:
+        """Every graph will do, as no edge is read."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -77,18 +55,11 @@ class Mlp:
         """Activations of all layers and what the backward pass keeps."""
         return 4 * (graph.nodes * self.hidden * self.layers * 6 + graph.dim * self.hidden * 6)
 
-    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        parts = [
-            self._fit(Company(worlds[runs], device))
-            for runs in companies(worlds, self.hidden, self.batch if self.unit is Unit.NODE else None)
-        ]
-        return Release({"posteriors": np.concatenate(parts)}, worlds.watch, {"sigma": self.sigma})
-
-    def _fit(self, company: Company) -> np.ndarray:
+    def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
         graph = company.worlds.graph
         widths = [graph.dim, *[self.hidden] * (self.layers - 1), graph.classes]
         network = Network((mlp(widths, self.unit),), (), graph.classes)
         parts = draw(network.layers, company.worlds.seeds, "mlp", device=company.device)
         weights = train_stage(self, company, network, parts, [None], "mlp")
         posteriors = common.log_probabilities(network, weights, company.rows("watch", [None]))
-        return common.withhold(self, company.worlds, {"posteriors": posteriors})["posteriors"]
+        return common.withhold(self, company.worlds, {"posteriors": posteriors})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ...accounting.claim import Unit
 from ..engine.dpsgd import Private, train_privately
 from ..engine.training import train
-from .common import Private as Fields
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -16,19 +15,11 @@ if TYPE_CHECKING:
 
     from ..engine.network import Network, Parts, Weights
     from ..engine.run_batches import Company
-
-
-class Recipe(Fields, Protocol):
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def learning_rate(self) -> float: ...
-    @property
-    def clip(self) -> float: ...
+    from .common import NodeRecipe
 
 
 def train_stage(
-    recipe: Recipe, company: Company, network: Network, parts: Parts, inputs: Sequence[Tensor | None], purpose: str
+    recipe: NodeRecipe, company: Company, network: Network, parts: Parts, inputs: Sequence[Tensor | None], purpose: str
 ) -> Weights:
     """Trains a network of a recipe. inputs: (runs, all nodes, units), or None for the features. purpose: names the streams.
 
@@ -53,7 +44,7 @@ def train_stage(
     return train_privately(network, parts, rows, company.nodes["train"], worlds.graph.nodes, worlds.seeds, purpose, how, check)
 
 
-def ledger(recipe: Recipe, hops: int, stages: int) -> DpEvent:
+def ledger(recipe: NodeRecipe, hops: int, stages: int) -> DpEvent:
     """`hops` noisy aggregations, and at node level the DP-SGD steps that `stages` trainings execute."""
     from dp_accounting import NonPrivateDpEvent
 

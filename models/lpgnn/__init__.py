@@ -1,1 +1,10 @@
 """LPGNN: every user perturbs features and label before they leave the device."""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
+
+if TYPE_CHECKING:
+    from .lpgnn import Lpgnn
+
+__getattr__ = lazily(__name__, Lpgnn="lpgnn")

@@ -134,6 +134,14 @@ class Lpgnn:
         """The paper's theorem: the two budgets add up; delta plays no part."""
         return lpgnn_epsilon(self.feature_budget, self.label_budget) if self.mode == "paper" else None
 
+    def theorem_epsilon(self, delta: float) -> float | None:
+        """The same sum as `printed`."""
+        return self.printed(delta)
+
+    def coded_epsilon(self, delta: float) -> float | None:
+        """The same sum as `printed`."""
+        return self.printed(delta)
+
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         """The finite channels that one report of the multi-bit encoder is made of, from the functions that draw it.
 

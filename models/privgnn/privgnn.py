@@ -124,6 +124,14 @@ class PrivGnn:
             return privgnn_epsilon(1 / self.sigma, self.rate, self.queries, PRINTED_DELTA_FACTOR * delta, factor=1.0)
         return privgnn_epsilon(1 / self.sigma, self.rate, self.queries, delta, factor=3.0)
 
+    def theorem_epsilon(self, delta: float) -> float | None:
+        """Theorem 8, unless the recipe is the released code's."""
+        return self.printed(delta)
+
+    def coded_epsilon(self, delta: float) -> float | None:
+        """The formula of the released code for the same noise; None with `single`, which that code does not have."""
+        return None if self.single else dataclasses.replace(self, as_coded=True).printed(delta)
+
     def footprint(self, graph: Graph) -> int:
         """The order of the nodes around each query, and what the student's training keeps."""
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)

@@ -18,9 +18,8 @@ from ..random.hashed_sampling import ticket
 from ..random.streams import add_normal, stream
 from .aggregators import Neighbours, normalise
 from .channel import NOTHING, Channel
-from .decoders import start, uniform
-from .encoder import Encoder
 from .learner import Learner
+from .networks import Encoder, start, uniform
 from .party_a_published import Perturbed
 from .party_a_sound import Perturb, Refresh
 from .protocol import Odometer, PartyA, PartyB

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from .channel import NOTHING, BudgetSpent, Channel, ask
-from .decoders import decode, loss
 from .learner import Learner
+from .networks import decode, loss
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -25,7 +25,7 @@ class VesperRecipe:
 
     variant, sound: "s1" (the default) trains the encoder without edges and releases every layer once; "s2" puts noise before the
     weights and refreshes all rows `refreshes` times; "s3" refreshes at every step and perturbs the backward pass too.
-    variant, paper: "pmp" (the default). "gap-resampled" and "vfgnn" are the baselines; see `vfl_baselines`.
+    variant, paper: "pmp" (the default). "gap-resampled" and "vfgnn" are the baselines; see `gap_resampled` and `vfgnn`.
     aggregator: "gin", "gcn-floor", "mean-floor", and as published "gcn-min-degree", "gcn-truncated"; floor: their minimum degree.
     layers: 0 is an MLP that reads no edge. decoder: "concat" or "gru". hidden: width of every layer.
     epochs: steps of the optimiser on all training rows, 100 unless told otherwise; of variants in batches, passes over the
@@ -54,7 +54,7 @@ class VesperRecipe:
 
     def __post_init__(self) -> None:
         from .aggregators import PROVED, PUBLISHED
-        from .decoders import DECODERS
+        from .networks import DECODERS
 
         if self.mode not in VARIANTS:
             raise ValueError(f"mode={self.mode!r}: must be paper (as published) or sound (as proved).")
@@ -207,6 +207,10 @@ class VesperRecipe:
         if not self.sigma:
             return math.inf
         return vesper_epsilon(self.sigma, 1 if self.variant == "vfgnn" else self.layers, self.rate, self.passes, delta)
+
+    def theorem_epsilon(self, delta: float) -> float | None:
+        """Theorem 2.1, which is about "pmp"; the figures of the two baselines are not stated as theorems."""
+        return self.printed(delta) if self.variant == "pmp" else None
 
     def footprint(self, graph: Graph) -> int:
         """Bytes for one run: rows of every layer, their gradients, the encoder's weights, and what is released of all nodes."""

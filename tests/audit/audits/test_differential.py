@@ -23,11 +23,12 @@ from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.engine import dpsgd
+from gnnaudit.models.facts import Facts
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.graph.graph import Mask, Worlds
 from gnnaudit.models.privgnn.privgnn import PrivGnn
-from gnnaudit.models.systems import NODE_LEVEL, SYSTEMS, Facts
+from gnnaudit.models.systems import SYSTEMS
 
 SMALL = {
     "gap": {},
@@ -49,7 +50,7 @@ def recipe(name, unit=None):
     fields = SMALL[name]
     if unit is not None:
         sizes = {"train_nodes": facts.train, "batch": 45, "max_degree": facts.nodes, "epochs": 4}
-        fields = NODE_LEVEL[name] | sizes | {"unit": unit}
+        fields = {**SYSTEMS[name].node_level} | sizes | {"unit": unit}
     made = dataclasses.replace(SYSTEMS[name].make("sound", facts, True), **fields)
     return calibrate(made, Claim(4.0, 1e-5, made.unit))
 

@@ -12,8 +12,8 @@ from gnnaudit.audit import ledgers
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.cli import account as module
 from gnnaudit.audit.cli.account import HEAD, account, fitting
+from gnnaudit.models.facts import Facts
 from gnnaudit.models.gap.published import gap_edge_coded
-from gnnaudit.models.systems import Facts
 from gnnaudit.reports.results import AccountRow
 
 CALL = {"models": "gap", "mode": "both", "epsilon": "1,8", "delta": None, "data": "campus", "data_dir": None}

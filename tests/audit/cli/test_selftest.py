@@ -12,7 +12,7 @@ from gnnaudit.audit.cli import selftest
 from gnnaudit.audit.cli.main import app
 from gnnaudit.audit.faults.planted import FAULTS, HONEST
 from gnnaudit.models.data.loading import load
-from gnnaudit.models.systems import Facts
+from gnnaudit.models.facts import Facts
 
 
 @cache

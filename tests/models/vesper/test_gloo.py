@@ -2,6 +2,7 @@
 
 import multiprocessing
 import socket
+import sys
 from pathlib import Path
 from subprocess import run as start
 from sys import executable
@@ -11,11 +12,13 @@ import pytest
 import torch
 
 from gnnaudit.models.vesper.channel import NOTHING, Recorder, in_one_process
-from gnnaudit.models.vesper.gloo import PARTY_A, PARTY_B, connected
 from gnnaudit.models.vesper.parties import party_a, party_b, train
 
 from .test_protocol import SEEDS
 from .test_vesper import PAPER, SOUND, small_graph
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
+from gloo_channel import PARTY_A, PARTY_B, connected
 
 MODELS = (SOUND[0], SOUND[2], PAPER[0])
 

@@ -9,8 +9,7 @@ from gnnaudit.attacks.base import Challenge
 from gnnaudit.attacks.canary.gaussian_ratio import LikelihoodRatio
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.vesper.recipe import ARRAYS
-from gnnaudit.models.vesper.vesper import Vesper
-from gnnaudit.models.vesper.vfl_baselines import gap_resampled, vfgnn
+from gnnaudit.models.vesper.vesper import Vesper, gap_resampled, vfgnn
 
 SMALL = {"hidden": 6, "epochs": 6, "n_train": 16, "keep": ARRAYS}
 SOUND = [

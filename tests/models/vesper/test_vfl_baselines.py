@@ -13,8 +13,7 @@ from gnnaudit.accounting.upper.rdp import epsilon
 from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.vesper.channel import NOTHING, BudgetSpent, ask
 from gnnaudit.models.vesper.parties import batches, train
-from gnnaudit.models.vesper.vesper import Vesper
-from gnnaudit.models.vesper.vfl_baselines import gap_once, gap_resampled, vfgnn
+from gnnaudit.models.vesper.vesper import Vesper, gap_once, gap_resampled, vfgnn
 
 from .test_protocol import SEEDS, parties
 from .test_vesper import small_graph

@@ -1,20 +1,27 @@
-"""Party B's networks, for K runs at once: CONCAT and GRU decoders over the rows of all layers, and a linear head.
+"""The networks of both parties, for K runs at once: party A's edge-free encoder, and party B's decoders.
 
-Tensors are nodes last: rows (runs, slots, dim, nodes) in, logits (runs, classes, nodes) out.
+Tensors are nodes last: a decoder takes rows (runs, slots, dim, nodes) of all layers and gives logits (runs, classes, nodes).
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ..engine.features import Shared
 from ..random.streams import stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ..graph.graph import Features
 
 DECODERS = ("concat", "gru")
 
@@ -78,3 +85,48 @@ def loss(logits: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
     """
     picked = torch.log_softmax(logits, 1).gather(1, labels.expand(logits.shape[0], 1, -1)).squeeze(1)
     return -(picked * weight).sum(1).div(weight.sum(1).clamp_min(1)).sum()
+
+
+class _Product(torch.autograd.Function):
+    """W X^T + b, whose gradient reaches W and b."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, bias: Tensor, shared: Shared) -> Tensor:
+        ctx.shared, ctx.shape = shared, weight.shape
+        return shared.product(weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        out = grads[0].new_empty(ctx.shape)
+        ctx.shared.gradient(grads[0].contiguous(), out)
+        return out, grads[0].sum(2, keepdim=True), None
+
+
+@dataclass(eq=False)
+class Encoder:
+    """A linear map of shared features, then SELU: the part of party A's network that reads no edge.
+
+    x: (nodes, dim), dense or csr_array. The rows asked for last are kept, as training asks for the same ones again."""
+
+    x: Features
+    device: str = "cpu"
+    _nodes: NDArray[np.int64] | None = None
+    _kept: Shared | None = None
+
+    def start(self, seeds: Sequence[int], width: int) -> list[Tensor]:
+        """A weight (K, width, dim) and a bias (K, width, 1)."""
+        dim = self.x.shape[1]
+        return [uniform(seeds, (width, dim), dim, "encoder", 0), uniform(seeds, (width, 1), dim, "encoder", 1)]
+
+    def __call__(self, weights: list[Tensor], nodes: NDArray[np.int64] | None) -> Tensor:
+        """(K, width, rows) for these nodes, or for all."""
+        weight, bias = weights
+        product: Tensor = _Product.apply(weight, bias, self._rows(nodes))
+        return torch.selu(product)
+
+    def _rows(self, nodes: NDArray[np.int64] | None) -> Shared:
+        if nodes is None:
+            nodes = np.arange(self.x.shape[0])
+        if self._kept is None or not np.array_equal(nodes, self._nodes if self._nodes is not None else ()):
+            self._kept, self._nodes = Shared(self.x, nodes, self.device), nodes.copy()
+        return self._kept

@@ -2,8 +2,8 @@
 
 import torch
 
-from gnnaudit.models.vesper.decoders import decode, loss, start
 from gnnaudit.models.vesper.learner import Learner
+from gnnaudit.models.vesper.networks import decode, loss, start
 
 SEEDS = [1, 2, 3]
 

@@ -1,4 +1,4 @@
-"""A channel between two processes, on one host or two, over torch.distributed's gloo backend."""
+"""A channel between VESPER's two parties in two processes, on one host or two, over torch.distributed's gloo backend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import timedelta
 import numpy as np
 import torch
 
-from .channel import Message, pack, unpack
+from gnnaudit.models.vesper.channel import Message, pack, unpack
 
 PARTY_A, PARTY_B = 0, 1
 LONGEST_HEADER = 1 << 10  # bytes; a header is a kind, a type and a shape

@@ -1,0 +1,72 @@
+"""What a recipe may know of a graph before it is fitted, and the entry by which a system stands in the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..accounting.claim import Unit
+
+if TYPE_CHECKING:
+    from .base import Model
+    from .graph.graph import Graph
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Counts of a graph from which a recipe is made.
+
+    The node set, the split and the classes are public. The number of arcs is not: only the papers' own rule for
+    delta reads it, in mode "paper".
+    """
+
+    nodes: int
+    train: int
+    classes: int
+    features: int
+    arcs: int
+    directed: bool
+
+    @staticmethod
+    def of(graph: Graph) -> Facts:
+        train = int(graph.train.sum())
+        return Facts(graph.nodes, train, graph.classes, graph.dim, graph.arc_count, graph.directed)
+
+
+Factory = Callable[[str, Facts, bool], "Model"]
+
+
+@dataclass(frozen=True)
+class System:
+    """One entry of the catalogue: a factory, whom the system protects, what its adversary sees, and its source.
+
+    make(mode, facts, private): the recipe before its noise is set. Its hyper-parameters are those of the authors' own scripts,
+    which differ between private and non-private training; none is tuned on the graph.
+    node_level: fields of the recipe in the authors' node-level scripts, where the system comes at that level too.
+    baseline: whether the system is there for comparison only, so that a plan runs it only when it names it.
+
+    What a paper prints, what its theorem gives and what its code computes are methods of the model: `Model.printed`,
+    `StatesTheorem` and `HasReleasedCode` in capabilities.py.
+    """
+
+    make: Factory
+    protects: str
+    sees: str
+    source: str
+    node_level: Mapping[str, Any] = field(default_factory=dict)
+    baseline: bool = False
+
+
+def default_delta(unit: Unit, mode: str, facts: Facts) -> float:
+    """A power of ten below one over the number of units.
+
+    "sound": from public counts alone: nodes for node claims, nodes / 100 for edge claims, as the number of edges is
+    secret. "paper": the papers' rule, one decimal digit for each digit of the number of arcs or training nodes.
+    Local mechanisms are pure: 0.
+    """
+    if unit is Unit.FEATURES:
+        return 0.0
+    if unit is Unit.NODE:
+        return 10.0 ** -len(str(facts.train if mode == "paper" else facts.nodes))
+    return 10.0 ** -(len(str(facts.arcs)) if mode == "paper" else len(str(facts.nodes)) + 2)

@@ -1,0 +1,18 @@
+"""Names that a package offers without importing their files before they are used, so that listing the systems loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def lazily(package: str, **files: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package. files: for each name that it offers, the file in it that defines the name."""
+
+    def attribute(name: str) -> Any:
+        if name not in files:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{files[name]}"), name)
+
+    return attribute
