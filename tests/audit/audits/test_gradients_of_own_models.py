@@ -1,0 +1,52 @@
+"""A user's own DP-SGD that declares its clipped gradients is audited by `gradients`; another is told how to declare them."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
+from own_dpsgd import SoftmaxDpSgd
+
+CLAIM = Claim(4.0, 1e-3, Unit.NODE)
+RECIPE = SoftmaxDpSgd(batch=5.0, train_nodes=20, steps=20)
+
+
+class Quiet(SoftmaxDpSgd):
+    """Draws a third of the noise that its ledger charges for."""
+
+    def fit(self, worlds, device="cpu"):
+        return SoftmaxDpSgd.fit(dataclasses.replace(self, sigma=self.sigma / 3), worlds, device)
+
+
+class Plain(SoftmaxDpSgd):
+    """Says nothing of how a node joins a batch."""
+
+    inclusion_chance = property()
+
+
+def bound(kind, graph, folder):
+    model = kind(**dataclasses.asdict(calibrate(RECIPE, CLAIM)))
+    case = Case(model, CLAIM)
+    assert AUDITS["gradients"].refuses(case) is None
+    return AUDITS["gradients"].run(Setting(case, graph, Store(folder), Key("own"), 5, 1e-4)).bounds[0]
+
+
+def test_less_noise_than_charged_is_refuted_and_honest_noise_is_not(graph, tmp_path):
+    assert bound(Quiet, graph, tmp_path / "quiet").refuted
+    assert not bound(SoftmaxDpSgd, graph, tmp_path / "honest").refuted  # refuted for one seed in ten thousand at most
+
+
+@pytest.mark.parametrize("name", ["gradients", "votes", "rows", "residual", "game"])
+def test_a_refusal_names_the_missing_capability_and_how_it_is_declared(name):
+    refusal = AUDITS[name].refuses(Case(Plain(), CLAIM)) or ""
+    assert refusal.startswith("softmax-dpsgd does not declare ")
+    assert "A model declares it so: " in refusal
