@@ -69,14 +69,14 @@ class SoftmaxDpSgd:
         weights = np.zeros((classes, x.shape[1]))
         for _ in range(self.steps):
             joined = random.random((1, len(x))) < self.inclusion_chance
-            witness.sampled("batch", joined)  # an audit may make its own nodes join
+            witness.sampled("step", joined)  # an audit may make its own nodes join
             rows = joined[0]
             error = softmax(x[rows] @ weights.T) - np.eye(classes)[y[rows]]
             norms = np.linalg.norm(error, axis=1) * np.linalg.norm(x[rows], axis=1)
             total = (error * np.minimum(1, self.clip / np.maximum(norms, 1e-12))[:, None]).T @ x[rows]
             gradient = total[None]  # the first axis counts runs
-            witness.clean("gradient", gradient)
+            witness.clean("step", gradient)
             gradient += self.sigma * self.clip * random.standard_normal(gradient.shape)
-            witness.released("gradient", gradient, scale=self.sigma * self.clip)
+            witness.released("step", gradient, scale=self.sigma * self.clip)
             weights -= self.learning_rate / self.batch * gradient[0]
         return weights

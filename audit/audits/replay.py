@@ -17,7 +17,7 @@ from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
 from ..instruments.recorder import Diverged, Noisy, recorded
-from ..instruments.repetition import kept_row, moved, world
+from ..instruments.repetition import kept_row, moved, same_coins, world
 from ..own.doors import External
 from . import replay_sums
 
@@ -72,7 +72,8 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     for name, (mask, node) in absent.items():
         worlds = dataclasses.replace(whole, edges=mask) if node is None else dataclasses.replace(whole, nodes=mask)
         try:
-            _, after = recorded(model, worlds, store.device, before.releases)
+            coins = same_coins(before, graph, node)
+            _, after = recorded(model, worlds, store.device, before.releases, coins=coins)
         except Diverged as where:
             worst, told = np.inf, f"without '{name}' something else is run, from '{where}' on"
             break

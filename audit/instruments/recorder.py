@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Worlds
 
 
+Coins = Callable[[str, int, int], "NDArray[np.bool_] | None"]  # (purpose, how many samples before, candidates) -> who joins
 Join = Callable[[str, int], "NDArray[np.int64] | None"]  # (purpose, candidates) -> who is made to join a sample, by place
 
 
@@ -51,11 +52,13 @@ class Diverged(Exception):
 class Record:
     """What was heard of one run. script: the releases of another run, whose noisy values take the place of this one's.
 
-    join: candidates that every sample is made to hold, whatever their coins say.
+    join: candidates that every sample is made to hold, whatever their coins say. coins: the sample that another run drew, which
+    takes the place of this one's.
     """
 
     script: Sequence[Noisy] | None = None
     join: Join | None = None
+    coins: Coins | None = None
     releases: list[Noisy] = field(default_factory=list)
     samples: dict[str, list[NDArray[np.bool_]]] = field(default_factory=lambda: defaultdict(list))
     draws: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)  # how many numbers, and the first of them
@@ -66,6 +69,9 @@ class Record:
 
     def sampled(self, purpose: str, joined: NDArray[np.bool_]) -> None:
         places = self.join(purpose, joined.shape[1]) if self.join else None
+        drawn = self.coins(purpose, len(self.samples[purpose]), joined.shape[1]) if self.coins else None
+        if drawn is not None:
+            joined[:] = drawn
         if places is not None:
             joined[:, places] = True
         self.samples[purpose].append(joined[0].copy())
@@ -84,10 +90,15 @@ class Record:
 
 
 def recorded(
-    model: Model, worlds: Worlds, device: str = "cpu", script: Sequence[Noisy] | None = None, join: Join | None = None
+    model: Model,
+    worlds: Worlds,
+    device: str = "cpu",
+    script: Sequence[Noisy] | None = None,
+    join: Join | None = None,
+    coins: Coins | None = None,
 ) -> tuple[Release, Record]:
     """Fits one run and returns what it released and what was heard. Raises Diverged where it leaves the script."""
-    record = Record(script, join)
+    record = Record(script, join, coins)
     with heard_by(record):
         release = model.fit(worlds, device)
     if script is not None and len(record.releases) < len(script):

@@ -12,7 +12,7 @@ from ...accounting.claim import Unit
 from ...models.graph.graph import Mask, Worlds
 from ..case import EDGES
 from ..games.edge_catalogue import catalogue
-from .recorder import Diverged, Noisy, Record, recorded
+from .recorder import Coins, Diverged, Noisy, Record, recorded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger:
     faults: list[str] = []
     for worlds, own in neighbours(model.unit, graph, key):
         try:
-            release, again = recorded(model, worlds, script=record.releases)
+            release, again = recorded(model, worlds, script=record.releases, coins=same_coins(record, graph, own))
         except Diverged as where:
             faults.append(f"what is run depends on the secret, from '{where}' on")
             continue
@@ -71,6 +71,25 @@ def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, int
     busiest = trained[graph.degree[trained].argmax()]
     for node in dict.fromkeys(int(v) for v in (busiest, *key.fold("secrets").generator().permutation(trained)[: SECRETS - 1])):
         yield dataclasses.replace(whole, nodes=Mask(np.array([node]), absent)), node
+
+
+def same_coins(first: Record, graph: Graph, node: int | None) -> Coins:
+    """The samples of a run, for its repetition without `node`: everybody else joins the batches that they joined before.
+
+    Candidates are the training nodes in ascending order, with or without the one that is gone; other samples are left as drawn.
+    """
+    trained = np.flatnonzero(graph.train)
+    place = int(np.searchsorted(trained, node)) if node is not None and graph.train[node] else None
+
+    def drawn(purpose: str, at: int, candidates: int) -> NDArray[np.bool_] | None:
+        if at >= len(first.samples[purpose]) or first.samples[purpose][at].size != trained.size:
+            return None
+        joined = first.samples[purpose][at]
+        if candidates == trained.size - 1 and place is not None:
+            return np.delete(joined, place)
+        return joined if candidates == trained.size else None
+
+    return drawn
 
 
 def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: int | None, nodes: int) -> float:

@@ -50,3 +50,23 @@ def test_a_refusal_names_the_missing_capability_and_how_it_is_declared(name):
     refusal = AUDITS[name].refuses(Case(Plain(), CLAIM)) or ""
     assert refusal.startswith("softmax-dpsgd does not declare ")
     assert "A model declares it so: " in refusal
+
+
+def test_replay_couples_the_batches_of_a_model_whose_coins_follow_places(graph, tmp_path):
+    """Without a node all later coins of its generator fall to other nodes; the repetition gives everybody the coins of before."""
+    model = calibrate(RECIPE, CLAIM)
+    found = AUDITS["replay"].run(Setting(Case(model, CLAIM), graph, Store(tmp_path), Key("own"), 1, 1e-4))
+    assert not any(b.refuted for b in found.bounds), found.reach
+
+
+class Forgetful(SoftmaxDpSgd):
+    """Clips at three times the norm that its ledger charges for."""
+
+    def train(self, x, y, classes, random):
+        return SoftmaxDpSgd.train(dataclasses.replace(self, clip=3 * self.clip, sigma=self.sigma / 3), x, y, classes, random)
+
+
+def test_replay_still_sees_a_gradient_that_is_too_long(graph, tmp_path):
+    model = Forgetful(**dataclasses.asdict(calibrate(RECIPE, CLAIM)))
+    found = AUDITS["replay"].run(Setting(Case(model, CLAIM), graph, Store(tmp_path), Key("own"), 1, 1e-4))
+    assert any(b.refuted for b in found.bounds)
