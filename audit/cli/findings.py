@@ -21,8 +21,8 @@ def findings(
     Example: audit findings gap-undirected-edge vesper-truncation
     """
     from ..findings import page
+    from ..findings.all_findings import FINDINGS
     from ..findings.finding import run
-    from ..findings.published import FINDINGS
     from ..key import Key
 
     unknown = [name for name in ids or () if name not in FINDINGS]

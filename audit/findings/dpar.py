@@ -12,13 +12,12 @@ from ...accounting import gaussian as closed
 from ...accounting.claim import Claim, Unit
 from ...models.dpar import published as code
 from . import certificates as exact
-from .finding import Certificate, Figure, Finding, agreed, played
+from .finding import Certificate, Figure, agreed, joined, played
 from .gap import smallest
 
 if TYPE_CHECKING:
     from ..key import Key
 
-PAPER = "DPAR (WWW 2024)"
 NODE = Claim(1.0, 1e-5, Unit.NODE, exposes=("gradients",))
 NODE_RATE, SIGMA, RECORDS, BATCH, EPOCHS = 0.09, 0.95, 211, 60, 200  # the defaults of the code, on Cora-ML
 
@@ -162,92 +161,13 @@ def known_noise(key: Key, fixed: bool) -> Certificate:
     return played(NODE, scores[0], scores[1], key, told, "size of the gradient once seed 0's noise is off")
 
 
-DPAR = (
-    Finding(
-        id="dpar-amplification",
-        short="sampling multiplies epsilon by q",
-        paper=PAPER,
-        claim="Both stages run on a sample of 9 per cent of the nodes, and the epsilon of each is multiplied by the sampling "
-        "rate q. A node is added or removed with all its edges.",
-        printed=1.0,
-        view="one answer of any epsilon-private mechanism on the sampled nodes",
-        argument="A secret sample turns epsilon into ln(1 + q (e^epsilon - 1)), near q epsilon for small epsilon only; beyond a "
-        "few nats it takes ln(1/q) = 2.4 away and no more. Smallest example: one randomised response.",
-        remains="For epsilon well below 1 the product is right to first order. Two faults of opposite sign in the list "
-        "stage (the composition is loose below 0.9 a row) make its printed values up to about 3 hold.",
-        source="the public code: epsilon times privacy_amplify_sampling_rate; Balle, Barthe and Gaboardi 2018",
-        experiment=lambda key: amplification(True),
-        fixed=lambda key: amplification(False),
-        repair="ln(1 + q (e^epsilon - 1)), taken once of everything that uses the sample",
-        proof="exact",
-    ),
-    Finding(
-        id="dpar-cached-batches",
-        short="DP-SGD samples its batches",
-        paper=PAPER,
-        claim="DP-SGD draws Poisson batches at rate B / N; by its defaults on Cora-ML the code prints epsilon = 7.07 at delta = "
-        "1e-3 for a node.",
-        printed=7.0723,
-        view="the noisy sums of gradients of every step",
-        argument="Batches are cut in the first epoch and kept: in all 200 epochs a node meets the same companions. Nothing is "
-        "sampled but the nodes, once. Worst case: a node whose features nobody shares and whose gradient is always clipped.",
-        remains="The noise is drawn for each step and the clipping is right for a node in one row. The default sigma of 0.95 "
-        "is a normal choice for batches that are sampled.",
-        source="the public code: feeds cached by start index; sigma 0.95, batches of 60 out of 211, 200 epochs, q = 0.09",
-        experiment=lambda key: cached_batches(SIGMA),
-        fixed=lambda key: cached_batches(repaired_sigma()),
-        repair="noise for what is run: one Gaussian in all epochs together",
-        proof="exact",
-    ),
-    Finding(
-        id="dpar-many-lists",
-        short="a node moves one gradient",
-        paper=PAPER,
-        claim="The columns of the matrix of lists are normalised, so one node moves the sum of clipped gradients by one clipping "
-        "norm C2. Printed here as epsilon = 1 for one step.",
-        printed=1.0,
-        view="the noisy sum of one step that holds all rows",
-        argument="Clipping acts on rows, after the features of the listed nodes are mixed. A node in k lists moves k clipped "
-        "gradients, however small its weight in each. Smallest example: k rows that list nobody else.",
-        remains="Right where a node is in its own list only. In the lists of real runs with noise a node stood in five or six of "
-        "70 at most.",
-        source="DP-SGD with sensitivity C2 in the public code; that the paper argues by the column norm is from memory",
-        experiment=lambda key: many_lists(None),
-        fixed=lambda key: many_lists(1),
-        repair="at most one list besides a node's own, and noise for 3 C2",
-        proof="exact",
-    ),
-    Finding(
-        id="dpar-row-sensitivity",
-        short="a clipped row moves by C1",
-        paper=PAPER,
-        claim="DP-APPR-GM: a PageRank row clipped to norm C1 has sensitivity C1; default epsilon = 6.48 a row, delta = 1e-4.",
-        printed=6.483,
-        view="one noisy PageRank row of another node",
-        argument="Clipping bounds each of two rows, not their distance: two non-negative rows of norm C1 are up to sqrt(2) C1 "
-        "apart. Smallest family: a star. With its hub a leaf's row lies on hub and other leaves, without it on the leaf alone.",
-        remains="At teleport 0.25, the default, no example beyond C1 was found; the star gives far less. The claim fails for "
-        "teleport probabilities of a few per cent.",
-        source="the public code: sigma_ista 0.0067, clip 0.01, and the classical Gaussian formula",
-        experiment=lambda key: row_sensitivity(1.0),
-        fixed=lambda key: row_sensitivity(math.sqrt(2)),
-        repair="noise for sqrt(2) C1",
-        proof="exact",
-    ),
-    Finding(
-        id="dpar-fixed-noise",
-        short="DP-SGD noise is secret",
-        paper=PAPER,
-        claim="DP-SGD is private for a node; one step, printed epsilon = 1 at delta = 1e-5.",
-        printed=1.0,
-        view="the noisy sum of gradients; initial weights stay secret",
-        argument="The code sets the seed of its graph to 0, so the noise is the same in every training that anybody runs. "
-        "Whoever repeats the program holds the noise and takes it off.",
-        remains="With a seed from the operating system the noise is what the accounting assumes. The noise on the PageRank rows "
-        "is not seeded.",
-        source="the public code: set_random_seed(0); played on a re-implementation with a public seed",
-        experiment=lambda key: known_noise(key, True),
-        fixed=lambda key: known_noise(key, False),
-        repair="a secret seed for each training",
-    ),
+DPAR = joined(
+    "dpar.toml",
+    {
+        "dpar-amplification": (lambda key: amplification(True), lambda key: amplification(False)),
+        "dpar-cached-batches": (lambda key: cached_batches(SIGMA), lambda key: cached_batches(repaired_sigma())),
+        "dpar-many-lists": (lambda key: many_lists(None), lambda key: many_lists(1)),
+        "dpar-row-sensitivity": (lambda key: row_sensitivity(1.0), lambda key: row_sensitivity(math.sqrt(2))),
+        "dpar-fixed-noise": (lambda key: known_noise(key, True), lambda key: known_noise(key, False)),
+    },
 )

@@ -8,14 +8,13 @@ import numpy as np
 
 from ...accounting.claim import Claim, Unit
 from . import certificates as exact
-from .finding import Certificate, Figure, Finding, agreed, computed
+from .finding import Certificate, Figure, agreed, computed, joined
 
 if TYPE_CHECKING:
     from ..key import Key
 
 LEAVES, CAP = 30, 5
 STEP = Claim(1.0, 1e-5, Unit.NODE)
-PAPER = "DP-GNN baseline of ProGAP (WSDM 2024)"
 
 
 def kept_lists(own: bool) -> np.ndarray:
@@ -58,39 +57,10 @@ def accountant(key: Key) -> Certificate:
     return computed(Claim(8.0, 1e-5, Unit.NODE), 0.0, told, figure, "arithmetic")
 
 
-DPGNN = (
-    Finding(
-        id="dpgnn-transposed-cap",
-        short="a node is read K times",
-        paper=PAPER,
-        claim="Node level: after degrees are cut to K a node enters at most K + 1 terms of the loss, so noise of 2 (K + 1) "
-        "clipping norms covers its leaving; here printed as epsilon = 1 for one full-batch step.",
-        printed=1.0,
-        view="the noisy sum of clipped gradients of one step",
-        argument="The training loader reads the cut graph transposed: every node cuts the list that it reads, and nobody cuts "
-        f"how often a node is read. Smallest family: a star with {LEAVES} leaves and K = {CAP}; every leaf reads the hub.",
-        remains="Where no node is read by more than K others the count is right.",
-        source="ProGAP's neighbour loader and degree cut, read and rebuilt here on a star",
-        experiment=lambda key: hub_leaves(own=True),
-        fixed=lambda key: hub_leaves(own=False),
-        repair="a cut of how many training terms read a node",
-        proof="exact",
-    ),
-    Finding(
-        id="dpgnn-accountant",
-        short="multi-term accountant",
-        paper=PAPER,
-        claim="Node level: the noise is calibrated by the multi-term accountant of Daigavane et al. at epsilon = 8.",
-        printed=8.0,
-        view="all noisy gradient sums",
-        argument="The class first installs the plain DP-SGD curve of its parent and adds the multi-term bound as a function that "
-        "composition never reads, so the noise does not depend on the degree bound.",
-        remains="At D = 100 the noise is twice what the accountant asks for, a handicap of the baseline and no breach. At D = 10 "
-        "it is 5 % below, which is not known to break the promise, since the bound itself is loose.",
-        source="ProGAP's accountant classes; sigma values of its own runs",
-        experiment=accountant,
-        fixed=None,
-        repair="the accountant that the paper names",
-        proof="argued",
-    ),
+DPGNN = joined(
+    "dpgnn.toml",
+    {
+        "dpgnn-transposed-cap": (lambda key: hub_leaves(own=True), lambda key: hub_leaves(own=False)),
+        "dpgnn-accountant": (accountant, None),
+    },
 )

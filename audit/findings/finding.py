@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...accounting.claim import Claim
 from ...accounting.lower.bounds import Bound, lower
+from .descriptions import Description, read
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -52,30 +54,18 @@ class Certificate:
     libraries: Mapping[str, float] = field(default_factory=dict)
 
 
+Experiment = Callable[["Key"], Certificate]
+
+
 @dataclass(frozen=True)
-class Finding:
+class Finding(Description):
     """A published claim and what became of it.
 
-    short: the claim in a few words. claim: what is claimed, under which adjacency, in the paper's terms.
-    printed: its epsilon (nats). view: what the adversary
-    sees. argument: why it does not hold, with the smallest graph that shows it. remains: what remains true.
     experiment, fixed: run the claim, and its counterpart that the same experiment does not contradict; both take a key.
-    proof: "experiment", "exact" (computed, nothing sampled) or "argued" (reasoned only: never called refuted).
     """
 
-    id: str
-    short: str
-    paper: str
-    claim: str
-    printed: float
-    view: str
-    argument: str
-    remains: str
-    source: str
-    experiment: Callable[[Key], Certificate]
-    fixed: Callable[[Key], Certificate] | None
-    repair: str
-    proof: str = "experiment"
+    experiment: Experiment
+    fixed: Experiment | None
 
     def verdict(self, certificate: Certificate) -> str:
         """refuted, not-refuted, or argued where no experiment could decide."""
@@ -148,3 +138,17 @@ def run(finding: Finding, key: Key) -> Result:
     certificate = finding.experiment(own.fold("claim"))
     fixed = finding.fixed(own.fold("fixed")) if finding.fixed else None
     return Result(finding, certificate, fixed, time.process_time() - begin)
+
+
+def joined(file: str, experiments: Mapping[str, tuple[Experiment, Experiment | None]]) -> tuple[Finding, ...]:
+    """Findings in the order of their TOML file, each with its experiment and that of its repaired counterpart.
+
+    Raises ValueError where a description has no experiment, or an experiment no description.
+    """
+    described = read(Path(__file__).parent / file)
+    for name in described.keys() ^ experiments.keys():
+        what = "no experiment" if name in described else "no description"
+        raise ValueError(
+            f"{file}: finding {name!r} has {what}. Its file of experiments and its TOML file must name the same ids."
+        )
+    return tuple(Finding(**vars(d), experiment=experiments[d.id][0], fixed=experiments[d.id][1]) for d in described.values())

@@ -10,14 +10,13 @@ import numpy as np
 
 from ...accounting.claim import Claim, Unit
 from . import certificates as exact
-from .finding import Certificate, Figure, Finding, agreed, computed, played
+from .finding import Certificate, Figure, agreed, computed, joined, played
 
 if TYPE_CHECKING:
     from ...models.base import Model
     from ...models.graph.graph import Graph, Worlds
     from ..key import Key
 
-PAPERS = "GAP (USENIX Security 2023), ProGAP (WSDM 2024)"
 EDGE = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=("aggregates", "inputs"))
 NODE = Claim(1.0, 1e-5, Unit.NODE, exposes=("aggregates",))
 CAP, LEAVES = 5, 50
@@ -204,126 +203,21 @@ def node_delta(key: Key) -> Certificate:
     return computed(Claim(8.0, 1e-5, Unit.NODE), 0.0, told, figure, "arithmetic")
 
 
-GAP = (
-    Finding(
-        id="gap-undirected-edge",
-        short="GAP, per friendship",
-        paper=PAPERS,
-        claim="GAP's edge-level guarantee, printed as epsilon = 1 at delta = 1e-6 with two hops, on graphs of friendships.",
-        printed=1.0,
-        view="all noisy sums, and the rows that were summed (a function of public features and of earlier sums)",
-        argument="Adjacency is counted in entries of the matrix, one direction of an edge, which moves one row of a sum: "
-        "sensitivity 1. The graphs are undirected; a friendship is two entries and moves the rows of both ends: "
-        "sensitivity sqrt(2) a hop. The smallest graph that shows it is a single edge.",
-        remains="The guarantee holds as stated for one directed edge. For a friendship the same noise gives a finite epsilon, "
-        "about 1.4 times as large.",
-        source="GAP, lemma 1 and its code at edge level; exact composition of Gaussians",
-        experiment=lambda key: edge_game(calibrated("gap", "paper"), key),
-        fixed=lambda key: edge_game(calibrated("gap", "sound"), key),
-        repair="noise for sensitivity sqrt(2), with the same accountant",
-    ),
-    Finding(
-        id="progap-undirected-edge",
-        short="ProGAP, per friendship",
-        paper=PAPERS,
-        claim="ProGAP's edge-level guarantee (theorem 4.1), printed by its code as epsilon = 1 at delta = 1e-6 with two hops.",
-        printed=1.0,
-        view="all noisy sums, and the rows that were summed",
-        argument="As for GAP: one friendship moves two rows of every aggregation. The code composes by RDP, whose slack of "
-        "about 8 per cent does not cover the factor sqrt(2).",
-        remains="One directed edge costs 0.93, less than printed; a friendship costs 1.35.",
-        source="ProGAP, theorem 4.1 and its code",
-        experiment=lambda key: edge_game(calibrated("progap", "paper"), key),
-        fixed=lambda key: edge_game(calibrated("progap", "sound"), key),
-        repair="noise for sensitivity sqrt(2)",
-    ),
-    Finding(
-        id="gap-degree-cap",
-        short="degree cap: sensitivity sqrt(D)",
-        paper=PAPERS,
-        claim="Node level: after out-degrees are cut to D at random, one noisy sum has sensitivity sqrt(D); printed epsilon = 1 "
-        "at delta = 1e-5. A node is added or removed with all its edges.",
-        printed=1.0,
-        view="the noisy sums of all other nodes, one hop; the node's own row is not used",
-        argument=f"When a node leaves, every capped neighbour that had chosen it chooses somebody else instead, so the others' "
-        f"rows gain what was not theirs. Smallest family: {LEAVES} leaves that all know the same {CAP + 1} hubs, D = {CAP}. "
-        "Without one hub, each remaining hub hears from every leaf instead of from five in six. The change grows with the number "
-        "of leaves, the noise does not.",
-        remains="It holds if a node's own list is emptied and nobody refills (its edges vanish in one direction), and on graphs "
-        "with a public promise that no degree exceeds D.",
-        source="GAP and ProGAP, node-level sensitivity; the degree cap of their public code",
-        experiment=lambda key: degree_cap(key, promised=False),
-        fixed=lambda key: degree_cap(key, promised=True),
-        repair=f"a public promise of at most {LEAVES} edges a node in place of the cap, and noise for it",
-    ),
-    Finding(
-        id="gap-isolated-nodes",
-        short="dropping isolated nodes is free",
-        paper=PAPERS,
-        claim="Edge level: the released model and predictions are (1, 1e-6)-private for one edge more or less.",
-        printed=1.0,
-        view="the predictions, even only how many there are",
-        argument="Both repositories remove nodes without edges before anything private runs. On the path 0 - 1 - 2, taking the "
-        "edge 0 - 1 away removes node 0 from the data set, from training (which at edge level is not private) and from the "
-        "predictions.",
-        remains="Every edge whose two ends have another edge is untouched by this. With the node set public and fixed, "
-        "nothing of it remains.",
-        source="data preparation in both public repositories",
-        experiment=lambda key: isolated(key, dropped=True),
-        fixed=lambda key: isolated(key, dropped=False),
-        repair="the node set is public: isolated nodes stay",
-        proof="exact",
-    ),
-    Finding(
-        id="gap-best-epoch",
-        short="choosing the best epoch is free",
-        paper=PAPERS,
-        claim="Node level: a training is paid for by DP-SGD alone, printed epsilon = 1 at delta = 1e-5; the epoch kept, of a "
-        "hundred here, is the one with the best accuracy on validation nodes. A node is added or removed.",
-        printed=1.0,
-        view="the released model, asked about one node's features",
-        argument="Labels of validation nodes are private too, and which epoch is kept is decided by them without noise. With "
-        "validation nodes 1 and 2 that have equal features and unequal labels, the label of a third decides alone: the model "
-        "that is kept is the first that agrees with it.",
-        remains="The gradients are accounted for rightly. With thousands of validation nodes one label rarely decides; "
-        "nothing bounds how rarely.",
-        source="the trainer of both public repositories; DP-MLP, which ProGAP and GAP share it with",
-        experiment=lambda key: best_epoch(key, "paper"),
-        fixed=lambda key: best_epoch(key, "sound"),
-        repair="the last epoch is kept",
-    ),
-    Finding(
-        id="progap-delta-rule",
-        short="automatic delta, 1e-7",
-        paper="ProGAP (WSDM 2024)",
-        claim="Edge level: delta is ten to the minus the number of digits of the number of edges, 1e-7 for Facebook; epsilon = 1 "
-        "with two hops.",
-        printed=1.0,
-        view="all noisy sums",
-        argument="With the pinned torch-geometric 2.3.0 the number of edges of a graph in compressed rows reads 0, which has one "
-        "digit: delta becomes 0.1 and the noise 1.93 instead of 7.04 times the sensitivity.",
-        remains="With a later version the rule gives 1e-7, as meant. Whether the published runs had the pinned version is not "
-        "known; the author reported the fault to the library.",
-        source="ProGAP's requirements and delta rule; torch-geometric issue 7103",
-        experiment=lambda key: delta_rule(0.1),
-        fixed=lambda key: delta_rule(1e-7),
-        repair="delta set explicitly",
-        proof="exact",
-    ),
-    Finding(
-        id="progap-node-delta",
-        short="delta below 1 / nodes",
-        paper="ProGAP (WSDM 2024)",
-        claim="Node level: delta is below one over the number of nodes.",
-        printed=8.0,
-        view="the released model",
-        argument="The rule counts the digits of the number of training nodes, and gives more than 1 / nodes for two of the five "
-        "data sets. A mechanism that publishes one random record is (0, 1 / nodes)-private.",
-        remains="epsilon is right for the delta that was used, and for the other three data sets delta is below 1 / nodes.",
-        source="ProGAP, section on experiments, and its code",
-        experiment=node_delta,
-        fixed=None,
-        repair="delta set explicitly, below 1 / nodes",
-        proof="argued",
-    ),
+GAP = joined(
+    "gap.toml",
+    {
+        "gap-undirected-edge": (
+            lambda key: edge_game(calibrated("gap", "paper"), key),
+            lambda key: edge_game(calibrated("gap", "sound"), key),
+        ),
+        "progap-undirected-edge": (
+            lambda key: edge_game(calibrated("progap", "paper"), key),
+            lambda key: edge_game(calibrated("progap", "sound"), key),
+        ),
+        "gap-degree-cap": (lambda key: degree_cap(key, promised=False), lambda key: degree_cap(key, promised=True)),
+        "gap-isolated-nodes": (lambda key: isolated(key, dropped=True), lambda key: isolated(key, dropped=False)),
+        "gap-best-epoch": (lambda key: best_epoch(key, "paper"), lambda key: best_epoch(key, "sound")),
+        "progap-delta-rule": (lambda key: delta_rule(0.1), lambda key: delta_rule(1e-7)),
+        "progap-node-delta": (node_delta, None),
+    },
 )

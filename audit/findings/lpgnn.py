@@ -9,12 +9,11 @@ import numpy as np
 
 from ...accounting.claim import Claim, Relation, Unit
 from . import certificates as exact
-from .finding import Certificate, Figure, Finding, agreed, computed
+from .finding import Certificate, Figure, agreed, computed, joined
 
 if TYPE_CHECKING:
     from ..key import Key
 
-PAPER = "LPGNN (CCS 2021)"
 USERS = 100
 
 
@@ -67,38 +66,10 @@ def fair_coins(key: Key) -> Certificate:
     return computed(Claim(0.01, 0.0, Unit.FEATURES, Relation.REPLACE), 0.0, told, figure, "accuracy")
 
 
-LPGNN = (
-    Finding(
-        id="lpgnn-scaling",
-        short="features: epsilon_x locally",
-        paper=PAPER,
-        claim="The multi-bit encoder gives each user epsilon_x of local privacy, any features against any other; epsilon_x = 1.",
-        printed=1.0,
-        view="the reports of the OTHER users, as the server gets them",
-        argument="The released code scales each feature by its smallest and largest value over all users before anybody reports. "
-        "One user's extreme value then changes everybody's report. Smallest example: one feature, whose maximum is one user's.",
-        remains="With a public range the encoder spends exactly epsilon_x, no more and no less. Binary features, such as those "
-        "of three of the paper's four data sets, are not rescaled (a column nobody has is still dropped).",
-        source="the public code's normalisation; the functions that draw the reports here",
-        experiment=lambda key: scaling(True),
-        fixed=lambda key: scaling(False),
-        repair="a public range",
-        proof="exact",
-    ),
-    Finding(
-        id="lpgnn-fair-coins",
-        short="accuracy at epsilon_x = 0.01",
-        paper=PAPER,
-        claim="The accuracies at epsilon_x = 0.01 show that the method learns from features at strong privacy.",
-        printed=0.01,
-        view="test accuracy",
-        argument="At epsilon = 0.01 two users' reports are almost the same coin. A server that draws fair coins itself, and "
-        "propagates them as often, learns as much: from the edges, which are public.",
-        remains="The privacy guarantee is right. From epsilon_x of about 1 on the features carry information.",
-        source="tables at epsilon_x = 0.01; the paper's random baseline runs without propagation",
-        experiment=fair_coins,
-        fixed=None,
-        repair="fair coins as the baseline, at the same number of propagations",
-        proof="argued",
-    ),
+LPGNN = joined(
+    "lpgnn.toml",
+    {
+        "lpgnn-scaling": (lambda key: scaling(True), lambda key: scaling(False)),
+        "lpgnn-fair-coins": (fair_coins, None),
+    },
 )

@@ -12,7 +12,7 @@ from ...accounting import closed_forms as mechanisms
 from ...accounting.claim import Claim, Unit
 from ...models.privgnn import published as printed
 from . import certificates as exact
-from .finding import Certificate, Figure, Finding, agreed, computed
+from .finding import Certificate, Figure, agreed, computed, joined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Worlds
     from ..key import Key
 
-PAPER = "PrivGNN (TMLR 2023)"
 RATE, QUERIES, DELTA = 0.3, 1000, 1e-4
 
 
@@ -204,128 +203,16 @@ def pate_reset(key: Key) -> Certificate:
     return computed(Claim(1.0, DELTA, Unit.NODE), 0.0, told, Figure("", "accuracy by that reading", accuracy, "bars"), "reading")
 
 
-def _finding(name: str, short: str, claim: str, argument: str, remains: str, source: str, **fields: Any) -> Finding:
-    common: dict[str, Any] = {"paper": PAPER, "view": "the noisy labels of all queries", "printed": 1.0}
-    return Finding(
-        id=f"privgnn-{name}", short=short, claim=claim, argument=argument, remains=remains, source=source, **(common | fields)
-    )
-
-
-PRIVGNN = (
-    _finding(
-        "noisy-argmax",
-        "one label costs 1 / beta",
-        "A posterior has L1 norm 1, so one label, an argmax, is (1 / beta)-private for a node (add or remove).",
-        "Two posteriors are up to 2 apart. Only the argmax leaves, so that not twice as much is spent: exactly "
-        "ln(a (c - 1) / (1 - a)) with a the chance of the favoured class. Smallest example: two teachers, sure of two classes.",
-        "For two classes the label costs 0.965 / beta, less than claimed; for any number at most 1.18 / beta. The argument is "
-        "wrong, the number nearly right.",
-        "section on the privacy of one query; beta = 1, ten classes (Amazon)",
-        view="one noisy label",
-        experiment=lambda key: argmax(1.0),
-        fixed=lambda key: argmax(1.2),
-        repair="a fifth more noise, for the exact cost of a label",
-        proof="exact",
-    ),
-    _finding(
-        "delta",
-        "epsilon of the tables at delta 1e-4",
-        "Tables 2 and 3: epsilon = 19.81 at delta = 1e-4 for 1,000 labels, lambda = 0.4, rate 0.3; a node is added or removed.",
-        "The code writes 10e-4, which is 1e-3. All digits of the tables follow for a delta ten times as large as stated. With "
-        "two classes the true cost at the stated delta can be computed exactly, and is larger.",
-        "At delta = 1e-3 the printed value holds for two classes. For ten classes and more the labels of a posterior cost less "
-        "than the formula says at low orders.",
-        "tables 2 and 3; the public code; Credit has two classes",
-        printed=19.813,
-        experiment=lambda key: table_delta(DELTA),
-        fixed=lambda key: table_delta(10 * DELTA),
-        repair="the delta that was used",
-        proof="exact",
-    ),
-    _finding(
-        "theorem-7",
-        "theorem 7",
-        "Theorem 7: a closed form for |Q| sampled labels; 17.51 for 1,000 labels, lambda = 0.4, rate 0.3, delta = 1e-4.",
-        "The proof takes the Renyi divergence at order 2 and the conversion ln(1/delta) / (alpha - 1) at order 3, half of what "
-        "belongs to it. The mechanism of the proof itself, a scalar Laplace query, costs more.",
-        "With ln(1/delta) in place of its half it is a valid bound. Theorem 8 is valid too.",
-        "theorem 7 and its proof",
-        printed=17.51,
-        view="1,000 sampled Laplace queries of sensitivity 1, as in the proof",
-        experiment=lambda key: theorem_7(False),
-        fixed=lambda key: theorem_7(True),
-        repair="the conversion at order 2",
-        proof="exact",
-    ),
-    _finding(
-        "single-gnn",
-        "SingleGNN has the same guarantee",
-        "The ablation SingleGNN (one sample, one teacher, all labels) is given the guarantee of fresh samples: epsilon = 83.5 at "
-        "lambda = 1, delta = 1e-4.",
-        "A sample that is drawn once hides a node once, not once a label: with chance 0.3 the node is behind every label. "
-        "Composition comes first, amplification last.",
-        "The guarantee of PrivGNN itself, with a fresh sample for each query, is not touched.",
-        "the ablation; theorem 8 as the tables use it",
-        printed=83.535,
-        experiment=lambda key: single_sample(False),
-        fixed=lambda key: single_sample(True),
-        repair="composed without sampling, amplified once",
-        proof="exact",
-    ),
-    _finding(
-        "log-probabilities",
-        "the code is algorithm 1",
-        "Algorithm 1 adds Laplace noise to probabilities; one label is (1 / beta)-private for a node, beta = 1, no sampling.",
-        "The released code adds it to logarithms of probabilities, whose range has no bound. Smallest example: a private node "
-        "with the query's own features and another label than its neighbours, three of which train a teacher.",
-        "Algorithm 1 as printed costs what is said above. It caps the accuracy of the labels near chance for many classes, so "
-        "the published accuracies are not to be expected of it.",
-        "the public code; teachers of a re-implementation that does as the code does",
-        view="one noisy label of a query whose features a private node shares",
-        experiment=lambda key: log_probabilities(key, True),
-        fixed=lambda key: log_probabilities(key, False),
-        repair="noise on probabilities",
-        proof="exact",
-    ),
-    _finding(
-        "shared-optimiser",
-        "students see labels only",
-        "Teachers reach the student through noisy labels only, so that its training is post-processing.",
-        "The released code goes on with one Adam optimiser from teacher to teacher and into the student: its moments are private "
-        "state that no noise has touched. Replay: two private sets, equal labels, equal seeds.",
-        "With an optimiser of its own the student is post-processing.",
-        "the public code; a re-implementation that does as the code does",
-        view="the released student, its seeds known as in the code",
-        experiment=lambda key: optimiser(key, True),
-        fixed=lambda key: optimiser(key, False),
-        repair="a fresh optimiser for every teacher and for the student",
-        proof="exact",
-    ),
-    _finding(
-        "fixed-size-sample",
-        "samples are Poisson",
-        "The accounting assumes that each private node joins a query's sample by a coin of its own.",
-        "The code draws a fixed number of nodes without replacement. Under add-remove neighbours no bound is then known that "
-        "uses the sampling; under replaced nodes the bound is larger.",
-        "Both numbers are upper bounds, so no claim is contradicted by this alone.",
-        "the public code; Wang, Balle and Kasiviswanathan, theorem 9",
-        printed=81.23,
-        experiment=fixed_size,
-        fixed=None,
-        repair="Poisson samples",
-        proof="argued",
-    ),
-    _finding(
-        "pate-baseline",
-        "PATE-G as a baseline",
-        "PATE with graph teachers (PATE-G) is the baseline that PrivGNN exceeds many times over.",
-        "In the released code a teacher is reset to random weights after it was stored and before it votes. That would explain "
-        "answers at chance level.",
-        "This is about the comparison, not about privacy; whether the published runs used this code is not known.",
-        "the public code",
-        experiment=pate_reset,
-        fixed=None,
-        repair="each teacher keeps its weights",
-        proof="argued",
-    ),
+PRIVGNN = joined(
+    "privgnn.toml",
+    {
+        "privgnn-noisy-argmax": (lambda key: argmax(1.0), lambda key: argmax(1.2)),
+        "privgnn-delta": (lambda key: table_delta(DELTA), lambda key: table_delta(10 * DELTA)),
+        "privgnn-theorem-7": (lambda key: theorem_7(False), lambda key: theorem_7(True)),
+        "privgnn-single-gnn": (lambda key: single_sample(False), lambda key: single_sample(True)),
+        "privgnn-log-probabilities": (lambda key: log_probabilities(key, True), lambda key: log_probabilities(key, False)),
+        "privgnn-shared-optimiser": (lambda key: optimiser(key, True), lambda key: optimiser(key, False)),
+        "privgnn-fixed-size-sample": (fixed_size, None),
+        "privgnn-pate-baseline": (pate_reset, None),
+    },
 )

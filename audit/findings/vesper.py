@@ -11,13 +11,12 @@ from ...accounting import gaussian as closed
 from ...accounting.claim import Claim, Unit
 from ...models.vesper import published as printed
 from . import certificates as exact
-from .finding import Certificate, Figure, Finding, agreed, computed, played
+from .finding import Certificate, Figure, agreed, computed, joined, played
 from .gap import smallest
 
 if TYPE_CHECKING:
     from ..key import Key
 
-PAPER = "VESPER (arXiv 2310.20552)"
 LARGE = Claim(1.0, 1 / 61_859_140, Unit.UNDIRECTED_EDGE, exposes=("transcript",))  # ogbn-products
 ROOTS, BATCH, EPOCHS = 196_615, 256, 20
 STEPS = EPOCHS * math.ceil(ROOTS / BATCH)
@@ -232,128 +231,15 @@ def corrected_gap(key: Key) -> Certificate:
     return computed(ONE, 0.0, told, figure, "arithmetic")
 
 
-VESPER = (
-    Finding(
-        id="vesper-public-batches",
-        short="batches amplify privacy",
-        paper=PAPER,
-        claim="Theorem 2.1: an edge is in a batch's neighbourhood with small probability, so a step is amplified by sampling; "
-        "printed epsilon = 1 at delta = 1 / edges for one undirected edge against party B.",
-        printed=1.0,
-        view="the noisy rows of every batch before the activation (what the proof covers), and which nodes each batch holds",
-        argument="Amplification needs a secret sample. B must know every batch's nodes, as it looks their labels up. In a batch "
-        "that holds an end of the edge the full Gaussian is at stake, in all others nothing, and B knows which is which. "
-        "Smallest graph: two training nodes whose only friend is each other.",
-        remains="The bound is right for an adversary who never learns the batches. Where a batch is likely to hold the edge (at "
-        "two layers on small training sets) the published bound over-counts by enough to cover this.",
-        source="theorem 2.1 with the sampling bound of Wang, Balle and Kasiviswanathan (theorem 27); one layer, sums, 20 epochs",
-        experiment=lambda key: public_batches("theorem-27"),
-        fixed=lambda key: public_batches("seen"),
-        repair="noise by the bound for batches that are seen",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-backward-state",
-        short="rows away from the edge are free",
-        paper=PAPER,
-        claim="The proof composes over released rows: given the transcript, an edge changes the rows of its two ends only; "
-        "what other rows give away is counted as 0.",
-        printed=0.0,
-        view="the whole transcript of party B, scored on rows of other nodes only; features and A's initial weights are known",
-        argument="A's weights are trained by gradients that pass the private adjacency without noise. They are state that was "
-        "never released, and the next batch depends on it in every row. Adaptive composition covers dependence on outputs, not "
-        "on hidden state.",
-        remains="The rows of the two ends cost what is printed for them. If A's weights are fixed, or learn from released rows "
-        "only, the composition is right.",
-        source="the proof of theorem 2.1 (lemma 1), algorithm 3",
-        experiment=lambda key: backward(key, "pmp"),
-        fixed=lambda key: backward(key, "gap-resampled"),
-        repair="layers without weights of their own",
-    ),
-    Finding(
-        id="vesper-truncation",
-        short="truncated GCN: 1 / D_min",
-        paper=PAPER,
-        claim="Truncated message passing: nodes with fewer than D_min friends use a branch without edges, so the sensitivity of "
-        "a layer shrinks like 1 / D_min on every graph; one undirected edge, printed epsilon = 1 for one layer.",
-        printed=1.0,
-        view="the noisy rows of one layer",
-        argument="An end that has exactly D_min friends changes branch when the edge goes: its whole row is replaced. Smallest "
-        "graph: two such nodes joined by the edge, other friends that know nobody else, equal features, edge-free weights -W.",
-        remains="On graphs whose degrees are at least D_min with and without the edge, the constant of proposition 2 covers the "
-        "truth, although its proof leaves out the change in other neighbours' rows.",
-        source="algorithm 2 and proposition 2, constant reconstructed from its proof; any of order 1 / D_min fails alike",
-        experiment=lambda key: one_layer("gcn-truncated", True),
-        fixed=lambda key: one_layer("gcn-floor", True),
-        repair="degrees below D_min count as D_min in the weights, and no branch",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-low-degree-senders",
-        short="truncated GCN: senders",
-        paper=PAPER,
-        claim="Proposition 2 applied to truncated message passing, at nodes that never change branch.",
-        printed=1.0,
-        view="the noisy rows of one layer",
-        argument="The bound needs senders of degree D_min too, and truncation looks at receivers only. Smallest graph: a star "
-        "whose centre has D_min + 1 friends that know nobody else; one of them, with features opposite to the rest, goes.",
-        remains="As above: right where all degrees are at least D_min.",
-        source="proposition 2 and algorithm 2",
-        experiment=lambda key: one_layer("gcn-truncated", False),
-        fixed=lambda key: one_layer("gcn-floor", False),
-        repair="degrees below D_min count as D_min in the weights, and no branch",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-neighbour-substitution",
-        short="fan-out: rows move by 1",
-        paper=PAPER,
-        claim="With D sampled neighbours a layer of sums has sensitivity sqrt(2) for one undirected edge; printed epsilon = 1.",
-        printed=1.0,
-        view="the noisy rows of one layer",
-        argument="Where a node has more friends than are sampled, a new friend takes the place of another one: the row moves by "
-        "the difference of two unit rows, up to 2. Smallest graph: two nodes with D + 1 friends each.",
-        remains="Right where no degree exceeds the fan-out. For degrees far above it the secret choice of neighbours hides "
-        "most of the change.",
-        source="proposition 1 with sampled neighbourhoods (algorithm 1)",
-        experiment=lambda key: substitution(False),
-        fixed=lambda key: substitution(True),
-        repair="noise for sensitivity 2 sqrt(2)",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-evaluation",
-        short="evaluation is free",
-        paper=PAPER,
-        claim="The budget covers the entire training period; epsilon = 1 for one undirected edge. Validation is part of the "
-        "experiments, its cost is not mentioned.",
-        printed=1.0,
-        view="the noisy rows released for validation, one layer, once an epoch",
-        argument="An evaluation releases rows of all nodes, so that nothing is sampled: one of them costs as much as the edge's "
-        "own batch, and twenty of them more than the training is said to.",
-        remains="A single final inference costs little beside the training. Whether the authors evaluated in every epoch is not "
-        "known; this is what the printed budget would have to cover if they did.",
-        source="the statement of the budget; one layer, ogbn-products, batches of 256, 20 epochs",
-        experiment=lambda key: evaluation(False),
-        fixed=lambda key: evaluation(True),
-        repair="evaluations are charged, and so is every row of the training",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-corrected-gap",
-        short="GAP needs re-noising",
-        paper=PAPER,
-        claim="GAP's accounting mishandles sampling; corrected for it, GAP is compared with its noise drawn anew in every batch.",
-        printed=1.0,
-        view="the noisy sums",
-        argument="At edge level GAP samples nothing: its sums are computed once, on the whole graph, and training on them is "
-        "post-processing. The correction multiplies its noise without need, so that the comparison handicaps the baseline.",
-        remains="An undirected edge does cost GAP sqrt(2) more than it counts, and its degree cap at node level does not hold; "
-        "that the published tables used the corrected GAP is how the text reads, not something that was seen.",
-        source="the comparison with GAP; theorem 2.1 at two layers",
-        experiment=corrected_gap,
-        fixed=None,
-        repair="noise drawn once, at sensitivity sqrt(2)",
-        proof="argued",
-    ),
+VESPER = joined(
+    "vesper.toml",
+    {
+        "vesper-public-batches": (lambda key: public_batches("theorem-27"), lambda key: public_batches("seen")),
+        "vesper-backward-state": (lambda key: backward(key, "pmp"), lambda key: backward(key, "gap-resampled")),
+        "vesper-truncation": (lambda key: one_layer("gcn-truncated", True), lambda key: one_layer("gcn-floor", True)),
+        "vesper-low-degree-senders": (lambda key: one_layer("gcn-truncated", False), lambda key: one_layer("gcn-floor", False)),
+        "vesper-neighbour-substitution": (lambda key: substitution(False), lambda key: substitution(True)),
+        "vesper-evaluation": (lambda key: evaluation(False), lambda key: evaluation(True)),
+        "vesper-corrected-gap": (corrected_gap, None),
+    },
 )

@@ -13,7 +13,7 @@ from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.cli.findings import findings
 from gnnaudit.audit.findings import certificates, finding
 from gnnaudit.audit.findings.finding import run
-from gnnaudit.audit.findings.published import FINDINGS
+from gnnaudit.audit.findings.all_findings import FINDINGS
 from gnnaudit.audit.key import Key
 from gnnaudit.reports.results import parse
 
