@@ -1,4 +1,4 @@
-"""The published claims that do not hold, as a command: each with its experiment, its bound and its certificate."""
+"""`audit findings`: runs the experiments against published privacy claims and writes what they show."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Option = typer.Option
 def findings(
     ids: Annotated[list[str] | None, typer.Argument(help="Findings by id; all of them by default.")] = None,
     out: Annotated[Path, Option(help="Folder for findings.json, findings.html and the figures.")] = Path("findings"),
-    seed: Annotated[str, Option(help="Any word: another word, another draw of every experiment.")] = "findings",
+    seed: Annotated[str, Option(help="Any word. Another word gives other random numbers in every experiment.")] = "findings",
     json: Annotated[bool, Option("--json", help="Print one JSON document on stdout and nothing else.")] = False,
 ) -> None:
-    """The published claims that do not hold: each with its experiment, its bound and its certificate.
+    """Test published privacy claims that do not hold. Each has an experiment, a bound and a certificate.
 
     Example: audit findings gap-undirected-edge vesper-truncation
     """
@@ -27,7 +27,7 @@ def findings(
 
     unknown = [name for name in ids or () if name not in FINDINGS]
     if unknown:
-        raise ValueError(f"finding {unknown[0]!r}: must be one of {', '.join(FINDINGS)}.")
+        raise ValueError(f"finding {unknown[0]!r}: no finding has this id. The ids are: {', '.join(FINDINGS)}.")
     key, results = Key("findings", seed), []
     for name in page.progress(ids or tuple(FINDINGS), quiet=json):
         results.append(run(FINDINGS[name], key))

@@ -1,4 +1,4 @@
-"""`audit selftest`: planted faults that must be caught and honest mechanisms that must pass, here and now."""
+"""`audit selftest`: runs the audits on planted faults, which they must catch, and on honest models, which must pass."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import typer
 
 if TYPE_CHECKING:
     from ...models.graph.graph import Graph
-    from ..faults.planted import Fault
+    from ..faults.fault import Fault
 
-ALPHA = 1e-4  # a look; an honest row fails once in ten thousand seeds
+ALPHA = 1e-4  # per row: an honest model fails once in ten thousand seeds
 ROUNDS = 5
 
 
 def selftest(
-    seed: Annotated[str, typer.Option(help="Word that all coins and noise come from.")] = "selftest",
-    data: Annotated[str, typer.Option(help="The graph to plant the faults in.")] = "campus:n=600",
-    data_dir: Annotated[str | None, typer.Option(help="Where data sets lie or are downloaded to.")] = None,
+    seed: Annotated[str, typer.Option(help="Any word. All random numbers derive from it.")] = "selftest",
+    data: Annotated[str, typer.Option(help="The graph that the models run on.")] = "campus:n=600",
+    data_dir: Annotated[str | None, typer.Option(help="Folder of data sets; missing ones are downloaded to it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")] = False,
 ) -> None:
-    """Planted privacy faults that must be caught, honest mechanisms that must pass. Exit 1 if the auditor is wrong once.
+    """Test the auditor: it must catch every planted privacy fault and pass every honest model. Exit code 1 if it fails once.
 
     Example: audit selftest --seed today
     """
@@ -42,10 +42,11 @@ def selftest(
 
 
 def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
-    """One row a planted fault or honest recipe: what was found, by which audit, in how many seconds."""
+    """One row per planted fault or honest model: the audit, what it found, and the seconds it took."""
     from ...models.data.loading import load
     from ...models.systems import Facts
-    from ..faults.planted import FAULTS, HONEST
+    from ..faults.honest_models import HONEST
+    from ..faults.planted import FAULTS
     from ..storage.executor import one_thread
 
     one_thread()
@@ -55,13 +56,13 @@ def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
         for fault in faults:
             started = time.perf_counter()
             model = fault.model(Facts.of(graph))
-            refuted, lower, found = looked(fault, model, graph, seed)
+            refuted, lower, found = audited(fault, model, graph, seed)
             rows.append(
                 {
                     "name": fault.name,
                     "planted": planted,
-                    "audit": fault.caught_by,
-                    "kappa": fault.kappa(model, graph) if fault.kappa else None,
+                    "audit": fault.audit,
+                    "kappa": fault.shortfall(model, graph) if fault.shortfall else None,
                     "claim": fault.claim.epsilon,
                     "lower": lower,
                     "found": found,
@@ -72,8 +73,8 @@ def results(seed: str, data: str, data_dir: str | None) -> list[dict[str, Any]]:
     return rows
 
 
-def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
-    """Whether the fault's own audit refuted, the largest epsilon that it proved, and what it says."""
+def audited(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
+    """Runs the audit of a fault: whether it refuted the claim, its largest bound on epsilon, and its result in words."""
     from ...reports.evidence import judge, lowest
     from ..audits.edge_sums import AUDITS
     from ..case import Case
@@ -82,19 +83,20 @@ def looked(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, flo
     from ..storage.store import Store
 
     case = Case(model, fault.claim)
-    if fault.caught_by == "account":
+    if fault.audit == "account":
         ceiling = uppers(case)
         costs = lowest(ceiling)
-        told = judge(fault.claim, ceiling, ())
-        return told.kind == "exceeds", costs[0] if costs else 0.0, told.sentence
+        judged = judge(fault.claim, ceiling, ())
+        return judged.kind == "exceeds", costs[0] if costs else 0.0, judged.sentence
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         key = Key("selftest", seed, fault.name)
-        outcome = AUDITS[fault.caught_by].run(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA)
+        outcome = AUDITS[fault.audit].run(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA)
     refuted = any(b.refuted for b in outcome.bounds)
     return refuted, max(b.epsilon for b in outcome.bounds if b.refuted == refuted), outcome.reach
 
 
 def verdict(planted: bool, undetectable: bool, refuted: bool) -> str:
+    """The result of one row, in words."""
     if undetectable:
         return "caught" if refuted else "undetectable by sampling"
     if planted:
@@ -103,11 +105,12 @@ def verdict(planted: bool, undetectable: bool, refuted: bool) -> str:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
+    """Prints the rows as a table, and the totals."""
     from rich import box
     from rich.console import Console
     from rich.table import Column, Table
 
-    what, audit, result = Column("planted fault, or honest recipe"), Column("audit", no_wrap=True), Column("result", min_width=12)
+    what, audit, result = Column("planted fault or honest model"), Column("audit", no_wrap=True), Column("result", min_width=12)
     table = Table(what, audit, "too small by", "claim", "at least", result, "s", box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for row in rows:
         factor = "" if row["kappa"] is None else "∞" if row["kappa"] == math.inf else f"{row['kappa']:.3g}"
@@ -118,5 +121,5 @@ def show(rows: list[dict[str, Any]]) -> None:
     Console().print(table)
     planted, count = sum(r["planted"] for r in rows), Counter(r["result"] for r in rows)
     beyond = count["undetectable by sampling"]
-    told = f"{count['caught']} of {planted - beyond} planted faults caught, {beyond} more that no sample shows"
-    Console().print(f"{told}; {count['passed']} of {len(rows) - planted} honest recipes passed.")
+    caught = f"{count['caught']} of {planted - beyond} planted faults caught, {beyond} more that no sampling can show"
+    Console().print(f"{caught}; {count['passed']} of {len(rows) - planted} honest models passed.")

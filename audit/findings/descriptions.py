@@ -1,4 +1,4 @@
-"""Reads what findings say, one TOML file a system, and refuses unknown, missing and wrong keys by name."""
+"""Reads the texts of findings from one TOML file per system, and names each unknown, missing or wrong key."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PROOFS = ("experiment", "exact", "argued")
 
 @dataclass(frozen=True)
 class Description:
-    """What a finding says, in words.
+    """The text of a finding.
 
     paper: where the claim was published. short: the claim in a few words. claim: what is claimed, under which adjacency, in the
     paper's terms. printed: its epsilon (nats). view: what the adversary sees. argument: why the claim does not hold, with the
-    smallest graph that shows it. remains: what remains true. repair: the counterpart that holds. source: where the claim and the
-    code stand. proof: "experiment" (sampled), "exact" (computed, nothing sampled) or "argued" (reasoned only).
+    smallest graph that shows it. remains: what remains true. repair: the counterpart that holds. source: where the paper
+    and the code say so. proof: "experiment" (sampled), "exact" (computed, nothing sampled) or "argued" (reasoned only).
     """
 
     id: str
@@ -39,7 +39,7 @@ KEYS = tuple(f.name for f in fields(Description) if f.name != "id")
 def read(path: Path) -> dict[str, Description]:
     """id -> description, in the order of the file. Lines of a text are joined by single spaces.
 
-    Raises ValueError with the file, the finding and the key where one is unknown, missing or of a wrong kind.
+    Raises ValueError with the file, the finding and the key if one is unknown, missing or of a wrong type.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""GAP and ProGAP (Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and Gatica-Perez, WSDM 2024): what does not hold."""
+"""GAP and ProGAP (Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and Gatica-Perez, WSDM 2024): experiments."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...accounting.claim import Claim, Unit
-from . import certificates as exact
-from .finding import Certificate, Figure, agreed, computed, joined, played
+from . import exact_epsilons as exact
+from .certificate import Certificate, Figure, computed, confirmed, sampled
+from .finding import with_experiments
 
 if TYPE_CHECKING:
     from ...models.base import Model
@@ -22,8 +23,8 @@ NODE = Claim(1.0, 1e-5, Unit.NODE, exposes=("aggregates",))
 CAP, LEAVES = 5, 50
 
 
-def small(key: Key, nodes: int = 400) -> Graph:
-    """Friends in pairs, and two random friends more for everyone; features say nothing of the edges."""
+def paired_graph(key: Key, nodes: int = 400) -> Graph:
+    """A random graph with edges 0 - 1, 2 - 3, … and about two random edges per node; features are independent of the edges."""
     from ...models.graph.graph import Graph
 
     rng = key.fold("graph").generator()
@@ -35,24 +36,24 @@ def small(key: Key, nodes: int = 400) -> Graph:
 
 
 def edge_game(model: Model, key: Key) -> Certificate:
-    """The likelihood-ratio game on released sums: 200 friendships with a coin each, in 400 runs."""
+    """The likelihood-ratio game on released sums: 400 runs, in each of which a fair coin keeps or drops each of 200 edges."""
     from ...accounting.upper.tradeoff import curve
     from ...attacks.canary.gaussian_ratio import LikelihoodRatio
     from ..games.game import Game
 
-    graph = small(key)
+    graph = paired_graph(key)
     pairs = np.flatnonzero((graph.edges[0] % 2 == 0) & (graph.edges[1] == graph.edges[0] + 1))
     rounds = Game(graph, "edge", pairs, key).rounds(400)
     release, attack = model.fit(rounds.worlds), LikelihoodRatio()
     scores = attack.score(release, rounds.challenge)
     shift = float(attack.shift(release, rounds.challenge).mean())
-    told = (
-        f"{scores.size} rounds: one friendship moves the likelihood ratio by {shift:.4f} standard deviations; "
+    summary = (
+        f"{scores.size} rounds: one undirected edge moves the likelihood ratio by {shift:.4f} standard deviations; "
         f"the claim allows {mu_of_claim(EDGE):.4f}."
     )
     how: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve(model.ledger), "likelihood_ratio": True}
     score = "log-likelihood ratio, in standard deviations"
-    return played(EDGE, scores[~rounds.bits], scores[rounds.bits], key, told, score, **how)
+    return sampled(EDGE, scores[~rounds.bits], scores[rounds.bits], key, summary, score, **how)
 
 
 def mu_of_claim(claim: Claim) -> float:
@@ -62,7 +63,7 @@ def mu_of_claim(claim: Claim) -> float:
 
 
 def calibrated(name: str, mode: str) -> Model:
-    """GAP or ProGAP with two hops at epsilon = 1; the encoder needs no skill here, so it is trained for two epochs."""
+    """GAP or ProGAP with two hops at epsilon = 1. The encoder's accuracy does not matter here, so it trains for two epochs."""
     from ...accounting.upper.calibration import calibrate
     from ...models.gap.gap import Gap
     from ...models.gap.progap import ProGap
@@ -72,36 +73,39 @@ def calibrated(name: str, mode: str) -> Model:
     return calibrate(model, dataclasses.replace(EDGE, unit=model.unit))
 
 
-def degree_cap(key: Key, promised: bool) -> Certificate:
-    """Every leaf knows every hub; one hub comes or goes. promised: noise for a public promise of degree, and no cap."""
+def degree_cap(key: Key, bounded_degree: bool) -> Certificate:
+    """Every leaf is linked to every hub; one hub is present or absent.
+
+    bounded_degree: no cap, and noise for a public degree bound.
+    """
     from ...models.gap.published import progap_edge_coded
     from ...models.graph.degree_cap import arc_present, bounded
 
-    hubs, nodes, rounds, rehearsed = CAP + 1, LEAVES + CAP + 1, 4000, 500
-    worlds = bipartite(key, rehearsed + rounds)
-    degree = LEAVES if promised else CAP
-    kept = arc_present(worlds) if promised else bounded(worlds, CAP)
-    noise = smallest(lambda s: progap_edge_coded(s, 1, NODE.delta), NODE.epsilon) * math.sqrt(degree)
-    received = np.zeros((len(worlds), nodes))  # all features are alike, so a row of sums is its length along one direction
+    hubs, nodes, rounds, pilot = CAP + 1, LEAVES + CAP + 1, 4000, 500
+    worlds = bipartite(key, pilot + rounds)
+    degree = LEAVES if bounded_degree else CAP
+    kept = arc_present(worlds) if bounded_degree else bounded(worlds, CAP)
+    noise = exact.sigma_for(lambda s: progap_edge_coded(s, 1, NODE.delta), NODE.epsilon) * math.sqrt(degree)
+    received = np.zeros((len(worlds), nodes))  # all features are equal, so a row of sums is one number
     for run in range(len(worlds)):
         received[run] = np.bincount(worlds.graph.arcs[1][kept[run]], minlength=nodes)
     assert worlds.nodes is not None
     present = worlds.nodes.present[:, 0]
-    mean = [received[:rehearsed][present[:rehearsed] == bit].mean(axis=0) for bit in (False, True)]  # rounds of no other use
+    mean = [received[:pilot][present[:pilot] == bit].mean(axis=0) for bit in (False, True)]  # pilot rounds serve nothing else
     move = (mean[1] - mean[0]) * (np.arange(nodes) != LEAVES)  # the hub's own row is withheld
-    seen = received + noise * key.fold("noise").generator().standard_normal(received.shape)
-    scores = (seen @ move / (noise * np.linalg.norm(move)))[rehearsed:]
-    present = present[rehearsed:]
-    told = (
+    noisy = received + noise * key.fold("noise").generator().standard_normal(received.shape)
+    scores = (noisy @ move / (noise * np.linalg.norm(move)))[pilot:]
+    present = present[pilot:]
+    summary = (
         f"{rounds} rounds on {LEAVES} leaves, {hubs} hubs and "
-        + (f"a public promise of degree {LEAVES}" if promised else f"a cap of {CAP}")
-        + f": the other nodes' sums move by {np.linalg.norm(move):.1f} in all; the noise is made for {math.sqrt(degree):.2f}."
+        + (f"a public degree bound of {LEAVES}" if bounded_degree else f"a cap of {CAP}")
+        + f": the other nodes' sums move by {np.linalg.norm(move):.1f} in total; the noise covers {math.sqrt(degree):.2f}."
     )
-    return played(NODE, scores[~present], scores[present], key, told, "sums of the others, in standard deviations")
+    return sampled(NODE, scores[~present], scores[present], key, summary, "sums of the other nodes, in standard deviations")
 
 
 def bipartite(key: Key, rounds: int) -> Worlds:
-    """Complete bipartite worlds; the hub with id LEAVES is there in half of them. The last node, a hub, never sends."""
+    """Complete bipartite graphs of leaves and hubs; the hub with id LEAVES is present in half of the rounds."""
     from ...models.graph.graph import Graph, Mask, Worlds
 
     nodes = LEAVES + CAP + 1
@@ -113,15 +117,8 @@ def bipartite(key: Key, rounds: int) -> Worlds:
     return Worlds(graph, key.seeds(0, rounds), np.arange(nodes), nodes=Mask(np.array([LEAVES]), coins))
 
 
-def smallest(epsilon: Any, target: float) -> float:
-    """The noise at which a decreasing epsilon(sigma) meets a target."""
-    from scipy.optimize import brentq
-
-    return float(np.exp(brentq(lambda log: epsilon(math.exp(log)) - target, -6.0, 10.0, xtol=1e-12)))
-
-
 def isolated(key: Key, dropped: bool) -> Certificate:
-    """GAP on the path 0 - 1 - 2 with and without the edge 0 - 1. dropped: nodes without an edge leave the data set first."""
+    """GAP on the path 0 - 1 - 2 with and without the edge 0 - 1. dropped: nodes without an edge are removed first."""
     from ...accounting.lower.finite_channels import channel_epsilon
     from ...models.graph.graph import Graph, Worlds
 
@@ -135,14 +132,14 @@ def isolated(key: Key, dropped: bool) -> Certificate:
         graph = without_isolated(graph) if dropped else graph
         counts.append(model.fit(Worlds.of(graph, key.seeds(0, 1)))["posteriors"].shape[1])
     table = np.zeros((2, 4))
-    table[[0, 1], counts] = 1.0  # the number of predictions is part of what is released
-    told = f"With the edge the release holds {counts[0]} predictions, without it {counts[1]}."
+    table[[0, 1], counts] = 1.0  # the release contains the number of predictions
+    summary = f"The release holds {counts[0]} predictions with the edge and {counts[1]} without it."
     figure = Figure("", "predictions released", {"rows": (("with the edge", "without"), np.array(counts, float))}, "bars")
-    return computed(EDGE, channel_epsilon(table, EDGE.delta), told, figure, "enumeration")
+    return computed(EDGE, channel_epsilon(table, EDGE.delta), summary, figure, "enumeration")
 
 
 def without_isolated(graph: Graph) -> Graph:
-    """As both repositories prepare their data: nodes without an edge are removed, before any mechanism runs."""
+    """The graph without its isolated nodes, as both repositories prepare their data before any private step."""
     stays = graph.degree > 0
     place = np.cumsum(stays) - 1
     parts: dict[str, Any] = {name: getattr(graph, name)[stays] for name in ("x", "y", "train", "val", "test")}
@@ -150,10 +147,10 @@ def without_isolated(graph: Graph) -> Graph:
 
 
 def best_epoch(key: Key, mode: str) -> Certificate:
-    """DP-MLP, node level: node 0 is a validation node or it is not. Everything else is the same in both worlds.
+    """DP-MLP, node level: node 0 is a validation node or is not. Everything else is the same in both worlds.
 
-    The other two validation nodes have equal features and different labels: one of them is always right, so that node 0
-    alone decides which epoch is best.
+    The other two validation nodes have equal features and different labels. One of them is always classified correctly, so
+    node 0 alone decides which epoch is best.
     """
     from ...accounting.upper.calibration import calibrate
     from ...models.gap.mlp import Mlp
@@ -162,48 +159,51 @@ def best_epoch(key: Key, mode: str) -> Certificate:
     rng, nodes, runs = key.fold("graph").generator(), 67, 2000
     x = rng.standard_normal((nodes, 4)).astype(np.float32)
     x[2] = x[1]
-    x[35:] = x[3:35]  # trained on with both labels, so that no class is favoured and epochs differ by their noise
+    x[35:] = x[3:35]  # each feature is trained on with both labels: no class is favoured, and epochs differ by noise
     y = np.concatenate([[1, 0, 1], np.repeat([0, 1], 32)])
     train = np.arange(nodes) >= 3
     model = calibrate(Mlp(mode=mode, unit=Unit.NODE, epochs=100, batch=32, train_nodes=64, layers=1, learning_rate=1.0), NODE)
     scores = []
     for world in (0, 1):
         val = (np.arange(nodes) < 3) & ((np.arange(nodes) > 0) | bool(world))
-        asked = np.arange(nodes) == 0  # its features alone are asked about; that is no part of the secret
+        asked = np.arange(nodes) == 0  # node 0 is queried by its features, which are not secret
         graph = Graph(x, y, np.empty((2, 0), np.int64), train, val, asked & ~val)
         worlds = Worlds.of(graph, key.seeds(world * runs, (world + 1) * runs), np.array([0]))
         logs = model.fit(worlds)["posteriors"][:, 0]
         scores.append(logs[:, 1] - logs[:, 0])
-    told = (
-        f"{2 * runs} trainings: its features are put in class 1 by {np.mean(scores[0] > 0):.1%} of the models without the "
-        f"node and by {np.mean(scores[1] > 0):.1%} of those with it."
+    summary = (
+        f"{2 * runs} trainings: the model assigns class 1 to the node's features in {np.mean(scores[0] > 0):.1%} of the runs "
+        f"without the node and in {np.mean(scores[1] > 0):.1%} of the runs with it."
     )
-    return played(NODE, scores[0], scores[1], key, told, "log-odds of class 1")
+    return sampled(NODE, scores[0], scores[1], key, summary, "log-odds of class 1")
 
 
 def delta_rule(delta: float) -> Certificate:
-    """The noise for epsilon = 1 at `delta`, held to delta = 1e-7, the paper's rule for Facebook's 2,117,924 directed edges."""
+    """Noise calibrated to epsilon = 1 at `delta`, tested at 1e-7: the paper's rule for Facebook's 2,117,924 directed edges."""
     from ...accounting.gaussian import epsilon_of
     from ...models.gap.published import progap_edge_coded
 
     claim = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE)
-    sigma = smallest(lambda s: progap_edge_coded(s, 2, delta), 1.0)
-    told = f"The noise is {sigma:.2f} times the sensitivity. At delta = 1e-7 two hops of it cost {{}}."
+    sigma = exact.sigma_for(lambda s: progap_edge_coded(s, 2, delta), 1.0)
+    summary = f"The noise is {sigma:.2f} times the sensitivity. At delta = 1e-7 two hops with this noise cost {{}}."
     deltas, mu = np.geomspace(1e-8, 0.1, 40), math.sqrt(2) / sigma
     figure = Figure("delta", "epsilon", {"two hops at this noise": (deltas, epsilon_of(mu, deltas))}, level=1.0, log="x")
     libraries = exact.gaussian(mu, claim.delta)
-    return agreed(claim, libraries, told.format(f"epsilon = {min(libraries.values()):.2f}"), figure)
+    return confirmed(claim, libraries, summary.format(f"epsilon = {min(libraries.values()):.2f}"), figure)
 
 
 def node_delta(key: Key) -> Certificate:
-    """The rule's delta beside 1 / nodes for the paper's two large social graphs."""
+    """Compares the rule's delta with 1 / nodes for the paper's two large social graphs."""
     names, rule, bound = ("Reddit", "FB-100"), np.array([1e-5, 1e-6]), np.array([1 / 116_713, 1 / 1_120_280])
     figure = Figure("", "delta x nodes", {"delta / (1 / nodes)": (names, rule / bound)}, "bars", level=1.0)
-    told = "Reddit: 1e-5 against 1 / 116,713 = 8.57e-6. FB-100: 1e-6 against 1 / 1,120,280 = 8.93e-7. Arithmetic, no attack."
-    return computed(Claim(8.0, 1e-5, Unit.NODE), 0.0, told, figure, "arithmetic")
+    summary = (
+        "Reddit: 1e-5 against 1 / 116,713 = 8.57e-6. FB-100: 1e-6 against 1 / 1,120,280 = 8.93e-7. "
+        "This is arithmetic; no attack ran."
+    )
+    return computed(Claim(8.0, 1e-5, Unit.NODE), 0.0, summary, figure, "arithmetic")
 
 
-GAP = joined(
+GAP = with_experiments(
     "gap.toml",
     {
         "gap-undirected-edge": (
@@ -214,7 +214,7 @@ GAP = joined(
             lambda key: edge_game(calibrated("progap", "paper"), key),
             lambda key: edge_game(calibrated("progap", "sound"), key),
         ),
-        "gap-degree-cap": (lambda key: degree_cap(key, promised=False), lambda key: degree_cap(key, promised=True)),
+        "gap-degree-cap": (lambda key: degree_cap(key, bounded_degree=False), lambda key: degree_cap(key, bounded_degree=True)),
         "gap-isolated-nodes": (lambda key: isolated(key, dropped=True), lambda key: isolated(key, dropped=False)),
         "gap-best-epoch": (lambda key: best_epoch(key, "paper"), lambda key: best_epoch(key, "sound")),
         "progap-delta-rule": (lambda key: delta_rule(0.1), lambda key: delta_rule(1e-7)),

@@ -62,7 +62,7 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
 def test_a_description_without_an_experiment_or_the_reverse_is_refused(tmp_path, experiments):
     path = written(tmp_path, WHOLE)
     with pytest.raises(ValueError, match=r"finding '(some-claim|other)' has no (experiment|description)"):
-        finding.joined(str(path), experiments)
+        finding.with_experiments(str(path), experiments)
 
 
 def test_every_proof_of_the_schema_is_in_use():
