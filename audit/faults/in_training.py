@@ -1,4 +1,4 @@
-"""DP-SGD trainings on private nodes, each with one privacy fault: in batches, clipping, noise or model selection."""
+"""DP-SGD trainings on private nodes, each with one privacy fault: in clipping, noise, data or model selection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from .in_sums import patched
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from ...models.engine.network import Network, Weights
@@ -57,87 +56,6 @@ def rescaled(by: Any) -> Any:
             a.mul_(factor.view(-1, *[1] * (a.ndim - 1)))
 
     return gradient
-
-
-@dataclass(frozen=True)
-class UnchargedSteps(FaultyTraining):
-    """Takes ceil(N / batch) steps per epoch; its ledger charges floor(N / batch)."""
-
-    where: ClassVar[Any] = stage
-
-    def change(self) -> dict[str, Any]:
-        honest, steps = stage.Private, -(-self.train_nodes // self.batch)
-        return {"Private": lambda **fields: honest(**{**fields, "steps": steps})}
-
-
-@dataclass(frozen=True)
-class FixedSizeBatches(FaultyTraining):
-    """Draws batches of a fixed size; its ledger charges Poisson batches."""
-
-    where: ClassVar[Any] = stage
-
-    def change(self) -> dict[str, Any]:
-        honest = stage.Private
-        return {"Private": lambda **fields: honest(**fields, fixed=True)}
-
-
-class ShuffledCoins:
-    """Replaces the coins of Poisson batches by a random partition of all nodes, drawn anew in every epoch."""
-
-    def __init__(self, random: np.random.Generator, rate: float) -> None:
-        self.random_order, self.batches, self.step = random, max(1, round(1 / rate)), 0
-
-    def random(self, population: int) -> NDArray[np.float64]:
-        """As coins: 0 for the nodes of this batch, 1 for all others."""
-        if self.step % self.batches == 0:
-            self.order = self.random_order.permutation(population)
-        part = np.array_split(self.order, self.batches)[self.step % self.batches]
-        self.step += 1
-        coins = np.ones(population)
-        coins[part] = 0
-        return coins
-
-
-@dataclass(frozen=True)
-class ShuffledBatches(FaultyTraining):
-    """Shuffles the nodes and cuts them into batches; its ledger charges Poisson batches."""
-
-    def change(self) -> dict[str, Any]:
-        honest, rate = dpsgd.stream, self.batch / self.train_nodes
-
-        def stream(seed: Any, *path: Any) -> Any:
-            drawn = honest(seed, *path)
-            return ShuffledCoins(drawn, rate) if path[0] == "batch" else drawn
-
-        return {"stream": stream}
-
-
-class RepeatedCoins:
-    """Replaces the coins of Poisson batches by those of the first epoch, in every epoch."""
-
-    def __init__(self, random: np.random.Generator, batches: int) -> None:
-        self.drawn, self.batches, self.step = random, batches, 0
-        self.epoch: list[NDArray[np.float64]] = []
-
-    def random(self, population: int) -> NDArray[np.float64]:
-        if len(self.epoch) < self.batches:
-            self.epoch.append(self.drawn.random(population))
-        self.step += 1
-        return self.epoch[(self.step - 1) % self.batches]
-
-
-@dataclass(frozen=True)
-class SameBatchesEveryEpoch(FaultyTraining):
-    """Restarts the batch sampler from the same seed in every epoch, so every epoch has the same batches."""
-
-    def change(self) -> dict[str, Any]:
-        honest, batches = dpsgd.stream, self.train_nodes // self.batch
-
-        def stream(seed: Any, *path: Any) -> Any:
-            drawn = honest(seed, *path)
-            return RepeatedCoins(drawn, batches) if path[0] == "batch" else drawn
-
-        return {"stream": stream}
 
 
 @dataclass(frozen=True)
@@ -250,8 +168,8 @@ class SelectsEpochByPrivateLabels(FaultyTraining):
         return {"train_privately": lambda network, parts, rows, *rest: honest(network, parts, rows, *rest[:-1], rows)}
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        everybody = np.arange(worlds.graph.nodes)
-        release = super().fit(dataclasses.replace(worlds, watch=everybody), device)
+        all_nodes = np.arange(worlds.graph.nodes)
+        release = super().fit(dataclasses.replace(worlds, watch=all_nodes), device)
         right = release["posteriors"].argmax(2) == worlds.graph.y
         share = (right & worlds.trained()).sum(1, keepdims=True) / worlds.trained().sum(1, keepdims=True)
         arrays = {"posteriors": release["posteriors"][:, worlds.watch], "log": share.astype(np.float32)}

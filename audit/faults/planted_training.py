@@ -6,6 +6,7 @@ from typing import Any
 
 from ...accounting import events
 from ...models.gap.gap import Gap
+from . import in_batches as batches
 from . import in_training as training
 from . import shortfall as short
 from .fault import (
@@ -29,28 +30,28 @@ def faulty_mlp(kind: type[Any]) -> Factory:
 IN_TRAINING = (
     Fault(
         "more steps than charged",
-        with_noise_of(mlp_uneven_batches, NODE, training.UnchargedSteps),
+        with_noise_of(mlp_uneven_batches, NODE, batches.UnchargedSteps),
         NODE,
         "differential",
         against_true_ledger(short.ledger_with_all_steps),
     ),
     Fault(
         "fixed-size batches charged as Poisson",
-        faulty_mlp(training.FixedSizeBatches),
+        faulty_mlp(batches.FixedSizeBatches),
         NODE,
         "differential",
         against_true_ledger(short.ledger_with_replacement),
     ),
     Fault(
         "shuffled batches charged as Poisson",
-        faulty_mlp(training.ShuffledBatches),
+        faulty_mlp(batches.ShuffledBatches),
         NODE,
         "differential",
         against_true_ledger(lambda m: events.dp_sgd_fixed(m.sigma, m.epochs)),
     ),
     Fault(
         "same batches in every epoch",
-        with_noise_of(mlp_uneven_batches, NODE, training.SameBatchesEveryEpoch),
+        with_noise_of(mlp_uneven_batches, NODE, batches.SameBatchesEveryEpoch),
         NODE,
         "differential",
         against_true_ledger(short.ledger_with_one_sample),

@@ -27,9 +27,8 @@ def scaling(by_data: bool) -> Certificate:
 
     from ...models.lpgnn import ldp
 
-    claim = Claim(
-        1.0, 1e-9, Unit.FEATURES, Relation.REPLACE, exposes=("reports",)
-    )  # the paper claims delta = 0, which implies this
+    # the paper claims delta = 0, which implies this claim
+    claim = Claim(1.0, 1e-9, Unit.FEATURES, Relation.REPLACE, exposes=("reports",))
     distributions, chances = [], []
     for own in (1.0, 2.0):
         x = np.ones((USERS + 2, 1), dtype=np.float32)
@@ -53,9 +52,8 @@ def fair_coins(key: Key) -> Certificate:
     from ...models.lpgnn.lpgnn import Lpgnn
 
     graph, means, spreads = load("campus:n=600"), [], []
-    blind = dataclasses.replace(
-        graph, x=np.full((graph.nodes, graph.dim), 0.5, np.float32)
-    )  # every coin is then fair, with the same noise scale
+    # constant features make every coin fair, at the same noise scale
+    blind = dataclasses.replace(graph, x=np.full((graph.nodes, graph.dim), 0.5, np.float32))
     for known, budget in ((graph, 0.01), (blind, 0.01), (graph, 1.0)):
         worlds = Worlds.of(known, key.seeds(0, 10), np.flatnonzero(graph.test))
         model = Lpgnn(feature_budget=budget, feature_steps=4, label_steps=0, epochs=200)
