@@ -64,8 +64,8 @@ IN_TRAINING = (
         "differential",
         short.constant(2.0),
     ),
-    Fault("no clipping", faulty_mlp(training.NoClipping), NODE, "differential", INFINITE),
-    Fault("no clipping, by a canary", faulty_mlp(training.NoClipping), NODE, "gradients", INFINITE),
+    Fault("a clipping norm that is ignored", faulty_mlp(training.NoClipping), NODE, "differential", INFINITE),
+    Fault("a clipping norm that is ignored, by a canary", faulty_mlp(training.NoClipping), NODE, "gradients", INFINITE),
     Fault(
         "mean gradient clipped", faulty_mlp(training.ClipsMeanGradient), NODE, "differential", of_model(lambda m: 2 * m.batch - 1)
     ),
