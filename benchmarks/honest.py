@@ -24,7 +24,7 @@ from gnnaudit.accounting.lower.bounds import divide
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
-from gnnaudit.audit.faults.in_sums import Quiet
+from gnnaudit.audit.faults.in_sums import TooLittleNoise
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.second_look import confirmed
@@ -126,7 +126,7 @@ def power(count: int, seed: str) -> float:
     """The share of GAP with root two less noise that the residual audit catches, and confirms, at the same level."""
     claim = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE)
     made = calibrate(Gap(epochs=2), claim)
-    case = Case(Quiet(epochs=2, sigma=made.sigma, share=2**-0.5), claim)
+    case = Case(TooLittleNoise(epochs=2, sigma=made.sigma, share=2**-0.5), claim)
     return float(np.mean([looked(case, "residual", Key("planted", seed, i)).blocked for i in range(count)]))
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/findings.md, the table and the text of every finding, from what `audit findings` wrote.
+"""Writes docs/findings.md, the table and the text of every finding, from the output of `audit findings`.
 
 python docs/make_findings.py [findings/findings.json]
 """
@@ -13,17 +13,18 @@ from typing import Any
 from gnnaudit.reports.rounding import down
 
 PAGE = Path(__file__).parent / "findings.md"
-PLAYED = Path("findings/findings.json")
-TOP = """# Published claims, and what was found
+RESULTS = Path("findings/findings.json")
+TOP = """# Published claims and what was found
 
-Made by `python docs/make_findings.py` from what `audit findings` wrote: that command plays every entry again, and leaves
-`findings.json` and a page with a plot and a paragraph for each. Confidence is 99.99 % where rounds were drawn; "exact" means that
-nothing was sampled. Epsilon in nats; edge, node and local epsilons are not comparable with one another. "argued" is reasoned only
-and never called refuted. The repaired counterpart went through the same experiment.
+`python docs/make_findings.py` writes this page from the output of `audit findings`. That command runs every experiment again
+and writes `findings.json` and an HTML page with a plot and a text for each finding. Sampled bounds hold with 99.99 % confidence.
+"exact" means computed without sampling. "argued" means that no experiment decides the claim; it is never called refuted. The last
+column gives the same experiment on a repaired counterpart. ε is in nats. Edge, node and local epsilons are not comparable.
 
-**Checking one by hand.** Each entry says by how much the smallest example moves what is released, and by how much it may.
-Where noise is Gaussian, a claim of ε at δ allows one μ = move / noise, the one with Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) = δ; a move
-r times as large has r μ, and its ε follows from the same equation. For `dpar-many-lists` count the 61 gradients on paper; then
+**Checking a finding by hand.** Most entries state the change of the release in the smallest example, and the change that the
+noise covers. For Gaussian noise, let μ = change / noise std. A claim of ε at δ allows the μ with
+Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) = δ. A change r times as large has r μ, and the same equation gives its ε. For
+`dpar-many-lists` the 61 gradients can be counted on paper; then
 
 ```
 python -c "from gnnaudit.accounting.claim import Claim
@@ -31,7 +32,7 @@ from gnnaudit.accounting.gaussian import *
 print(epsilon_of(61 * mu_of_claim(Claim(1, 1e-5)), 1e-5))"
 audit findings dpar-many-lists
 ```
-both say 202.5. Figures in the text are rounded, so that other entries agree to three digits.
+both give 202.5. Numbers in the text are rounded, so other entries agree to three digits.
 
 | finding | claim | whose privacy | printed ε | found ε at least | how | verdict | repaired |
 |---|---|---|---|---|---|---|---|
@@ -39,7 +40,7 @@ both say 202.5. Figures in the text are rounded, so that other entries agree to 
 
 
 def line(row: dict[str, Any]) -> str:
-    """One finding in the table."""
+    """One row of the table."""
     argued, fixed = row["verdict"] == "argued", row["fixed"]
     how = "argued" if argued else "exact" if row["shape"] == "exact" else f"{sum(row['trials'])} rounds, {row['shape']} shape"
     cells = (
@@ -56,24 +57,24 @@ def line(row: dict[str, Any]) -> str:
 
 
 def number(epsilon: float | str) -> str:
-    """A lower bound, rounded down."""
+    """A lower bound, rounded down, as text."""
     return "infinite" if epsilon == "inf" else down(float(epsilon))
 
 
 def paragraph(row: dict[str, Any]) -> str:
-    """What is claimed, why it does not hold, what was run and what remains true."""
-    told = f"**{row['id']}** ({row['paper']}). {row['claim']} {row['argument']}"
-    return f"{told} *Run:* {row['told']} *Remains true:* {row['remains']} *Source:* {row['source']}"
+    """The claim, why it does not hold, what was run and what remains true."""
+    text = f"**{row['id']}** ({row['paper']}). {row['claim']} {row['argument']}"
+    return f"{text} *Run:* {row['summary']} *Remains true:* {row['remains']} *Source:* {row['source']}"
 
 
 def page(rows: list[dict[str, Any]]) -> str:
-    """The whole page, from the rows of findings.json."""
+    """The page from the rows of findings.json."""
     table = "\n".join(line(row) for row in rows)
-    return f"{TOP}{table}\n\n## What is claimed, and what remains true\n\n" + "\n\n".join(map(paragraph, rows)) + "\n"
+    return f"{TOP}{table}\n\n## What is claimed and what remains true\n\n" + "\n\n".join(map(paragraph, rows)) + "\n"
 
 
 if __name__ == "__main__":
-    source = Path(sys.argv[1]) if len(sys.argv) > 1 else PLAYED
+    source = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
     if not source.is_file():
-        sys.exit(f"{source}: there is no such file; `audit findings` writes it.")
+        sys.exit(f"{source}: no such file. `audit findings` writes it.")
     PAGE.write_text(page(json.loads(source.read_text(encoding="utf-8"))["rows"]), encoding="utf-8")

@@ -22,13 +22,13 @@ def findings(
     Example: audit findings gap-undirected-edge vesper-truncation
     """
     from ..findings import page
+    from ..findings.all_findings import FINDINGS
     from ..findings.finding import run
-    from ..findings.published import FINDINGS
     from ..key import Key
 
     unknown = [name for name in ids or () if name not in FINDINGS]
     if unknown:
-        raise ValueError(f"finding {unknown[0]!r}: must be one of {', '.join(FINDINGS)}.")
+        raise ValueError(f"finding {unknown[0]!r}: no finding has this id. The ids are: {', '.join(FINDINGS)}.")
     key, results = Key("findings", seed), []
     for name in page.progress(ids or tuple(FINDINGS), quiet=json):
         results.append(run(FINDINGS[name], key))

@@ -15,7 +15,7 @@ from .options import DataDir, Json, console, print_json, table
 
 if TYPE_CHECKING:
     from ...models.graph.graph import Graph
-    from ..faults.planted import Fault
+    from ..faults.fault import Fault
 
 ALPHA = 1e-4  # of each test: an honest recipe fails once in ten thousand seeds
 ROUNDS = 5
@@ -47,7 +47,8 @@ def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]
     """One row for each planted fault and each honest recipe: the audit, what it found, and the seconds it took."""
     from ...models.data.loading import load
     from ...models.facts import Facts
-    from ..faults.planted import FAULTS, HONEST
+    from ..faults.honest_models import HONEST
+    from ..faults.planted import FAULTS
     from ..storage.executor import one_thread
 
     one_thread()
@@ -57,13 +58,13 @@ def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]
         for fault in faults:
             started = time.perf_counter()
             model = fault.model(Facts.of(graph))
-            refuted, lower, found = tested(fault, model, graph, seed)
+            refuted, lower, found = audited(fault, model, graph, seed)
             rows.append(
                 {
                     "name": fault.name,
                     "planted": planted,
-                    "audit": fault.caught_by,
-                    "kappa": fault.kappa(model, graph) if fault.kappa else None,
+                    "audit": fault.audit,
+                    "kappa": fault.shortfall(model, graph) if fault.shortfall else None,
                     "claim": fault.claim.epsilon,
                     "lower": lower,
                     "found": found,
@@ -74,7 +75,7 @@ def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]
     return rows
 
 
-def tested(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
+def audited(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
     """Whether the audit that should catch the fault refutes the claim, its largest lower bound (nats), and its sentence."""
     from ...reports.evidence import judge, lowest
     from ..audits.registry import AUDITS
@@ -84,14 +85,14 @@ def tested(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, flo
     from ..storage.store import Store
 
     case = Case(model, fault.claim)
-    if fault.caught_by == "account":
+    if fault.audit == "account":
         ceiling = uppers(case)
         costs = lowest(ceiling)
         judged = judge(fault.claim, ceiling, ())
         return judged.kind == "exceeds", costs[0] if costs else 0.0, judged.sentence
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         key = Key("selftest", seed, fault.name)
-        outcome = AUDITS[fault.caught_by].run(Setting(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA))
+        outcome = AUDITS[fault.audit].run(Setting(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA))
     refuted = any(b.refuted for b in outcome.bounds)
     return refuted, max(b.epsilon for b in outcome.bounds if b.refuted == refuted), outcome.reach
 

@@ -1,1 +1,1 @@
-"""Planted privacy faults that `audit selftest` must detect, and honest recipes that it must not blame."""
+"""Privacy faults planted in real models, which `audit selftest` must catch, and honest models, which must pass."""

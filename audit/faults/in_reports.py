@@ -1,4 +1,4 @@
-"""Reports of users, labels of teachers, and ledgers: recipes without released sums, each broken in one place."""
+"""Local reports, teachers' votes and ledgers, each with one privacy fault."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ...models.graph.graph import Worlds
 
-SMALL = 3e-2  # nats of Renyi divergence a step, which a careless conversion takes for nothing
+SMALL = 3e-2  # nats of Renyi divergence per step, below which the faulty accountant counts 0
 
 
 @dataclass(frozen=True)
-class EveryBit(Lpgnn):
-    """Spends the whole feature budget on every sampled feature, and samples two."""
+class FullBudgetPerFeature(Lpgnn):
+    """Spends the whole feature budget on each of two sampled features."""
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         (bit, copies), labels = super().channels(dim, classes)
@@ -42,8 +42,8 @@ class EveryBit(Lpgnn):
 
 
 @dataclass(frozen=True)
-class BinaryLabels(Lpgnn):
-    """Keeps a label with the chance that is right for two classes, whatever the number of classes."""
+class BinaryLabelProbability(Lpgnn):
+    """Keeps a label with the probability for two classes, whatever the number of classes."""
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         bits, (labels, copies) = super().channels(dim, classes)
@@ -54,8 +54,8 @@ class BinaryLabels(Lpgnn):
 
 
 @dataclass(frozen=True)
-class BothWhole(Lpgnn):
-    """Gives the features and the label the whole budget each, as if they were of two people."""
+class FullBudgetForFeaturesAndLabel(Lpgnn):
+    """Spends the whole budget on the features and again on the label."""
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         total = self.feature_budget + self.label_budget
@@ -63,8 +63,8 @@ class BothWhole(Lpgnn):
 
 
 @dataclass(frozen=True)
-class ForgetsToDivide(Lpgnn):
-    """Declares that sampled features share the budget, and spends all of it on each of two."""
+class UndeclaredFullBudgetPerFeature(Lpgnn):
+    """Declares that two sampled features share the budget, and spends all of it on each."""
 
     def _bits(self, dim: int) -> int:
         return 2
@@ -76,8 +76,8 @@ class ForgetsToDivide(Lpgnn):
 
 
 @dataclass(frozen=True)
-class PrivateRange(Lpgnn):
-    """Takes the range of the features from the users' own smallest and largest values."""
+class PrivateFeatureRange(Lpgnn):
+    """Takes the range of the features from the minimum and maximum of the users' private values."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         x = worlds.graph.x
@@ -85,13 +85,13 @@ class PrivateRange(Lpgnn):
 
 
 @dataclass(frozen=True)
-class Votes(Pate):
-    """Two classes, `parts` teachers. One node moves one teacher, so that the margin between the classes moves by two."""
+class TwoClassPate(Pate):
+    """PATE with two classes and `parts` teachers. One node changes one teacher, which moves the margin of the classes by two."""
 
     parts: int = 21
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        """P(first class wins | votes for it) of one query, with Laplace noise on both counts."""
+        """The table P(first class wins | votes for it) of one query, with Laplace noise on both counts."""
         margin = (2 * np.arange(self.parts + 1) - self.parts) / self.sigma
         loses = np.exp(-np.abs(margin)) * (2 + np.abs(margin)) / 4  # P(L1 - L2 < -|margin|)
         wins = np.where(margin >= 0, 1 - loses, loses)
@@ -100,8 +100,8 @@ class Votes(Pate):
 
 
 @dataclass(frozen=True)
-class OneVote(Votes):
-    """Takes the sensitivity of the counts to be 1, because a node has one vote."""
+class MarginSensitivityOne(TwoClassPate):
+    """Assumes margin sensitivity 1, because a node changes one vote; it is 2."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -109,25 +109,25 @@ class OneVote(Votes):
 
 
 @dataclass(frozen=True)
-class OnLogarithms(PrivGnn):
-    """Adds the noise that is right for probabilities to their logarithms, which have no range."""
+class NoiseOnLogProbabilities(PrivGnn):
+    """Adds noise that is calibrated for probabilities to log-probabilities, whose range is unbounded."""
 
     def votes(self, worlds: Worlds, taught: Taught) -> NDArray[np.int64]:
-        raised = np.log(np.maximum(taught.answers, -99.0) + 100.0)  # whose exponentials are the logarithms, plus 100
+        raised = np.log(np.maximum(taught.answers, -99.0) + 100.0)  # their exponentials are the log-probabilities plus 100
         return super().votes(worlds, dataclasses.replace(taught, answers=raised))
 
 
 @dataclass(frozen=True)
-class NobodySampled(PrivGnn):
-    """Teaches every teacher on all private nodes, where its ledger samples them anew for each query."""
+class NoSampling(PrivGnn):
+    """Trains every teacher on all private nodes; its ledger charges a fresh sample per query."""
 
     def _sample(self, members: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
         return np.flatnonzero(members)
 
 
 @dataclass(frozen=True)
-class HalfCharged(PrivGnn):
-    """Charges for the queries whose answer it went on with, and has asked for twice as many."""
+class HalfTheQueriesCharged(PrivGnn):
+    """Charges only the half of the queries whose answers it used."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -135,32 +135,32 @@ class HalfCharged(PrivGnn):
 
 
 @dataclass(frozen=True)
-class Screens(PrivGnn):
-    """Goes on with the queries of which the teachers were sure, judged by their answers before any noise."""
+class ScreensBeforeNoise(PrivGnn):
+    """Keeps the queries with confident teachers, judged by answers without noise."""
 
     def answered(self, worlds: Worlds, taught: Taught, device: str = "cpu") -> Release:
         release = super().answered(worlds, taught, device)
         if "posteriors" not in self.keep:
             return release
-        sure = np.exp(taught.answers).max(2) >= np.quantile(np.exp(taught.answers).max(2), 0.5, axis=1, keepdims=True)
+        confident = np.exp(taught.answers).max(2) >= np.quantile(np.exp(taught.answers).max(2), 0.5, axis=1, keepdims=True)
         classes = worlds.graph.classes
-        answers = np.eye(classes, dtype=np.float32)[release["votes"]] * sure[..., None]
+        answers = np.eye(classes, dtype=np.float32)[release["votes"]] * confident[..., None]
         recipe = self._recipe(worlds.graph, self.student_epochs)
         posteriors = learn(Public.of(worlds), recipe, taught.queries, answers.astype(np.float32), device)
         return dataclasses.replace(release, arrays={**release.arrays, "posteriors": posteriors})
 
 
 @dataclass(frozen=True)
-class InDigits(Gap):
-    """Prints its epsilon in powers of ten and not of e."""
+class EpsilonToBaseTen(Gap):
+    """Prints epsilon with logarithms to base ten instead of e."""
 
     def printed(self, delta: float) -> float | None:
         return rdp.epsilon(self.ledger, delta) / math.log(10) if self.sigma else math.inf
 
 
 @dataclass(frozen=True)
-class SmallIsNothing(Mlp):
-    """Its accountant takes a small divergence of one step for none, before it adds the steps up."""
+class SmallDivergencesDropped(Mlp):
+    """Its accountant counts a small divergence of one step as 0 before it adds the steps."""
 
     def printed(self, delta: float) -> float | None:
         if not self.sigma:
@@ -171,8 +171,8 @@ class SmallIsNothing(Mlp):
 
 
 @dataclass(frozen=True)
-class AmplifiesTooMuch(PrivGnn):
-    """Multiplies epsilon by the rate of the sample, which is right for small epsilon only."""
+class LinearAmplification(PrivGnn):
+    """Multiplies epsilon by the sampling rate, which is right for small epsilon only."""
 
     def printed(self, delta: float) -> float | None:
         return self.rate * self.queries * noisy_argmax_epsilon(self.classes, self.sigma) if self.sigma else math.inf

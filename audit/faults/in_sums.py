@@ -1,4 +1,4 @@
-"""Recipes that release noisy sums over neighbours, each broken in one place."""
+"""Models that release noisy sums over neighbours, each with one privacy fault."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def patched(where: Any, **names: Any) -> Iterator[None]:
-    """Other values for some names of a module, until the block is left."""
-    before = {name: getattr(where, name) for name in names}
+def patched(owner: Any, **names: Any) -> Iterator[None]:
+    """Replaces some names of a module or class within a `with` block."""
+    before = {name: getattr(owner, name) for name in names}
     for name, value in names.items():
-        setattr(where, name, value)
+        setattr(owner, name, value)
     try:
         yield
     finally:
         for name, value in before.items():
-            setattr(where, name, value)
+            setattr(owner, name, value)
 
 
 def sums_of(worlds: Worlds, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
-    """A h for every run and hop: (K, hops, nodes, dim) -> the same."""
+    """The exact sums A x of every run and hop: (runs, hops, nodes, dim) -> the same shape."""
     each = []
     for run, present in enumerate(worlds.edge_present()):
         graph = dataclasses.replace(worlds.graph, edges=worlds.graph.edges[:, present])
@@ -52,12 +52,13 @@ def sums_of(worlds: Worlds, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def with_sums(release: Release, sums: NDArray[np.float64], **arrays: NDArray[Any]) -> Release:
+    """The release with other sums, and other arrays if given."""
     return dataclasses.replace(release, arrays={**release.arrays, "aggregates": sums.astype(np.float32), **arrays})
 
 
 @dataclass(frozen=True)
-class Quiet(Gap):
-    """Adds `share` of the noise that it states."""
+class TooLittleNoise(Gap):
+    """Adds only a `share` of the noise that it states."""
 
     share: float = 0.5
 
@@ -67,8 +68,8 @@ class Quiet(Gap):
 
 
 @dataclass(frozen=True)
-class Reuses(Gap):
-    """Draws noise for the first hop and adds it to every hop: differences of hops are free of noise."""
+class ReusesFirstHopNoise(Gap):
+    """Adds the noise of the first hop to every hop, so differences of hops carry no noise."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         release = super().fit(worlds, device)
@@ -77,7 +78,7 @@ class Reuses(Gap):
 
 
 @dataclass(frozen=True)
-class Broadcasts(Gap):
+class OneNoiseRowForAll(Gap):
     """Draws one row of noise and adds it to every row."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
@@ -87,7 +88,7 @@ class Broadcasts(Gap):
 
 
 @dataclass(frozen=True)
-class HalfColumns(Gap):
+class NoiseOnHalfTheColumns(Gap):
     """Adds noise to every other column only."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
@@ -99,21 +100,21 @@ class HalfColumns(Gap):
 
 
 @dataclass(frozen=True)
-class Unscaled(Gap):
-    """Forgets to bring rows to length one before they are summed, in the first `hops_wrong` hops; there they have length two."""
+class RowsNotNormalised(Gap):
+    """Does not normalise rows before the first `faulty_hops` sums; they have length two instead of one."""
 
-    hops_wrong: int = 2
+    faulty_hops: int = 2
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         release = super().fit(worlds, device)
         inputs = release["inputs"].copy()
-        inputs[:, : self.hops_wrong] *= 2
+        inputs[:, : self.faulty_hops] *= 2
         return with_sums(release, release["aggregates"] + sums_of(worlds, inputs - release["inputs"]), inputs=inputs)
 
 
 @dataclass(frozen=True)
-class ScalesAfterwards(Gap):
-    """Sums what the encoder gives as it is, and brings rows to length one only after they were summed."""
+class NormalisesAfterSumming(Gap):
+    """Sums the encoder's rows as they are and normalises them only after the sum."""
 
     def _encoded(self, company: Company) -> Tensor:
         def forward(layer: Any, own: Any, x: Any, training: bool = False) -> Any:
@@ -125,8 +126,8 @@ class ScalesAfterwards(Gap):
 
 
 @dataclass(frozen=True)
-class Peeks(Gap):
-    """Takes its noise from a seed that depends on the number of edges."""
+class NoiseSeededByEdges(Gap):
+    """Seeds its noise with the number of edges, which is private."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         counts = worlds.edge_present().sum(1).astype(np.uint64)
@@ -134,16 +135,16 @@ class Peeks(Gap):
 
 
 @dataclass(frozen=True)
-class FixedSeed(Gap):
-    """Takes the noise of every run from one seed that is written in the code."""
+class FixedNoiseSeed(Gap):
+    """Draws the noise of every run from one seed that stands in the code."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         return super().fit(dataclasses.replace(worlds, seeds=np.full_like(worlds.seeds, 2763934991)), device)
 
 
 @dataclass(frozen=True)
-class Uncounted(Gap):
-    """Its ledger counts one hop fewer than are released."""
+class OneHopNotCharged(Gap):
+    """Charges one hop fewer than it releases."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -151,8 +152,8 @@ class Uncounted(Gap):
 
 
 @dataclass(frozen=True)
-class SumsAgain(Gap):
-    """Draws fresh noisy sums when it is asked for predictions, which its ledger does not count."""
+class UnchargedSumsForPredictions(Gap):
+    """Draws fresh noisy sums for predictions, which its ledger does not charge."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         answers = dataclasses.replace(self, keep=("posteriors",))
@@ -162,8 +163,8 @@ class SumsAgain(Gap):
 
 
 @dataclass(frozen=True)
-class GreedyBound(Gap):
-    """Keeps edges one after the other while both ends have fewer than `most`: one edge less lets others in."""
+class GreedyDegreeCap(Gap):
+    """Keeps each edge in turn if both ends have kept fewer than `most`: removing one edge admits others."""
 
     most: int = 10
 
@@ -173,7 +174,7 @@ class GreedyBound(Gap):
         return super().fit(dataclasses.replace(worlds, edges=edges), device)
 
     def bounded(self, graph: Graph, present: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """(edges,) bool: those of `present` that are kept."""
+        """(edges,) bool: the edges of `present` that are kept."""
         kept, degree = present.copy(), np.zeros(graph.nodes, dtype=np.int64)
         for i in np.flatnonzero(present):
             ends = graph.edges[:, i]
@@ -183,8 +184,8 @@ class GreedyBound(Gap):
 
 
 @dataclass(frozen=True)
-class Logs(Gap):
-    """Writes how long the longest sum is, before any noise, into a log that is published."""
+class LogsMeanDegree(Gap):
+    """Publishes the mean degree of the graph, without noise, in a log."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         release = super().fit(worlds, device)
@@ -194,8 +195,8 @@ class Logs(Gap):
 
 
 @dataclass(frozen=True)
-class OwnRow(Gap):
-    """At node level, releases the sums of the protected nodes themselves, which hold all that was sent to them."""
+class ReleasesProtectedRow(Gap):
+    """At node level, also releases the sums of the protected nodes themselves, which hold all their neighbours' rows."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         with patched(common, withhold=lambda model, worlds, arrays: arrays):
@@ -203,8 +204,8 @@ class OwnRow(Gap):
 
 
 @dataclass(frozen=True)
-class Rare(Gap):
-    """In one run of a million it adds no noise at all."""
+class NoNoiseOnceInAMillion(Gap):
+    """Adds no noise in one run of a million."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         release = super().fit(worlds, device)
@@ -214,8 +215,8 @@ class Rare(Gap):
 
 
 @dataclass(frozen=True)
-class LongRows(Vesper):
-    """Does not bring the rows of its messages to length one."""
+class MessagesNotNormalised(Vesper):
+    """Does not normalise the rows of its messages."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         with patched(party_a_sound, normalise=lambda rows: rows):

@@ -1,4 +1,4 @@
-"""Trainings by DP-SGD on private nodes, each broken in one place: in its batches, its clipping, its noise or its choices."""
+"""DP-SGD trainings on private nodes, each with one privacy fault: in clipping, noise, data or model selection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from .in_sums import patched
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from ...models.engine.network import Network, Weights
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Broken(Mlp):
-    """A multi-layer perceptron by DP-SGD; `change` names what of its training is replaced, and `where`."""
+class FaultyTraining(Mlp):
+    """An MLP trained by DP-SGD. `change` returns faulty replacements of functions of the module `where`."""
 
     where: ClassVar[Any] = dpsgd
 
@@ -39,12 +38,12 @@ class Broken(Mlp):
         return {}
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        with patched(self.where, **self.change()), library.unused():  # the compiled kernel has no parts to replace
+        with patched(self.where, **self.change()), library.unused():  # the compiled kernel has no functions to replace
             return super().fit(worlds, device)
 
 
 def rescaled(by: Any) -> Any:
-    """`private_gradient` whose sums are multiplied afterwards; by(sums (runs, …), real) -> factor a run."""
+    """`private_gradient` with its sums multiplied afterwards: by(sums, real, clip) -> (runs,) factors."""
     honest = dpsgd.private_gradient
 
     def gradient(
@@ -60,89 +59,8 @@ def rescaled(by: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class ExtraSteps(Broken):
-    """Takes ceil(N / batch) steps an epoch where its ledger counts floor(N / batch)."""
-
-    where: ClassVar[Any] = stage
-
-    def change(self) -> dict[str, Any]:
-        honest, more = stage.Private, -(-self.train_nodes // self.batch)
-        return {"Private": lambda **fields: honest(**{**fields, "steps": more})}
-
-
-@dataclass(frozen=True)
-class FixedSize(Broken):
-    """Draws batches of one size, where its ledger has a coin for every node."""
-
-    where: ClassVar[Any] = stage
-
-    def change(self) -> dict[str, Any]:
-        honest = stage.Private
-        return {"Private": lambda **fields: honest(**fields, fixed=True)}
-
-
-class Shuffle:
-    """Stands in for the coins of batches: a partition of everybody, shuffled anew in every epoch."""
-
-    def __init__(self, random: np.random.Generator, rate: float) -> None:
-        self.random_order, self.batches, self.step = random, max(1, round(1 / rate)), 0
-
-    def random(self, population: int) -> NDArray[np.float64]:
-        """As coins: 0 for who is in this batch, 1 for the others."""
-        if self.step % self.batches == 0:
-            self.order = self.random_order.permutation(population)
-        part = np.array_split(self.order, self.batches)[self.step % self.batches]
-        self.step += 1
-        coins = np.ones(population)
-        coins[part] = 0
-        return coins
-
-
-@dataclass(frozen=True)
-class Shuffles(Broken):
-    """Shuffles the nodes and cuts them into batches, where its ledger has a coin for every node."""
-
-    def change(self) -> dict[str, Any]:
-        honest, rate = dpsgd.stream, self.batch / self.train_nodes
-
-        def stream(seed: Any, *path: Any) -> Any:
-            drawn = honest(seed, *path)
-            return Shuffle(drawn, rate) if path[0] == "batch" else drawn
-
-        return {"stream": stream}
-
-
-class Again:
-    """Stands in for the coins of batches: those of the first epoch, in every epoch."""
-
-    def __init__(self, random: np.random.Generator, batches: int) -> None:
-        self.drawn, self.batches, self.step = random, batches, 0
-        self.epoch: list[NDArray[np.float64]] = []
-
-    def random(self, population: int) -> NDArray[np.float64]:
-        if len(self.epoch) < self.batches:
-            self.epoch.append(self.drawn.random(population))
-        self.step += 1
-        return self.epoch[(self.step - 1) % self.batches]
-
-
-@dataclass(frozen=True)
-class SameBatches(Broken):
-    """Seeds its batches anew in every epoch, with the same seed: who is in one epoch's batch is in every epoch's."""
-
-    def change(self) -> dict[str, Any]:
-        honest, batches = dpsgd.stream, self.train_nodes // self.batch
-
-        def stream(seed: Any, *path: Any) -> Any:
-            drawn = honest(seed, *path)
-            return Again(drawn, batches) if path[0] == "batch" else drawn
-
-        return {"stream": stream}
-
-
-@dataclass(frozen=True)
-class SameNoise(Broken):
-    """Seeds its noise anew in every epoch, with the same seed: differences of epochs are free of noise."""
+class SameNoiseEveryEpoch(FaultyTraining):
+    """Restarts the noise from the same seed in every epoch, so differences of epochs carry no noise."""
 
     def change(self) -> dict[str, Any]:
         honest, batches, done, states = dpsgd.add_noise, self.train_nodes // self.batch, [0], [None]
@@ -159,16 +77,16 @@ class SameNoise(Broken):
 
 
 @dataclass(frozen=True)
-class PrivateSize(Broken):
-    """Divides by the number of nodes in the batch, which is private, and not by the expected one."""
+class DividesByPrivateBatchSize(FaultyTraining):
+    """Divides by the actual batch size, which is private, instead of the expected one."""
 
     def change(self) -> dict[str, Any]:
         return {"private_gradient": rescaled(lambda sums, real, clip: self.batch / real.sum(1).clamp(min=1))}
 
 
 @dataclass(frozen=True)
-class Unclipped(Broken):
-    """Ignores the clipping norm that it was given."""
+class NoClipping(FaultyTraining):
+    """Ignores the clipping norm."""
 
     def change(self) -> dict[str, Any]:
         honest: Any = dpsgd.private_gradient
@@ -176,8 +94,8 @@ class Unclipped(Broken):
 
 
 @dataclass(frozen=True)
-class ClipsTheMean(Broken):
-    """Clips the mean gradient of a batch and not each node's."""
+class ClipsMeanGradient(FaultyTraining):
+    """Clips the mean gradient of a batch instead of each node's gradient."""
 
     def change(self) -> dict[str, Any]:
         honest: Any = dpsgd.private_gradient
@@ -191,8 +109,8 @@ class ClipsTheMean(Broken):
 
 
 @dataclass(frozen=True)
-class NoiseForTheMean(Broken):
-    """Adds to the sum of the gradients the noise that their mean needs."""
+class NoiseScaledForMean(FaultyTraining):
+    """Adds to the sum of gradients noise that is calibrated for their mean."""
 
     def change(self) -> dict[str, Any]:
         honest = dpsgd.add_noise
@@ -200,8 +118,8 @@ class NoiseForTheMean(Broken):
 
 
 @dataclass(frozen=True)
-class ByLayer(Broken):
-    """Clips every layer by itself, with noise for one clipping norm in all."""
+class ClipsEachLayer(FaultyTraining):
+    """Clips each layer separately, with noise for one clipping norm in total."""
 
     def change(self) -> dict[str, Any]:
         def gradient(
@@ -218,16 +136,16 @@ class ByLayer(Broken):
 
 
 @dataclass(frozen=True)
-class TwoMicroBatches(Broken):
-    """Every node is in two micro-batches of a step, clipped in each, with noise for one."""
+class NodeInTwoMicroBatches(FaultyTraining):
+    """Puts each node in two micro-batches per step and clips it in each, with noise for one."""
 
     def change(self) -> dict[str, Any]:
         return {"private_gradient": rescaled(lambda sums, real, clip: torch.full_like(real[:, 0], 2.0))}
 
 
 @dataclass(frozen=True)
-class Standardises(Mlp):
-    """Scales every feature by its mean and spread over the private nodes."""
+class StandardisesByPrivateNodes(Mlp):
+    """Standardises each feature by its mean and standard deviation over the private nodes."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         return Release.join([self._one(worlds[k : k + 1], device) for k in range(worlds.runs)])
@@ -240,8 +158,8 @@ class Standardises(Mlp):
 
 
 @dataclass(frozen=True)
-class ChoosesByPrivateLabels(Broken):
-    """Keeps the epoch that is best on the private nodes themselves, and publishes how good that was."""
+class SelectsEpochByPrivateLabels(FaultyTraining):
+    """Keeps the epoch with the best accuracy on the private nodes, and publishes this accuracy."""
 
     where: ClassVar[Any] = stage
 
@@ -250,8 +168,8 @@ class ChoosesByPrivateLabels(Broken):
         return {"train_privately": lambda network, parts, rows, *rest: honest(network, parts, rows, *rest[:-1], rows)}
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        everybody = np.arange(worlds.graph.nodes)
-        release = super().fit(dataclasses.replace(worlds, watch=everybody), device)
+        all_nodes = np.arange(worlds.graph.nodes)
+        release = super().fit(dataclasses.replace(worlds, watch=all_nodes), device)
         right = release["posteriors"].argmax(2) == worlds.graph.y
         share = (right & worlds.trained()).sum(1, keepdims=True) / worlds.trained().sum(1, keepdims=True)
         arrays = {"posteriors": release["posteriors"][:, worlds.watch], "log": share.astype(np.float32)}
@@ -259,8 +177,8 @@ class ChoosesByPrivateLabels(Broken):
 
 
 @dataclass(frozen=True)
-class OneModuleCounted(Gap):
-    """Trains an encoder and a classifier on the same private nodes, and charges as if each saw nodes of its own."""
+class OneOfTwoModulesCharged(Gap):
+    """Trains an encoder and a classifier on the same private nodes, and charges for one of them."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -268,8 +186,8 @@ class OneModuleCounted(Gap):
 
 
 @dataclass(frozen=True)
-class UncheckedDegrees(Gap):
-    """Takes a node to send to at most `max_degree` others, and neither refuses nor cuts one that sends to more."""
+class DegreeBoundNotEnforced(Gap):
+    """Assumes that no node sends to more than `max_degree` others, and does not enforce it."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         with patched(common, check_graph=lambda *_: None):
@@ -277,8 +195,8 @@ class UncheckedDegrees(Gap):
 
 
 @dataclass(frozen=True)
-class Uncapped(Dpar):
-    """Does not cut the lists in which a node stands more often than `cap` allows."""
+class ListsNotCapped(Dpar):
+    """Does not limit a node to `cap` neighbour lists."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         with patched(neighbour_selection, capped=lambda listed, weights, rows, cap: weights):
@@ -286,8 +204,8 @@ class Uncapped(Dpar):
 
 
 @dataclass(frozen=True)
-class LongVectors(Dpar):
-    """Does not clip the PageRank vectors that it adds noise to."""
+class PageRankNotClipped(Dpar):
+    """Does not clip PageRank vectors before it adds noise."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         honest = neighbour_selection.gaussian_rows

@@ -1,1 +1,1 @@
-"""Published claims that do not hold, each with its experiment and its certificate."""
+"""Published privacy claims that do not hold, each with an experiment that anyone can run again."""

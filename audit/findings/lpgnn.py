@@ -1,4 +1,4 @@
-"""LPGNN (Sajadmanesh and Gatica-Perez, CCS 2021): local privacy of features, and what a tiny budget learns."""
+"""LPGNN (Sajadmanesh and Gatica-Perez, CCS 2021): local privacy of features, and accuracy at a tiny budget. Experiments."""
 
 from __future__ import annotations
 
@@ -8,97 +8,71 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...accounting.claim import Claim, Relation, Unit
-from . import certificates as exact
-from .finding import Certificate, Figure, Finding, agreed, computed
+from . import exact_epsilons as exact
+from .certificate import Certificate, Figure, computed, confirmed
+from .finding import with_experiments
 
 if TYPE_CHECKING:
     from ..key import Key
 
-PAPER = "LPGNN (CCS 2021)"
 USERS = 100
 
 
 def scaling(by_data: bool) -> Certificate:
-    """User 0's feature is 1 or 2, all others' 1 but one 0; what the other users' reports say of user 0."""
+    """The reports of other users if user 0 has feature 1 or 2; one user has 0, all others 1.
+
+    by_data: features are scaled by their minimum and maximum over users.
+    """
     from scipy.stats import binom
 
     from ...models.lpgnn import ldp
 
-    claim = Claim(
-        1.0, 1e-9, Unit.FEATURES, Relation.REPLACE, exposes=("reports",)
-    )  # the promise is for delta = 0, hence for this
-    laws, chances = [], []
+    # the paper claims delta = 0, which implies this claim
+    claim = Claim(1.0, 1e-9, Unit.FEATURES, Relation.REPLACE, exposes=("reports",))
+    distributions, chances = [], []
     for own in (1.0, 2.0):
         x = np.ones((USERS + 2, 1), dtype=np.float32)
         x[0], x[1] = own, 0.0
-        seen, low, high = (ldp.scaled(x), 0.0, 1.0) if by_data else (x, 0.0, 2.0)
-        chance = float(ldp.one_probability(seen[2:3], 1.0, low, high)[0, 0])
+        scaled, low, high = (ldp.scaled(x), 0.0, 1.0) if by_data else (x, 0.0, 2.0)
+        chance = float(ldp.one_probability(scaled[2:3], 1.0, low, high)[0, 0])
         chances.append(chance)
-        laws.append(binom.pmf(np.arange(USERS + 1), USERS, chance))
-    libraries = exact.coins(max(chances), min(chances), USERS, claim.delta)
-    told = (
-        f"{USERS} other users with a feature of 1 report a 1 with chance {chances[0]:.3f} if user 0 has 1, {chances[1]:.3f} if 2."
+        distributions.append(binom.pmf(np.arange(USERS + 1), USERS, chance))
+    libraries = exact.coin_flips(max(chances), min(chances), USERS, claim.delta)
+    summary = (
+        f"{USERS} users with feature 1 report a 1 with probability {chances[0]:.3f} if user 0 has 1, and {chances[1]:.3f} if 2."
     )
-    series = {f"user 0 has {own}": (np.arange(USERS + 1), law) for own, law in zip((1, 2), laws, strict=True)}
-    return agreed(claim, libraries, told, Figure("ones among the other users' reports", "probability", series, "steps"))
+    series = {f"user 0 has {own}": (np.arange(USERS + 1), p) for own, p in zip((1, 2), distributions, strict=True)}
+    return confirmed(claim, libraries, summary, Figure("ones among the other users' reports", "probability", series, "steps"))
 
 
 def fair_coins(key: Key) -> Certificate:
-    """LPGNN at epsilon = 0.01 and with fair coins, at equal propagation: accuracy over ten trainings each."""
+    """The accuracy of LPGNN at epsilon = 0.01 and with fair coins, at equal propagation: ten trainings each."""
     from ...models.data.loading import load
     from ...models.graph.graph import Worlds
     from ...models.lpgnn.lpgnn import Lpgnn
 
     graph, means, spreads = load("campus:n=600"), [], []
-    blind = dataclasses.replace(
-        graph, x=np.full((graph.nodes, graph.dim), 0.5, np.float32)
-    )  # every coin is then fair, and as loud
+    # constant features make every coin fair, at the same noise scale
+    blind = dataclasses.replace(graph, x=np.full((graph.nodes, graph.dim), 0.5, np.float32))
     for known, budget in ((graph, 0.01), (blind, 0.01), (graph, 1.0)):
         worlds = Worlds.of(known, key.seeds(0, 10), np.flatnonzero(graph.test))
         model = Lpgnn(feature_budget=budget, feature_steps=4, label_steps=0, epochs=200)
         right = (model.fit(worlds)["posteriors"].argmax(2) == graph.y[worlds.watch]).mean(axis=1)
         means.append(float(right.mean()))
         spreads.append(float(right.std(ddof=1) / len(right) ** 0.5))
-    told = (
-        f"Test accuracy with clean labels {means[0]:.3f} at epsilon = 0.01 and {means[1]:.3f} with coins that know nothing, "
-        f"standard errors {spreads[0]:.3f} and {spreads[1]:.3f}; {means[2]:.3f} at epsilon = 1. A synthetic graph of 600 nodes."
+    summary = (
+        f"Test accuracy with clean labels is {means[0]:.3f} at epsilon = 0.01 and {means[1]:.3f} with fair coins "
+        f"(standard errors {spreads[0]:.3f} and {spreads[1]:.3f}), and {means[2]:.3f} at epsilon = 1. "
+        "The graph is synthetic, of 600 nodes."
     )
     figure = Figure("", "test accuracy", {"accuracy": (("epsilon 0.01", "fair coins", "epsilon 1"), np.array(means))}, "bars")
-    return computed(Claim(0.01, 0.0, Unit.FEATURES, Relation.REPLACE), 0.0, told, figure, "accuracy")
+    return computed(Claim(0.01, 0.0, Unit.FEATURES, Relation.REPLACE), 0.0, summary, figure, "accuracy")
 
 
-LPGNN = (
-    Finding(
-        id="lpgnn-scaling",
-        short="features: epsilon_x locally",
-        paper=PAPER,
-        claim="The multi-bit encoder gives each user epsilon_x of local privacy, any features against any other; epsilon_x = 1.",
-        printed=1.0,
-        view="the reports of the OTHER users, as the server gets them",
-        argument="The released code scales each feature by its smallest and largest value over all users before anybody reports. "
-        "One user's extreme value then changes everybody's report. Smallest example: one feature, whose maximum is one user's.",
-        remains="With a public range the encoder spends exactly epsilon_x, no more and no less. Binary features, such as those "
-        "of three of the paper's four data sets, are not rescaled (a column nobody has is still dropped).",
-        source="the public code's normalisation; the functions that draw the reports here",
-        experiment=lambda key: scaling(True),
-        fixed=lambda key: scaling(False),
-        repair="a public range",
-        proof="exact",
-    ),
-    Finding(
-        id="lpgnn-fair-coins",
-        short="accuracy at epsilon_x = 0.01",
-        paper=PAPER,
-        claim="The accuracies at epsilon_x = 0.01 show that the method learns from features at strong privacy.",
-        printed=0.01,
-        view="test accuracy",
-        argument="At epsilon = 0.01 two users' reports are almost the same coin. A server that draws fair coins itself, and "
-        "propagates them as often, learns as much: from the edges, which are public.",
-        remains="The privacy guarantee is right. From epsilon_x of about 1 on the features carry information.",
-        source="tables at epsilon_x = 0.01; the paper's random baseline runs without propagation",
-        experiment=fair_coins,
-        fixed=None,
-        repair="fair coins as the baseline, at the same number of propagations",
-        proof="argued",
-    ),
+LPGNN = with_experiments(
+    "lpgnn.toml",
+    {
+        "lpgnn-scaling": (lambda key: scaling(True), lambda key: scaling(False)),
+        "lpgnn-fair-coins": (fair_coins, None),
+    },
 )

@@ -1,4 +1,4 @@
-"""Findings as a table, as findings.json and as one page with a plot and a paragraph for each."""
+"""Shows findings as a table, as findings.json, and as one HTML page with a plot and a text for each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...reports.files import plain, write_text
 from ...reports.rounding import SLACK, at_least, down, percent
-from .finding import ALPHA
+from .certificate import ALPHA
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
     from ...accounting.lower.bounds import Bound
     from ...reports.figures.style import Plot
-    from .finding import Certificate, Figure, Result
+    from .certificate import Certificate, Figure
+    from .finding import Result
 
 STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
 SHORT = {"refuted": "refuted", "argued": "argued", "not-refuted": "not refuted"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
-FEW = 8  # points of a figure that are labelled one by one
+FEW = 8  # a logarithmic axis with at most so many points labels each of them
 
 
 def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
-    """The names one after the other, with a bar and an ETA on stderr unless it is to be quiet."""
+    """Yields the names, with a progress bar and an ETA on stderr unless quiet."""
     from rich.console import Console
     from rich.progress import track
 
@@ -37,7 +38,7 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
 
 
 def row(result: Result) -> dict[str, Any]:
-    """A row of kind "finding" as results.json holds it, with the whole certificate beside it."""
+    """A row of kind "finding" as in results.json, with the whole certificate."""
     f, c = result.finding, result.certificate
     return {
         "kind": "finding",
@@ -62,13 +63,14 @@ def row(result: Result) -> dict[str, Any]:
         "repair": f.repair,
         "seconds": result.seconds,
         **_certificate(c),
-        "fixed": None if result.fixed is None else {"lower": result.fixed.bound.epsilon, **_certificate(result.fixed)},
+        "fixed": None if result.repaired is None else {"lower": result.repaired.bound.epsilon, **_certificate(result.repaired)},
     }
 
 
 def _certificate(c: Certificate) -> dict[str, Any]:
     return {
-        "told": c.told,
+        "summary": c.summary,
+        "told": c.summary,  # the name that earlier scripts read
         "method": c.bound.method,
         "shape": c.bound.shape,
         "trials": c.bound.trials,
@@ -80,7 +82,7 @@ def _certificate(c: Certificate) -> dict[str, Any]:
 
 
 def document(results: Sequence[Result], seed: str) -> dict[str, Any]:
-    """Everything that findings.json holds."""
+    """The content of findings.json."""
     return {"schema": 1, "seed": seed, "alpha": ALPHA, "rows": [row(r) for r in results]}
 
 
@@ -89,12 +91,12 @@ def encoded(document: dict[str, Any]) -> str:
 
 
 def show(results: Sequence[Result], out: Path, width: int | None = None) -> None:
-    """Prints the table, each claim below its finding's name, so that it can be read on 80 columns."""
+    """Prints the table. Each claim stands below its finding's id, so the table fits 80 columns."""
     from rich.console import Console
 
     console = Console(width=width)
     console.print(table(results))
-    console.print(f"Lower bounds hold with {percent(1 - ALPHA)} confidence; nothing was sampled for exact ones. ε in nats.")
+    console.print(f"Lower bounds hold with {percent(1 - ALPHA)} confidence; exact values need no sampling. ε is in nats.")
     console.print(f"{out / 'findings.html'} and {out / 'findings.json'}", soft_wrap=True)
 
 
@@ -102,7 +104,7 @@ def table(results: Sequence[Result]) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Published claims, and what was found", title_justify="left")
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Published claims and what was found", title_justify="left")
     made.add_column("finding", min_width=max((len(r.finding.id) for r in results), default=0))
     for name in ("ε printed", "ε found", "how", "verdict", "repaired"):
         made.add_column(name.replace(" ", "\n"), justify="right" if "ε" in name else "left")
@@ -111,19 +113,20 @@ def table(results: Sequence[Result]) -> Table:
         what = f"{r.finding.id}\n[dim]{r.finding.short}[/]"
         found = ("-", "argued") if r.verdict == "argued" else (f"≥ {down(bound.epsilon)}", how(bound))
         verdict = f"[{STYLES[r.verdict]}]{SHORT[r.verdict]}[/]"
-        made.add_row(what, f"{r.finding.printed:.4g}", *found, verdict, repaired(r).replace(" ", "\n"))
+        made.add_row(what, f"{r.finding.printed:.4g}", *found, verdict, repaired_verdict(r).replace(" ", "\n"))
     return made
 
 
 def how(bound: Bound) -> str:
+    """ "exact", or the number of rounds."""
     return "exact" if bound.shape == "exact" else f"{sum(bound.trials):,}\nrounds"
 
 
-def repaired(result: Result) -> str:
-    """What the same experiment says of the fixed counterpart, in two words."""
-    if result.fixed is None:
+def repaired_verdict(result: Result) -> str:
+    """The verdict of the same experiment on the repaired counterpart; a dash where there is none."""
+    if result.repaired is None:
         return "-"
-    return "refuted" if result.fixed.bound.refuted else "not refuted"
+    return "refuted" if result.repaired.bound.refuted else "not refuted"
 
 
 def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> None:
@@ -147,9 +150,9 @@ def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> Non
             "result": r,
             "finding": r.finding,
             "bound": r.certificate.bound,
-            "said": said(r.certificate),
+            "said": in_words(r.certificate),
             "svg": Markup(style.save(plot(r), out / "figures")),
-            "repaired": repaired(r),
+            "repaired": repaired_verdict(r),
         }
         for r in results
     ]
@@ -168,8 +171,8 @@ def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> Non
     write_text(out / "findings.json", encoded(document))
 
 
-def said(certificate: Certificate) -> str:
-    """The bound in words: "at least 1.36 (99.99 %, shape of the ledger)"; an exact number without a confidence."""
+def in_words(certificate: Certificate) -> str:
+    """The bound in words: "at least 1.36 (99.99 %, shape of the ledger)". Exact numbers have no confidence."""
     bound = certificate.bound
     if bound.shape != "exact":
         return at_least(bound.epsilon, bound.alpha, bound.shape)
@@ -179,14 +182,14 @@ def said(certificate: Certificate) -> str:
 
 
 def plot(result: Result) -> Plot:
-    """The figure of a certificate in the style of the house."""
+    """The figure of a certificate, as the other figures of this package are drawn."""
     from ...reports.figures.style import Plot
 
     figure, f = result.certificate.figure, result.finding
     rows = tuple(
         (name, *point) for name, (x, y) in figure.series.items() for point in zip(list(x), [float(v) for v in y], strict=True)
     )
-    alt = f"{f.id}: {figure.y} against {figure.x or 'cases'}. {result.certificate.told}"
+    alt = f"{f.id}: {figure.y} against {figure.x or 'cases'}. {result.certificate.summary}"
     return Plot(f.id, f.id, alt, ("series", figure.x or "case", figure.y), rows, lambda axes: _draw(axes, figure))
 
 
@@ -210,7 +213,7 @@ def _draw(axes: Axes, figure: Figure) -> None:
     if "x" in figure.log:
         axes.set_xscale("log")
         shown = sorted({float(v) for x, _ in figure.series.values() for v in x})
-        if len(shown) <= FEW:  # the library's own labels of a short logarithmic axis run into each other
+        if len(shown) <= FEW:  # Matplotlib's own labels of a short logarithmic axis overlap
             axes.set_xticks(shown, [f"{v:g}" for v in shown])
             axes.xaxis.minorticks_off()
     if "y" in figure.log:

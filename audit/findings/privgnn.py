@@ -1,4 +1,4 @@
-"""PrivGNN (Olatunji, Funke and Khosla, TMLR 2023): noisy labels, their accounting and the released code."""
+"""PrivGNN (Olatunji, Funke and Khosla, TMLR 2023): the cost of noisy labels, and the released code. Experiments."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from ...accounting import closed_forms as mechanisms
 from ...accounting.claim import Claim, Unit
 from ...models.privgnn import published as printed
-from . import certificates as exact
-from .finding import Certificate, Figure, Finding, agreed, computed
+from . import exact_epsilons as exact
+from .certificate import Certificate, Figure, computed, confirmed
+from .finding import with_experiments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Worlds
     from ..key import Key
 
-PAPER = "PrivGNN (TMLR 2023)"
 RATE, QUERIES, DELTA = 0.3, 1000, 1e-4
 
 
-def wins(answers: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """The chance of each entry to be the largest once Laplace noise is added: scipy's quadrature. (c,) -> (c,)."""
+def argmax_probabilities(answers: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """The probability of each entry to be the largest after Laplace noise, by scipy's quadrature. (c,) -> (c,)."""
     from scipy.integrate import quad
 
     def chance(j: int) -> float:
@@ -46,46 +46,46 @@ def wins(answers: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
 
 
 def argmax(scale: float) -> Certificate:
-    """One label of ten classes, from a teacher that is sure of one class or of another."""
+    """One label of ten classes from a teacher that is certain of one class or of another."""
     from ...accounting.lower.finite_channels import channel_epsilon
 
-    table = [wins(row, scale) for row in np.eye(10)[:2]]  # all corners are alike
+    table = [argmax_probabilities(row, scale) for row in np.eye(10)[:2]]  # all pairs of corners cost the same
     libraries = {
         "closed form": mechanisms.noisy_argmax_epsilon(10, scale),
         "scipy quadrature, enumerated": channel_epsilon(table),
     }
     classes = np.array([2, 3, 4, 5, 7, 10, 15, 20, 30, 41])
     cost = np.array([mechanisms.noisy_argmax_epsilon(int(c), scale) for c in classes])
-    told = f"Ten classes, Laplace noise of scale {scale:.4g}: the worst pair of posteriors are two corners of the simplex."
+    summary = f"Ten classes, Laplace noise of scale {scale:.4g}: the worst two posteriors are two corners of the simplex."
     figure = Figure("classes", "epsilon of one label", {"exact": (classes, cost)}, level=1.0)
-    return agreed(Claim(1.0, 0.0, Unit.NODE, exposes=("votes",)), libraries, told, figure)
+    return confirmed(Claim(1.0, 0.0, Unit.NODE, exposes=("votes",)), libraries, summary, figure)
 
 
 def two_classes(scale: float) -> tuple[float, float]:
-    """How likely one sampled query is answered "first", with and without a node that decides the teacher."""
+    """The probability that a sampled query is answered by the first class, with and without a node that decides the teacher."""
     low = 1 - mechanisms.argmax_top_probability(2, scale)
     return (1 - RATE) * low + RATE * (1 - low), low
 
 
 def table_delta(delta: float) -> Certificate:
-    """Two classes (Credit), lambda = 0.4: the composition of 1,000 sampled coins, no bound in between."""
+    """Two classes (Credit), lambda = 0.4: 1,000 sampled coin flips, composed exactly."""
     claim = Claim(printed.privgnn_epsilon(0.4, RATE, QUERIES, 10 * DELTA), delta, Unit.NODE, exposes=("votes",))
-    libraries = exact.coins(*two_classes(1 / 0.4), QUERIES, delta)
-    told = f"1,000 labels of two classes, each from a fresh sample: exact at delta = {delta:g}."
+    libraries = exact.coin_flips(*two_classes(1 / 0.4), QUERIES, delta)
+    summary = f"1,000 labels of two classes, each from a fresh sample; exact at delta = {delta:g}."
     deltas = np.geomspace(1e-5, 1e-2, 13)
-    costs = np.array([exact.coins_closed(*two_classes(1 / 0.4), QUERIES, float(d)) for d in deltas])
+    costs = np.array([exact.coin_flips_closed(*two_classes(1 / 0.4), QUERIES, float(d)) for d in deltas])
     figure = Figure("delta", "epsilon", {"1,000 labels": (deltas, costs)}, level=claim.epsilon, log="x")
-    return agreed(claim, libraries, told, figure)
+    return confirmed(claim, libraries, summary, figure)
 
 
 def theorem_7(repaired: bool) -> Certificate:
-    """A scalar Laplace query of sensitivity 1, as the theorem's proof assumes, on 1,000 fresh samples; lambda = 0.4."""
+    """A scalar Laplace query of sensitivity 1, which the proof assumes, on 1,000 fresh samples; lambda = 0.4."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     from ...accounting.upper.rdp import laplace_pair
 
-    says = printed.privgnn_theorem_7_repaired if repaired else printed.privgnn_theorem_7
-    claim = Claim(says(0.4, RATE, QUERIES, DELTA), DELTA, Unit.NODE)
+    theorem = printed.privgnn_theorem_7_repaired if repaired else printed.privgnn_theorem_7
+    claim = Claim(theorem(0.4, RATE, QUERIES, DELTA), DELTA, Unit.NODE)
     found = pld.from_laplace_mechanism(2.5, value_discretization_interval=1e-4, sampling_prob=RATE, **exact.ROUNDED_DOWN)
     pair = laplace_pair(2.5, 4000)
     upper, lower = np.array(pair.upper), np.array(pair.lower)
@@ -95,7 +95,7 @@ def theorem_7(repaired: bool) -> Certificate:
         exact.LIBRARY: float(found.self_compose(QUERIES).get_epsilon_for_delta(DELTA)),
         exact.PRV: max(exact.convolved(loss, mixed, QUERIES, DELTA), exact.convolved(-loss, lower, QUERIES, DELTA)),
     }
-    told = "1,000 sampled Laplace queries, lambda = 0.4, sampling rate 0.3, delta = 1e-4: composed by two libraries."
+    summary = "1,000 sampled Laplace queries, lambda = 0.4, sampling rate 0.3, delta = 1e-4: composed by two libraries."
     strengths = np.array([0.1, 0.2, 0.4, 0.8, 1.0])
     series: dict[str, Any] = {
         "theorem 7": (strengths, np.array([printed.privgnn_theorem_7(float(s), RATE, QUERIES, DELTA) for s in strengths])),
@@ -104,11 +104,11 @@ def theorem_7(repaired: bool) -> Certificate:
             np.array([printed.privgnn_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths]),
         ),
     }
-    return agreed(claim, libraries, told, Figure("lambda", "epsilon", series, log="y"))
+    return confirmed(claim, libraries, summary, Figure("lambda", "epsilon", series, log="y"))
 
 
 def single_sample(accounted: bool) -> Certificate:
-    """One sample and one teacher for all 1,000 labels of two classes at lambda = 1. accounted: by what one sample costs."""
+    """One sample and one teacher for all 1,000 labels of two classes at lambda = 1. accounted: claims the cost of one sample."""
     from ...accounting.events.mechanisms import noisy_argmax, on_sampled_nodes
     from ...accounting.upper.tradeoff import curve
 
@@ -122,21 +122,21 @@ def single_sample(accounted: bool) -> Certificate:
         exact.CLOSED: one_sample(each, QUERIES),
         "dp_accounting": curve(ledger, interval=1e-3).epsilon(DELTA),
     }
-    told = "1,000 labels from one teacher: if the node was sampled, it is in all of them."
+    summary = "1,000 labels from one teacher: if the node was sampled, it influences all of them."
     counts = np.array([10, 30, 100, 300, 1000])
     printed_costs = np.array([printed.privgnn_epsilon(1.0, RATE, int(n), DELTA) for n in counts])
     costs = np.array([one_sample(each, int(n)) for n in counts])
     series = {"printed": (counts, printed_costs), "exact": (counts, costs)}
-    return agreed(claim, libraries, told, Figure("labels", "epsilon", series, log="xy"))
+    return confirmed(claim, libraries, summary, Figure("labels", "epsilon", series, log="xy"))
 
 
 def one_sample(each: float, labels: int) -> float:
-    """So many labels, each this private, from one teacher of one sample: composed, then amplified."""
+    """The epsilon of labels with pure epsilon `each` from one teacher on one sample: composed, then amplified."""
     return exact.amplified(lambda e: mechanisms.composed_pure_delta(each, labels, e), RATE, DELTA)
 
 
 def worlds(key: Key, world: int) -> Worlds:
-    """30 private nodes and 40 public ones; node 0, private, has the features of every query and the label of nobody near."""
+    """30 private and 40 public nodes; private node 0 has the features of every query and another label than its neighbours."""
     from ...models.graph.graph import Graph, Mask, Worlds
 
     rng, nodes = key.fold("graph").generator(), 70
@@ -162,170 +162,64 @@ def recipe(**fields: Any) -> Any:
 
 
 def log_probabilities(key: Key, as_coded: bool) -> Certificate:
-    """What real teachers answer with and without one private node that has the query's features, lambda = 1, no sampling."""
+    """Answers of trained teachers with and without a private node that has the query's features; lambda = 1, no sampling."""
     from ...accounting.lower.finite_channels import channel_epsilon
 
     model = recipe(sigma=1.0, as_coded=as_coded)
     both = [model.teachers(worlds(key, world)).answers[0].astype(float) for world in (0, 1)]
-    seen = both if as_coded else [np.exp(b) for b in both]
-    costs = [channel_epsilon([wins(a, 1.0), wins(b, 1.0)]) for a, b in zip(*seen, strict=True)]
+    answers = both if as_coded else [np.exp(b) for b in both]
+    costs = [channel_epsilon([argmax_probabilities(a, 1.0), argmax_probabilities(b, 1.0)]) for a, b in zip(*answers, strict=True)]
     worst = int(np.argmax(costs))
-    swing = float(np.abs((seen[1] - seen[0])[worst]).sum())
+    swing = float(np.abs((answers[1] - answers[0])[worst]).sum())
     what = "log-probabilities" if as_coded else "probabilities"
-    told = f"The node moves the teacher's {what} by {swing:.2f} in L1 at the worst of ten queries; the claim allows 1."
+    summary = f"The node moves the teacher's {what} by {swing:.2f} in L1 at the worst of ten queries; the claim allows 1."
     figure = Figure("", "epsilon of one label", {"queries": ([str(i) for i in range(10)], np.array(costs))}, "bars", level=1.0)
-    return computed(Claim(1.0, 0.0, Unit.NODE, exposes=("votes",)), max(costs), told, figure, "enumeration")
+    return computed(Claim(1.0, 0.0, Unit.NODE, exposes=("votes",)), max(costs), summary, figure, "enumeration")
 
 
 def optimiser(key: Key, as_coded: bool) -> Certificate:
-    """The same seeds and the same labels, from two private sets: does the student differ?"""
-    model = recipe(sigma=1e7, as_coded=as_coded)  # so much noise that both private sets give the same labels
-    seen = [model.fit(worlds(key, world)) for world in (0, 1)]
-    same = bool((seen[0]["votes"] == seen[1]["votes"]).all())
-    apart = float(np.abs(seen[0]["posteriors"] - seen[1]["posteriors"]).max())
-    told = f"Labels equal: {'yes' if same else 'no'}. The student's log-probabilities differ by {apart:.2g}."
+    """Compares the students of two private sets at equal seeds and equal noisy labels."""
+    model = recipe(sigma=1e7, as_coded=as_coded)  # the noise alone decides the labels, so both private sets give the same
+    releases = [model.fit(worlds(key, world)) for world in (0, 1)]
+    same = bool((releases[0]["votes"] == releases[1]["votes"]).all())
+    apart = float(np.abs(releases[0]["posteriors"] - releases[1]["posteriors"]).max())
+    summary = f"Labels equal: {'yes' if same else 'no'}. The student's log-probabilities differ by {apart:.2g}."
     figure = Figure("", "difference of log-probabilities", {"student": (("two private sets",), np.array([apart]))}, "bars")
     epsilon = math.inf if same and apart > 1e-5 else 0.0
-    return computed(Claim(1.0, DELTA, Unit.NODE), epsilon, told, figure, "replay")
+    return computed(Claim(1.0, DELTA, Unit.NODE), epsilon, summary, figure, "replay")
 
 
 def fixed_size(key: Key) -> Certificate:
+    """The bound for samples of fixed size against that for Poisson samples."""
     strengths = np.array([0.1, 0.2, 0.4, 0.8, 1.0])
     poisson = np.array([printed.privgnn_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths])
     fixed = np.array([printed.fixed_size_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths])
-    told = f"At lambda = 1 the bound for samples of fixed size is {fixed[-1]:.0f}, that for Poisson samples {poisson[-1]:.0f}."
+    summary = (
+        f"At lambda = 1 the bound for samples of fixed size is {fixed[-1]:.0f}, and that for Poisson samples {poisson[-1]:.0f}."
+    )
     series = {"Poisson samples": (strengths, poisson), "fixed size, replaced node": (strengths, fixed)}
-    return computed(Claim(81.23, DELTA, Unit.NODE), 0.0, told, Figure("lambda", "bound on epsilon", series, log="y"), "bounds")
+    return computed(Claim(81.23, DELTA, Unit.NODE), 0.0, summary, Figure("lambda", "bound on epsilon", series, log="y"), "bounds")
 
 
 def pate_reset(key: Key) -> Certificate:
-    accuracy = {"teachers as trained": ((".",), np.array([0.99])), "teachers as asked": ((".",), np.array([1 / 3]))}
-    told = "Read in the code: what was stored as a teacher is reset when the next one is trained, so that it answers at chance."
-    return computed(Claim(1.0, DELTA, Unit.NODE), 0.0, told, Figure("", "accuracy by that reading", accuracy, "bars"), "reading")
-
-
-def _finding(name: str, short: str, claim: str, argument: str, remains: str, source: str, **fields: Any) -> Finding:
-    common: dict[str, Any] = {"paper": PAPER, "view": "the noisy labels of all queries", "printed": 1.0}
-    return Finding(
-        id=f"privgnn-{name}", short=short, claim=claim, argument=argument, remains=remains, source=source, **(common | fields)
+    """The accuracies that the code implies for a trained teacher and for one that was reset; nothing is run."""
+    accuracy = {"teachers as trained": ((".",), np.array([0.99])), "teachers as queried": ((".",), np.array([1 / 3]))}
+    summary = "From reading the code: training the next teacher resets the stored one, which then answers at chance."
+    return computed(
+        Claim(1.0, DELTA, Unit.NODE), 0.0, summary, Figure("", "accuracy implied by the code", accuracy, "bars"), "reading"
     )
 
 
-PRIVGNN = (
-    _finding(
-        "noisy-argmax",
-        "one label costs 1 / beta",
-        "A posterior has L1 norm 1, so one label, an argmax, is (1 / beta)-private for a node (add or remove).",
-        "Two posteriors are up to 2 apart. Only the argmax leaves, so that not twice as much is spent: exactly "
-        "ln(a (c - 1) / (1 - a)) with a the chance of the favoured class. Smallest example: two teachers, sure of two classes.",
-        "For two classes the label costs 0.965 / beta, less than claimed; for any number at most 1.18 / beta. The argument is "
-        "wrong, the number nearly right.",
-        "section on the privacy of one query; beta = 1, ten classes (Amazon)",
-        view="one noisy label",
-        experiment=lambda key: argmax(1.0),
-        fixed=lambda key: argmax(1.2),
-        repair="a fifth more noise, for the exact cost of a label",
-        proof="exact",
-    ),
-    _finding(
-        "delta",
-        "epsilon of the tables at delta 1e-4",
-        "Tables 2 and 3: epsilon = 19.81 at delta = 1e-4 for 1,000 labels, lambda = 0.4, rate 0.3; a node is added or removed.",
-        "The code writes 10e-4, which is 1e-3. All digits of the tables follow for a delta ten times as large as stated. With "
-        "two classes the true cost at the stated delta can be computed exactly, and is larger.",
-        "At delta = 1e-3 the printed value holds for two classes. For ten classes and more the labels of a posterior cost less "
-        "than the formula says at low orders.",
-        "tables 2 and 3; the public code; Credit has two classes",
-        printed=19.813,
-        experiment=lambda key: table_delta(DELTA),
-        fixed=lambda key: table_delta(10 * DELTA),
-        repair="the delta that was used",
-        proof="exact",
-    ),
-    _finding(
-        "theorem-7",
-        "theorem 7",
-        "Theorem 7: a closed form for |Q| sampled labels; 17.51 for 1,000 labels, lambda = 0.4, rate 0.3, delta = 1e-4.",
-        "The proof takes the Renyi divergence at order 2 and the conversion ln(1/delta) / (alpha - 1) at order 3, half of what "
-        "belongs to it. The mechanism of the proof itself, a scalar Laplace query, costs more.",
-        "With ln(1/delta) in place of its half it is a valid bound. Theorem 8 is valid too.",
-        "theorem 7 and its proof",
-        printed=17.51,
-        view="1,000 sampled Laplace queries of sensitivity 1, as in the proof",
-        experiment=lambda key: theorem_7(False),
-        fixed=lambda key: theorem_7(True),
-        repair="the conversion at order 2",
-        proof="exact",
-    ),
-    _finding(
-        "single-gnn",
-        "SingleGNN has the same guarantee",
-        "The ablation SingleGNN (one sample, one teacher, all labels) is given the guarantee of fresh samples: epsilon = 83.5 at "
-        "lambda = 1, delta = 1e-4.",
-        "A sample that is drawn once hides a node once, not once a label: with chance 0.3 the node is behind every label. "
-        "Composition comes first, amplification last.",
-        "The guarantee of PrivGNN itself, with a fresh sample for each query, is not touched.",
-        "the ablation; theorem 8 as the tables use it",
-        printed=83.535,
-        experiment=lambda key: single_sample(False),
-        fixed=lambda key: single_sample(True),
-        repair="composed without sampling, amplified once",
-        proof="exact",
-    ),
-    _finding(
-        "log-probabilities",
-        "the code is algorithm 1",
-        "Algorithm 1 adds Laplace noise to probabilities; one label is (1 / beta)-private for a node, beta = 1, no sampling.",
-        "The released code adds it to logarithms of probabilities, whose range has no bound. Smallest example: a private node "
-        "with the query's own features and another label than its neighbours, three of which train a teacher.",
-        "Algorithm 1 as printed costs what is said above. It caps the accuracy of the labels near chance for many classes, so "
-        "the published accuracies are not to be expected of it.",
-        "the public code; teachers of a re-implementation that does as the code does",
-        view="one noisy label of a query whose features a private node shares",
-        experiment=lambda key: log_probabilities(key, True),
-        fixed=lambda key: log_probabilities(key, False),
-        repair="noise on probabilities",
-        proof="exact",
-    ),
-    _finding(
-        "shared-optimiser",
-        "students see labels only",
-        "Teachers reach the student through noisy labels only, so that its training is post-processing.",
-        "The released code goes on with one Adam optimiser from teacher to teacher and into the student: its moments are private "
-        "state that no noise has touched. Replay: two private sets, equal labels, equal seeds.",
-        "With an optimiser of its own the student is post-processing.",
-        "the public code; a re-implementation that does as the code does",
-        view="the released student, its seeds known as in the code",
-        experiment=lambda key: optimiser(key, True),
-        fixed=lambda key: optimiser(key, False),
-        repair="a fresh optimiser for every teacher and for the student",
-        proof="exact",
-    ),
-    _finding(
-        "fixed-size-sample",
-        "samples are Poisson",
-        "The accounting assumes that each private node joins a query's sample by a coin of its own.",
-        "The code draws a fixed number of nodes without replacement. Under add-remove neighbours no bound is then known that "
-        "uses the sampling; under replaced nodes the bound is larger.",
-        "Both numbers are upper bounds, so no claim is contradicted by this alone.",
-        "the public code; Wang, Balle and Kasiviswanathan, theorem 9",
-        printed=81.23,
-        experiment=fixed_size,
-        fixed=None,
-        repair="Poisson samples",
-        proof="argued",
-    ),
-    _finding(
-        "pate-baseline",
-        "PATE-G as a baseline",
-        "PATE with graph teachers (PATE-G) is the baseline that PrivGNN exceeds many times over.",
-        "In the released code a teacher is reset to random weights after it was stored and before it votes. That would explain "
-        "answers at chance level.",
-        "This is about the comparison, not about privacy; whether the published runs used this code is not known.",
-        "the public code",
-        experiment=pate_reset,
-        fixed=None,
-        repair="each teacher keeps its weights",
-        proof="argued",
-    ),
+PRIVGNN = with_experiments(
+    "privgnn.toml",
+    {
+        "privgnn-noisy-argmax": (lambda key: argmax(1.0), lambda key: argmax(1.2)),
+        "privgnn-delta": (lambda key: table_delta(DELTA), lambda key: table_delta(10 * DELTA)),
+        "privgnn-theorem-7": (lambda key: theorem_7(False), lambda key: theorem_7(True)),
+        "privgnn-single-gnn": (lambda key: single_sample(False), lambda key: single_sample(True)),
+        "privgnn-log-probabilities": (lambda key: log_probabilities(key, True), lambda key: log_probabilities(key, False)),
+        "privgnn-shared-optimiser": (lambda key: optimiser(key, True), lambda key: optimiser(key, False)),
+        "privgnn-fixed-size-sample": (fixed_size, None),
+        "privgnn-pate-baseline": (pate_reset, None),
+    },
 )

@@ -1,4 +1,4 @@
-"""VESPER (Wu et al., arXiv 2310.20552): private message passing between a party with the graph and a party with the labels."""
+"""VESPER (Wu et al., arXiv 2310.20552): party A holds the graph, party B the labels. Experiments."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ import numpy as np
 from ...accounting import gaussian as closed
 from ...accounting.claim import Claim, Unit
 from ...models.vesper import published as printed
-from . import certificates as exact
-from .finding import Certificate, Figure, Finding, agreed, computed, played
-from .gap import smallest
+from . import exact_epsilons as exact
+from .certificate import Certificate, Figure, computed, confirmed, sampled
+from .finding import with_experiments
 
 if TYPE_CHECKING:
     from ..key import Key
 
-PAPER = "VESPER (arXiv 2310.20552)"
 LARGE = Claim(1.0, 1 / 61_859_140, Unit.UNDIRECTED_EDGE, exposes=("transcript",))  # ogbn-products
 ROOTS, BATCH, EPOCHS = 196_615, 256, 20
 STEPS = EPOCHS * math.ceil(ROOTS / BATCH)
-RATE = 1 - (1 - BATCH / ROOTS) * (1 - BATCH / (ROOTS - 1))  # a batch holds one end of the edge or both
+RATE = 1 - (1 - BATCH / ROOTS) * (1 - BATCH / (ROOTS - 1))  # chance that a batch holds at least one end of the edge
 ONE = Claim(1.0, 2e-4, Unit.UNDIRECTED_EDGE, exposes=("transcript",))
 FLOOR = 10
 
@@ -31,50 +30,52 @@ def large_sigma(bound: str) -> float:
     from ...accounting.cache import remembered
 
     def search() -> float:
-        return smallest(lambda s: printed.vesper_epsilon(s, 1, RATE, STEPS, LARGE.delta, bound), 1.0)
+        return exact.sigma_for(lambda s: printed.vesper_epsilon(s, 1, RATE, STEPS, LARGE.delta, bound), 1.0)
 
     return float(remembered(search, "vesper finding", bound, STEPS, LARGE.delta))
 
 
 def public_batches(bound: str) -> Certificate:
-    """An edge between two training nodes without other friends; B knows which batches held either of them."""
+    """An edge between two training nodes without other neighbours; B knows which batches hold them."""
     std = math.sqrt(2) * large_sigma(bound)
     visits = total([1 - RATE, RATE - both(), both()], STEPS)
 
     def delta_at(epsilon: float) -> float:
         return float(visits @ closed.delta_of(np.sqrt(np.arange(visits.size)) / std, epsilon))
 
-    libraries = {exact.CLOSED: root(delta_at, LARGE.delta), "dp_accounting": mixture_by_library(visits, std, LARGE.delta)}
+    libraries = {exact.CLOSED: epsilon_at(delta_at, LARGE.delta), "dp_accounting": mixture_by_library(visits, std, LARGE.delta)}
     mean = visits @ np.arange(visits.size)
-    told = (
-        f"Noise std {std:.2f}, {STEPS} batches; the ends of an edge are in {mean:.0f} of them on average, "
-        "and each time one row moves by 1. Exact, over the law of that number, which B sees."
+    summary = (
+        f"Noise std {std:.2f}, {STEPS} batches. The ends of the edge occur {mean:.0f} times on average, and each time one row "
+        "moves by 1. The epsilon is exact over the distribution of this count, which B sees."
     )
     at = np.linspace(0.1, 12, 40)
     figure = Figure("epsilon", "delta", {"rows that B sees": (at, np.maximum([delta_at(e) for e in at], 1e-14))}, log="y")
-    return agreed(LARGE, libraries, told, figure)
+    return confirmed(LARGE, libraries, summary, figure)
 
 
 def both() -> float:
-    """How likely one batch holds both ends."""
+    """The probability that one batch holds both ends."""
     return BATCH * (BATCH - 1) / (ROOTS * (ROOTS - 1))
 
 
 def total(chances: list[float], count: int) -> Any:
-    """The law of the sum of `count` independent draws of 0, 1, …, cut where nothing remains: (k,) float64."""
+    """The distribution of the sum of `count` independent draws of 0, 1, … with these probabilities: (512,) float64."""
     size = 512
     wave = np.fft.rfft(np.array(chances), size) ** count
-    law = np.maximum(np.fft.irfft(wave, size), 0.0)
-    return law / law.sum()
+    masses = np.maximum(np.fft.irfft(wave, size), 0.0)
+    return masses / masses.sum()
 
 
-def root(delta_at: Any, delta: float) -> float:
+def epsilon_at(delta_at: Any, delta: float) -> float:
+    """The epsilon at which a decreasing delta_at(epsilon) equals delta."""
     from scipy.optimize import brentq
 
     return 0.0 if delta_at(0.0) <= delta else float(brentq(lambda e: delta_at(e) - delta, 0.0, 200.0, xtol=1e-10))
 
 
 def mixture_by_library(visits: Any, std: float, delta: float) -> float:
+    """The same mixture over visible counts by dp_accounting."""
     from ...accounting.events.mechanisms import gaussian_hops
     from ...accounting.events.types import VisibleMixtureDpEvent
     from ...accounting.upper.tradeoff import curve
@@ -86,20 +87,20 @@ def mixture_by_library(visits: Any, std: float, delta: float) -> float:
 
 
 def evaluation(charged: bool) -> Certificate:
-    """The rows released for validation, once an epoch; the training is granted its secrecy and costs nothing here."""
+    """The rows released for validation, once an epoch. The training counts as free here. charged: noise for the evaluations."""
     std = math.sqrt(4 * EPOCHS) / closed.mu_of_claim(LARGE) if charged else math.sqrt(2) * large_sigma("theorem-27")
     libraries = exact.gaussian(math.sqrt(2 * EPOCHS) / std, LARGE.delta)
-    told = f"{EPOCHS} evaluations at noise std {std:.2f}: two rows move by 1 in each, and nothing is sampled."
+    summary = f"{EPOCHS} evaluations at noise std {std:.2f}: in each, two rows move by 1 and nothing is sampled."
     times = np.arange(1, 2 * EPOCHS + 1)
     cost = closed.epsilon_of(np.sqrt(2 * times) / std, LARGE.delta)
-    return agreed(LARGE, libraries, told, Figure("evaluations", "epsilon", {"evaluations alone": (times, cost)}, level=1.0))
+    return confirmed(LARGE, libraries, summary, Figure("evaluations", "epsilon", {"evaluations alone": (times, cost)}, level=1.0))
 
 
 def shift(aggregator: str, floor: int, flips: bool) -> float:
-    """What one edge moves in one layer of the library's own message passing; weight 1, and -1 in the edge-free branch.
+    """The change by one edge in one layer of this library's message passing; weight 1, and -1 in the branch without edges.
 
-    flips: both ends have degree `floor` and fall below the gate without the edge, all features alike; else one end has one
-    friend more than `floor`, the other end none but it and the opposite feature. Other friends know nobody else.
+    flips: both ends have degree `floor`, so they change branch without the edge; all features are equal. Otherwise one end has
+    degree floor + 1, the other end degree 1 and the opposite feature. All other neighbours have degree 1.
     """
     import torch
 
@@ -114,7 +115,7 @@ def shift(aggregator: str, floor: int, flips: bool) -> float:
     present[1, 0] = False
     near = Neighbours.of(table, present, int(table.max()) + 1)
     rows = torch.ones(2, 1, int(table.max()) + 1)
-    rows[..., 1] = 1.0 if flips else -1.0  # what the end loses and what its other friends gain then point the same way
+    rows[..., 1] = 1.0 if flips else -1.0  # the loss of this end and the gain of its other neighbours then add up
     out = aggregate(aggregator, floor, near, rows)
     if aggregator == "gcn-truncated":
         out = torch.where(low_degree(floor, near.degree), -rows, out)
@@ -122,7 +123,7 @@ def shift(aggregator: str, floor: int, flips: bool) -> float:
 
 
 def one_layer(aggregator: str, flips: bool) -> Certificate:
-    """One layer, released once, with the noise that epsilon = 1 asks for at the sensitivity that is claimed."""
+    """One layer, released once, with noise for epsilon = 1 at the claimed sensitivity."""
     from ...models.vesper.aggregators import sensitivity
 
     def claimed(floor: int) -> float:
@@ -130,47 +131,52 @@ def one_layer(aggregator: str, flips: bool) -> Certificate:
 
     moved, mu = shift(aggregator, FLOOR, flips), closed.mu_of_claim(ONE)
     libraries = exact.gaussian(mu * moved / claimed(FLOOR), ONE.delta)
-    told = f"D_min = {FLOOR}: the edge moves the layer by {moved:.3f}; claimed is {claimed(FLOOR):.3f}."
+    summary = f"D_min = {FLOOR}: the edge moves the layer by {moved:.3f}; the claimed sensitivity is {claimed(FLOOR):.3f}."
     floors = np.array([2, 3, 5, 10, 20, 50])
     series = {
         "claimed": (floors, np.array([claimed(int(m)) for m in floors])),
         "moved": (floors, np.array([shift(aggregator, int(m), flips) for m in floors])),
     }
-    return agreed(ONE, libraries, told, Figure("D_min", "sensitivity of one layer", series, log="xy"))
+    return confirmed(ONE, libraries, summary, Figure("D_min", "sensitivity of one layer", series, log="xy"))
 
 
 def substitution(charged: bool) -> Certificate:
-    """Both ends have fan_out + 1 friends, the others opposite to the end itself; who is sampled is secret."""
+    """Both ends have fan_out + 1 neighbours; the others have opposite features; the sample is secret.
+
+    charged: noise for sensitivity 2 sqrt(2).
+    """
     fan_out, std = 10, (2 if charged else 1) * math.sqrt(2) / closed.mu_of_claim(ONE)
     chance = fan_out / (fan_out + 1)
     libraries = exact.mixture([0.0, 2.0], [1 - chance, chance], std, 2, ONE.delta)
-    told = (
-        f"Fan-out {fan_out}, {fan_out + 1} friends at both ends, noise std {std:.2f}: with chance {chance:.2f} the edge takes "
-        "another's place and the row moves by 2; exact, over the secret choice."
+    summary = (
+        f"Fan-out {fan_out}, {fan_out + 1} neighbours at both ends, noise std {std:.2f}: with probability {chance:.2f} the edge "
+        "replaces another in the sample and the row moves by 2. The epsilon is exact over the secret sample."
     )
     at = np.array([2, 5, 10, 20, 50])
     figure = Figure(
-        "friends of a node, beyond which one is left out",
+        "fan-out, of a node with one neighbour more",
         "largest move of one row",
         {"claimed": (at, np.ones(5)), "moved": (at, np.full(5, 2.0))},
         log="x",
     )
-    return agreed(ONE, libraries, told, figure)
+    return confirmed(ONE, libraries, summary, figure)
 
 
 def backward(key: Key, variant: str) -> Certificate:
-    """100 + 100 trainings; the likelihood ratio of the edge from rows of OTHER nodes alone, given B's whole transcript.
+    """100 + 100 trainings; the likelihood ratio of the edge from rows of other nodes alone, given B's whole transcript.
 
-    For both worlds party A is rebuilt and fed the same messages, so that the mean of every later row is known to B.
+    B simulates party A in both worlds with the same messages, so it knows the mean of every row in each world.
     """
     from ...accounting.lower.error_rates import Rule
 
     claim = Claim(0.0, ONE.delta, Unit.UNDIRECTED_EDGE, exposes=("transcript",))
     scores = {bit: [far_rows(key.fold("run", run), bit, variant) for run in range(100)] for bit in (False, True)}
     right = np.mean(np.concatenate([np.array(scores[False]) < 0, np.array(scores[True]) > 0]))
-    told = f"200 trainings of 30 steps; from rows away from the edge the better likelihood names the true world in {right:.0%}."
-    return played(
-        claim, scores[False], scores[True], key, told, "log-likelihood ratio of rows away from the edge", rule=Rule(0.0, 1)
+    summary = (
+        f"200 trainings of 30 steps. The likelihood ratio of rows away from the edge names the true world in {right:.0%} of them."
+    )
+    return sampled(
+        claim, scores[False], scores[True], key, summary, "log-likelihood ratio of rows away from the edge", rule=Rule(0.0, 1)
     )
 
 
@@ -184,11 +190,11 @@ def far_rows(key: Key, bit: bool, variant: str) -> float:
     )
     rng, seed, std = key.fold("graph").generator(), key.fold("seed").seed, recipe.noise_std
     x, y = np.abs(rng.standard_normal((60, 12))).astype(np.float32), rng.integers(2, size=60)
-    x[:2] *= 20  # the encoder normalises rows, so that this changes their direction only where it has a bias
+    x[:2] *= 20  # the encoder normalises rows: the factor only reduces the effect of its bias on their direction
     edges = np.array([[0, *rng.integers(2, 60, 60)], [1, *rng.integers(2, 60, 60)]])
     edges = edges[:, edges[0] != edges[1]]
     noise = key.fold("noise", int(bit)).generator()
-    seen: list[Any] = []
+    released: list[Any] = []
     means: dict[bool, list[Any]] = {False: [], True: []}
 
     def party(world: bool, perturb: Any) -> Any:
@@ -196,16 +202,16 @@ def far_rows(key: Key, bit: bool, variant: str) -> float:
         present[0, 0] = world
         return party_a(recipe, x, edges, present, [seed], perturb=perturb).sender
 
-    def fresh(path: Any, clean: Any) -> Any:
+    def release(path: Any, clean: Any) -> Any:
         means[bit].append(clean.detach().double().numpy())
-        seen.append(clean + std * clean.new_tensor(noise.standard_normal(tuple(clean.shape))))
-        return seen[-1]
+        released.append(clean + std * clean.new_tensor(noise.standard_normal(tuple(clean.shape))))
+        return released[-1]
 
-    def again(path: Any, clean: Any) -> Any:
+    def replay(path: Any, clean: Any) -> Any:
         means[not bit].append(clean.detach().double().numpy())
-        return clean + (seen[len(means[not bit]) - 1] - clean).detach()
+        return clean + (released[len(means[not bit]) - 1] - clean).detach()
 
-    real, other = party(bit, fresh), party(not bit, again)
+    real, other = party(bit, release), party(not bit, replay)
     b = party_b(recipe, y, 2, np.ones((1, 60), dtype=bool), [seed])
     total = 0.0
     for nodes in batches(recipe, np.arange(60), seed):
@@ -215,145 +221,35 @@ def far_rows(key: Key, bit: bool, variant: str) -> float:
             real.learn(gradient)
             other.learn(gradient)
         far = np.unique(nodes) > 1
-        gap = [seen[-1].detach().double().numpy() - means[world][-1] for world in (False, True)]
+        gap = [released[-1].detach().double().numpy() - means[world][-1] for world in (False, True)]
         total += float(((gap[0] ** 2 - gap[1] ** 2)[:, :, far]).sum()) / (2 * std**2)
     return total
 
 
 def corrected_gap(key: Key) -> Certificate:
-    """GAP as the comparison runs it, anew in every batch, against GAP, whose sums are drawn once."""
+    """The noise of the corrected GAP, drawn anew in every batch, against that of GAP, drawn once."""
     from ...accounting import events
 
     rate, steps = events.inclusion(2000, 64, 10, 2), 640
-    resampled = math.sqrt(2) * smallest(lambda s: printed.vesper_epsilon(s, 2, rate, steps, ONE.delta), 1.0)
+    resampled = math.sqrt(2) * exact.sigma_for(lambda s: printed.vesper_epsilon(s, 2, rate, steps, ONE.delta), 1.0)
     once = math.sqrt(4) / closed.mu_of_claim(ONE)
-    told = f"2,000 training nodes, batches of 64, two hops: noise std {resampled:.1f} drawn in every batch, {once:.1f} once."
+    summary = (
+        f"2,000 training nodes, batches of 64, two hops: noise std {resampled:.1f} if drawn in every batch, "
+        f"{once:.1f} if drawn once."
+    )
     figure = Figure("", "noise std", {"epsilon = 1": (("in every batch", "once"), np.array([resampled, once]))}, "bars", log="y")
-    return computed(ONE, 0.0, told, figure, "arithmetic")
+    return computed(ONE, 0.0, summary, figure, "arithmetic")
 
 
-VESPER = (
-    Finding(
-        id="vesper-public-batches",
-        short="batches amplify privacy",
-        paper=PAPER,
-        claim="Theorem 2.1: an edge is in a batch's neighbourhood with small probability, so a step is amplified by sampling; "
-        "printed epsilon = 1 at delta = 1 / edges for one undirected edge against party B.",
-        printed=1.0,
-        view="the noisy rows of every batch before the activation (what the proof covers), and which nodes each batch holds",
-        argument="Amplification needs a secret sample. B must know every batch's nodes, as it looks their labels up. In a batch "
-        "that holds an end of the edge the full Gaussian is at stake, in all others nothing, and B knows which is which. "
-        "Smallest graph: two training nodes whose only friend is each other.",
-        remains="The bound is right for an adversary who never learns the batches. Where a batch is likely to hold the edge (at "
-        "two layers on small training sets) the published bound over-counts by enough to cover this.",
-        source="theorem 2.1 with the sampling bound of Wang, Balle and Kasiviswanathan (theorem 27); one layer, sums, 20 epochs",
-        experiment=lambda key: public_batches("theorem-27"),
-        fixed=lambda key: public_batches("seen"),
-        repair="noise by the bound for batches that are seen",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-backward-state",
-        short="rows away from the edge are free",
-        paper=PAPER,
-        claim="The proof composes over released rows: given the transcript, an edge changes the rows of its two ends only; "
-        "what other rows give away is counted as 0.",
-        printed=0.0,
-        view="the whole transcript of party B, scored on rows of other nodes only; features and A's initial weights are known",
-        argument="A's weights are trained by gradients that pass the private adjacency without noise. They are state that was "
-        "never released, and the next batch depends on it in every row. Adaptive composition covers dependence on outputs, not "
-        "on hidden state.",
-        remains="The rows of the two ends cost what is printed for them. If A's weights are fixed, or learn from released rows "
-        "only, the composition is right.",
-        source="the proof of theorem 2.1 (lemma 1), algorithm 3",
-        experiment=lambda key: backward(key, "pmp"),
-        fixed=lambda key: backward(key, "gap-resampled"),
-        repair="layers without weights of their own",
-    ),
-    Finding(
-        id="vesper-truncation",
-        short="truncated GCN: 1 / D_min",
-        paper=PAPER,
-        claim="Truncated message passing: nodes with fewer than D_min friends use a branch without edges, so the sensitivity of "
-        "a layer shrinks like 1 / D_min on every graph; one undirected edge, printed epsilon = 1 for one layer.",
-        printed=1.0,
-        view="the noisy rows of one layer",
-        argument="An end that has exactly D_min friends changes branch when the edge goes: its whole row is replaced. Smallest "
-        "graph: two such nodes joined by the edge, other friends that know nobody else, equal features, edge-free weights -W.",
-        remains="On graphs whose degrees are at least D_min with and without the edge, the constant of proposition 2 covers the "
-        "truth, although its proof leaves out the change in other neighbours' rows.",
-        source="algorithm 2 and proposition 2, constant reconstructed from its proof; any of order 1 / D_min fails alike",
-        experiment=lambda key: one_layer("gcn-truncated", True),
-        fixed=lambda key: one_layer("gcn-floor", True),
-        repair="degrees below D_min count as D_min in the weights, and no branch",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-low-degree-senders",
-        short="truncated GCN: senders",
-        paper=PAPER,
-        claim="Proposition 2 applied to truncated message passing, at nodes that never change branch.",
-        printed=1.0,
-        view="the noisy rows of one layer",
-        argument="The bound needs senders of degree D_min too, and truncation looks at receivers only. Smallest graph: a star "
-        "whose centre has D_min + 1 friends that know nobody else; one of them, with features opposite to the rest, goes.",
-        remains="As above: right where all degrees are at least D_min.",
-        source="proposition 2 and algorithm 2",
-        experiment=lambda key: one_layer("gcn-truncated", False),
-        fixed=lambda key: one_layer("gcn-floor", False),
-        repair="degrees below D_min count as D_min in the weights, and no branch",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-neighbour-substitution",
-        short="fan-out: rows move by 1",
-        paper=PAPER,
-        claim="With D sampled neighbours a layer of sums has sensitivity sqrt(2) for one undirected edge; printed epsilon = 1.",
-        printed=1.0,
-        view="the noisy rows of one layer",
-        argument="Where a node has more friends than are sampled, a new friend takes the place of another one: the row moves by "
-        "the difference of two unit rows, up to 2. Smallest graph: two nodes with D + 1 friends each.",
-        remains="Right where no degree exceeds the fan-out. For degrees far above it the secret choice of neighbours hides "
-        "most of the change.",
-        source="proposition 1 with sampled neighbourhoods (algorithm 1)",
-        experiment=lambda key: substitution(False),
-        fixed=lambda key: substitution(True),
-        repair="noise for sensitivity 2 sqrt(2)",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-evaluation",
-        short="evaluation is free",
-        paper=PAPER,
-        claim="The budget covers the entire training period; epsilon = 1 for one undirected edge. Validation is part of the "
-        "experiments, its cost is not mentioned.",
-        printed=1.0,
-        view="the noisy rows released for validation, one layer, once an epoch",
-        argument="An evaluation releases rows of all nodes, so that nothing is sampled: one of them costs as much as the edge's "
-        "own batch, and twenty of them more than the training is said to.",
-        remains="A single final inference costs little beside the training. Whether the authors evaluated in every epoch is not "
-        "known; this is what the printed budget would have to cover if they did.",
-        source="the statement of the budget; one layer, ogbn-products, batches of 256, 20 epochs",
-        experiment=lambda key: evaluation(False),
-        fixed=lambda key: evaluation(True),
-        repair="evaluations are charged, and so is every row of the training",
-        proof="exact",
-    ),
-    Finding(
-        id="vesper-corrected-gap",
-        short="GAP needs re-noising",
-        paper=PAPER,
-        claim="GAP's accounting mishandles sampling; corrected for it, GAP is compared with its noise drawn anew in every batch.",
-        printed=1.0,
-        view="the noisy sums",
-        argument="At edge level GAP samples nothing: its sums are computed once, on the whole graph, and training on them is "
-        "post-processing. The correction multiplies its noise without need, so that the comparison handicaps the baseline.",
-        remains="An undirected edge does cost GAP sqrt(2) more than it counts, and its degree cap at node level does not hold; "
-        "that the published tables used the corrected GAP is how the text reads, not something that was seen.",
-        source="the comparison with GAP; theorem 2.1 at two layers",
-        experiment=corrected_gap,
-        fixed=None,
-        repair="noise drawn once, at sensitivity sqrt(2)",
-        proof="argued",
-    ),
+VESPER = with_experiments(
+    "vesper.toml",
+    {
+        "vesper-public-batches": (lambda key: public_batches("theorem-27"), lambda key: public_batches("seen")),
+        "vesper-backward-state": (lambda key: backward(key, "pmp"), lambda key: backward(key, "gap-resampled")),
+        "vesper-truncation": (lambda key: one_layer("gcn-truncated", True), lambda key: one_layer("gcn-floor", True)),
+        "vesper-low-degree-senders": (lambda key: one_layer("gcn-truncated", False), lambda key: one_layer("gcn-floor", False)),
+        "vesper-neighbour-substitution": (lambda key: substitution(False), lambda key: substitution(True)),
+        "vesper-evaluation": (lambda key: evaluation(False), lambda key: evaluation(True)),
+        "vesper-corrected-gap": (corrected_gap, None),
+    },
 )

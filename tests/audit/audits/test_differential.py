@@ -15,7 +15,7 @@ from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.differential import differential, executed, refuses
 from gnnaudit.audit.audits.differential import tested as what_was_tested
 from gnnaudit.audit.case import Case, Setting
-from gnnaudit.audit.faults.in_training import Broken
+from gnnaudit.audit.faults.in_training import FaultyTraining
 from gnnaudit.audit.instruments.recorder import Diverged, Noisy, recorded
 from gnnaudit.audit.instruments.repetition import MARGIN, moved
 from gnnaudit.audit.key import Key
@@ -140,7 +140,7 @@ def test_it_says_why_it_cannot_look():
 
 
 @dataclasses.dataclass(frozen=True)
-class Weaker(Broken):
+class Weaker(FaultyTraining):
     """Adds `share` of the noise that it states."""
 
     share: float = 1.0

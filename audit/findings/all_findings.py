@@ -1,4 +1,4 @@
-"""All findings by id."""
+"""Every finding by its id."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Exact epsilons from two computations that know nothing of each other: dp_accounting's, and a closed form or Opacus'."""
+"""Exact epsilons, each by two independent computations: dp_accounting, and a closed form or Opacus."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ CLOSED, LIBRARY, PRV = "closed form", "dp_accounting, rounded down", "Opacus PRV
 
 
 def gaussian(mu: float, delta: float) -> dict[str, float]:
-    """Of N(0, 1) against N(mu, 1)."""
+    """The epsilon of N(0, 1) against N(mu, 1)."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     closed = float(epsilon_of(mu, delta))
@@ -28,7 +29,7 @@ def gaussian(mu: float, delta: float) -> dict[str, float]:
 
 
 def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
-    """Of one Gaussian of this mu on a secret sample: (1-q) N(0, 1) + q N(mu, 1) against N(0, 1)."""
+    """The epsilon of one Gaussian with this mu on a secret sample: (1-q) N(0, 1) + q N(mu, 1) against N(0, 1)."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     closed = sampled_gaussian_closed(mu, rate, delta)
@@ -38,13 +39,14 @@ def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
 
 
 def sampled_gaussian_closed(mu: float, rate: float, delta: float) -> float:
+    """The same by the closed form alone."""
     return amplified(lambda e: float(delta_of(mu, e)), rate, delta)
 
 
 def amplified(profile: Callable[[float], float], rate: float, delta: float) -> float:
-    """The epsilon of a mechanism with this privacy profile on a secret sample, where the record is removed: exact.
+    """The exact epsilon of a mechanism with this privacy profile on a secret sample; the record is removed.
 
-    delta' = q delta(ln(1 + (e^epsilon' - 1) / q)) (Balle, Barthe and Gaboardi 2018, theorem 8, attained by a worst pair).
+    delta' = q delta(ln(1 + (e^epsilon' - 1) / q)) (Balle, Barthe and Gaboardi 2018, theorem 8, which is tight).
     """
 
     def excess(log: float) -> float:
@@ -59,19 +61,19 @@ def amplified(profile: Callable[[float], float], rate: float, delta: float) -> f
     return inner + float(np.log(rate + (1 - rate) * np.exp(-inner)))  # ln(1 + q (e^x - 1)) without overflow
 
 
-def coins(high: float, low: float, count: int, delta: float) -> dict[str, float]:
-    """Of `count` coins that come up with chance `high` in one world and `low` in the other."""
+def coin_flips(high: float, low: float, count: int, delta: float) -> dict[str, float]:
+    """The epsilon of `count` coin flips with heads probability `high` in one world and `low` in the other."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     sides = [{0: float(np.log(p)), 1: float(np.log1p(-p))} for p in (low, high)]
     how: dict[str, Any] = {"pessimistic_estimate": False, "value_discretization_interval": 2e-5}
     found = [pld.from_two_probability_mass_functions(*order, **how).self_compose(count) for order in (sides, sides[::-1])]
     library = max(one.get_epsilon_for_delta(max(delta, 1e-12)) for one in found)
-    return {CLOSED: coins_closed(high, low, count, delta), LIBRARY: float(library)}
+    return {CLOSED: coin_flips_closed(high, low, count, delta), LIBRARY: float(library)}
 
 
-def coins_closed(high: float, low: float, count: int, delta: float) -> float:
-    """The same by the binomial law of how many come up, in both orders."""
+def coin_flips_closed(high: float, low: float, count: int, delta: float) -> float:
+    """The same from the binomial distribution of the number of heads, in both orders of the worlds."""
     from scipy.stats import binom
 
     logs = [binom.logpmf(np.arange(count + 1), count, chance) for chance in (high, low)]
@@ -88,8 +90,13 @@ def coins_closed(high: float, low: float, count: int, delta: float) -> float:
     return max(root(*logs), root(*logs[::-1]))
 
 
+def sigma_for(epsilon_of_sigma: Callable[[float], float], target: float) -> float:
+    """The sigma at which a decreasing epsilon(sigma) equals the target."""
+    return float(np.exp(brentq(lambda log: epsilon_of_sigma(math.exp(log)) - target, -6.0, 10.0, xtol=1e-12)))
+
+
 def mixture(sensitivities: list[float], chances: list[float], std: float, count: int, delta: float) -> dict[str, float]:
-    """Of `count` releases of sum(chance N(sensitivity, std^2)) against N(0, std^2)."""
+    """The epsilon of `count` releases of the mixture sum(chance N(sensitivity, std^2)) against N(0, std^2)."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     one = pld.from_mixture_gaussian_mechanism(
@@ -97,17 +104,17 @@ def mixture(sensitivities: list[float], chances: list[float], std: float, count:
     )
     library = float(one.self_compose(count).get_epsilon_for_delta(delta))
     shift, share = np.array(sensitivities) / std, np.array(chances)
-    seen = np.linspace(shift.min() - 9.5, shift.max() + 9.5, 200_001)
-    middle = (seen[:-1] + seen[1:]) / 2
+    grid = np.linspace(shift.min() - 9.5, shift.max() + 9.5, 200_001)
+    middle = (grid[:-1] + grid[1:]) / 2
     ratio = np.log(np.exp(middle[:, None] * shift - shift**2 / 2) @ share)
-    mass = np.sum(share * np.diff(ndtr(seen[:, None] - shift), axis=0), axis=1)
+    mass = np.sum(share * np.diff(ndtr(grid[:, None] - shift), axis=0), axis=1)
     return {LIBRARY: library, PRV: convolved(ratio, mass, count, delta)}
 
 
 def convolved(losses: NDArray[np.float64], masses: NDArray[np.float64], count: int, delta: float) -> float:
-    """The epsilon at delta of `count` independent losses, each with these masses: Opacus' discrete privacy random variables.
+    """The epsilon at delta of the sum of `count` independent privacy losses, by Opacus' discrete PRV accountant.
 
-    losses: (n,) nats. masses: (n,) under the world whose likelihood is in the numerator. The mean of a loss is kept exactly.
+    losses: (n,) nats. masses: (n,) probabilities in the world of the numerator. Discretisation keeps the mean exact.
     """
     from ...accounting.upper.libraries import _opacus_accountants
 
@@ -120,7 +127,7 @@ def convolved(losses: NDArray[np.float64], masses: NDArray[np.float64], count: i
     place = (losses - domain.t_min) / domain.dt
     low = np.floor(place).astype(int)
     pmf = np.zeros(domain.size)
-    np.add.at(pmf, low, masses * (1 - (place - low)))  # split between two points, so that the mean stays
+    np.add.at(pmf, low, masses * (1 - (place - low)))  # shared by the two nearest points, which keeps the mean
     np.add.at(pmf, low + 1, masses * (place - low))
     whole = prv.compose_heterogeneous([prv.DiscretePRV(pmf, domain)], [count])
     return float(whole.compute_epsilon(delta, delta / 1e6, 0.0)[1])

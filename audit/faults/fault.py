@@ -1,0 +1,110 @@
+"""What a planted fault is: a real model with one privacy fault, the claim that it breaks, and the audit that must catch it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...accounting.claim import Claim, Relation, Unit
+from ...accounting.upper.calibration import calibrate
+from ...models.dpar.dpar import Dpar
+from ...models.facts import Facts
+from ...models.gap.gap import Gap
+from ...models.gap.mlp import Mlp
+from ...models.privgnn.privgnn import PrivGnn
+
+if TYPE_CHECKING:
+    from ...models.graph.graph import Graph
+
+Recipe = Callable[[Facts], Any]  # a model before its noise is calibrated
+Factory = Callable[[Facts], Any]  # a model with its noise
+Shortfall = Callable[[Any, "Graph"], float]
+EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
+DIRECTED_EDGE = dataclasses.replace(EDGE, unit=Unit.DIRECTED_EDGE)
+SMALL_EPSILON = dataclasses.replace(EDGE, epsilon=0.5)
+LARGE_EPSILON = dataclasses.replace(EDGE, epsilon=16.0)  # its sigma is below one
+NODE = Claim(4.0, 1e-5, Unit.NODE)
+LOCAL = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
+VOTES = Claim(2.0, 0.0, Unit.NODE)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A model with a privacy fault, or an honest one.
+
+    name: the fault. audit: the audit that must catch it, or "account", which compares the ledger with the claim.
+    shortfall(model, graph): the factor by which the noise is too small for the claim, computed from what the model does; infinite
+    if no noise would be enough, None for honest models. undetectable: no sampling can show it, and the self-test says so.
+    """
+
+    name: str
+    model: Factory
+    claim: Claim
+    audit: str
+    shortfall: Shortfall | None = None
+    undetectable: bool = False
+
+
+def with_noise_of(honest: Recipe, claim: Claim, kind: type[Any], **fields: Any) -> Factory:
+    """A faulty model with the noise of the honest one."""
+
+    def make(facts: Facts) -> Any:
+        model = calibrate(honest(facts), claim)
+        same = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
+        return kind(**{**same, **fields})
+
+    return make
+
+
+def calibrated(recipe: Recipe, claim: Claim) -> Factory:
+    """A model with the noise that its own accounting asks for, right or wrong."""
+    return lambda facts: calibrate(recipe(facts), claim)
+
+
+def gap(facts: Facts) -> Any:
+    return Gap()
+
+
+def gap_as_published(facts: Facts) -> Any:
+    return Gap(mode="paper")
+
+
+def dpsgd_fields(facts: Facts) -> dict[str, Any]:
+    """DP-SGD on all training nodes: ten epochs of about five batches, and a norm at which every gradient is clipped."""
+    return {"unit": Unit.NODE, "train_nodes": facts.train, "batch": facts.train // 5, "epochs": 10, "clip": 0.1}
+
+
+def mlp(facts: Facts) -> Any:
+    return Mlp(**dpsgd_fields(facts))
+
+
+def mlp_uneven_batches(facts: Facts) -> Any:
+    """The batch size does not divide the number of nodes."""
+    return Mlp(**{**dpsgd_fields(facts), "batch": facts.train * 4 // 15})
+
+
+def gap_for_nodes(facts: Facts) -> Any:
+    return Gap(**{**dpsgd_fields(facts), "max_degree": facts.nodes, "clip": 1.0})
+
+
+def gap_small_degree_bound(facts: Facts) -> Any:
+    return dataclasses.replace(gap_for_nodes(facts), max_degree=4)
+
+
+def gap_one_hop(facts: Facts) -> Any:
+    return dataclasses.replace(gap_for_nodes(facts), hops=1)
+
+
+def dpar(facts: Facts) -> Any:
+    return Dpar(train_nodes=facts.train, batch=facts.train // 5, epochs=4)
+
+
+def dpar_many_lists(facts: Facts) -> Any:
+    """Every node is in about eight neighbour lists, and each step trains on all lists."""
+    return Dpar(train_nodes=facts.train, epochs=4, sources=facts.train, picks=8, clip=0.01)
+
+
+def privgnn(kind: type[Any] = PrivGnn, **fields: Any) -> Recipe:
+    return lambda facts: kind(queries=20, classes=facts.classes, epochs=20, student_epochs=20, **fields)

@@ -1,0 +1,96 @@
+"""DP-SGD trainings on private nodes, each with a privacy fault in how it draws its batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...models.engine import dpsgd
+from ...models.gap import stage
+from .in_training import FaultyTraining
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class UnchargedSteps(FaultyTraining):
+    """Takes ceil(N / batch) steps per epoch; its ledger charges floor(N / batch)."""
+
+    where: ClassVar[Any] = stage
+
+    def change(self) -> dict[str, Any]:
+        honest, steps = stage.Private, -(-self.train_nodes // self.batch)
+        return {"Private": lambda **fields: honest(**{**fields, "steps": steps})}
+
+
+@dataclass(frozen=True)
+class FixedSizeBatches(FaultyTraining):
+    """Draws batches of a fixed size; its ledger charges Poisson batches."""
+
+    where: ClassVar[Any] = stage
+
+    def change(self) -> dict[str, Any]:
+        honest = stage.Private
+        return {"Private": lambda **fields: honest(**fields, fixed=True)}
+
+
+class ShuffledCoins:
+    """Replaces the coins of Poisson batches by a random partition of all nodes, drawn anew in every epoch."""
+
+    def __init__(self, random: np.random.Generator, rate: float) -> None:
+        self.random_order, self.batches, self.step = random, max(1, round(1 / rate)), 0
+
+    def random(self, population: int) -> NDArray[np.float64]:
+        """As coins: 0 for the nodes of this batch, 1 for all others."""
+        if self.step % self.batches == 0:
+            self.order = self.random_order.permutation(population)
+        part = np.array_split(self.order, self.batches)[self.step % self.batches]
+        self.step += 1
+        coins = np.ones(population)
+        coins[part] = 0
+        return coins
+
+
+@dataclass(frozen=True)
+class ShuffledBatches(FaultyTraining):
+    """Shuffles the nodes and cuts them into batches; its ledger charges Poisson batches."""
+
+    def change(self) -> dict[str, Any]:
+        honest, rate = dpsgd.stream, self.batch / self.train_nodes
+
+        def stream(seed: Any, *path: Any) -> Any:
+            drawn = honest(seed, *path)
+            return ShuffledCoins(drawn, rate) if path[0] == "batch" else drawn
+
+        return {"stream": stream}
+
+
+class RepeatedCoins:
+    """Replaces the coins of Poisson batches by those of the first epoch, in every epoch."""
+
+    def __init__(self, random: np.random.Generator, batches: int) -> None:
+        self.drawn, self.batches, self.step = random, batches, 0
+        self.epoch: list[NDArray[np.float64]] = []
+
+    def random(self, population: int) -> NDArray[np.float64]:
+        if len(self.epoch) < self.batches:
+            self.epoch.append(self.drawn.random(population))
+        self.step += 1
+        return self.epoch[(self.step - 1) % self.batches]
+
+
+@dataclass(frozen=True)
+class SameBatchesEveryEpoch(FaultyTraining):
+    """Restarts the batch sampler from the same seed in every epoch, so every epoch has the same batches."""
+
+    def change(self) -> dict[str, Any]:
+        honest, batches = dpsgd.stream, self.train_nodes // self.batch
+
+        def stream(seed: Any, *path: Any) -> Any:
+            drawn = honest(seed, *path)
+            return RepeatedCoins(drawn, batches) if path[0] == "batch" else drawn
+
+        return {"stream": stream}

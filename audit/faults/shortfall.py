@@ -1,0 +1,110 @@
+"""By what factor the noise of a planted fault is too small for its claim, computed from what the faulty model does."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...accounting import events
+from ...accounting.claim import Claim, Unit
+from ...accounting.events.tree import scaled
+from ...accounting.lower.finite_channels import channel_epsilon
+from ...accounting.upper import rdp
+from ...accounting.upper.calibration import calibrate
+from ...models.facts import Facts
+from ...models.graph.graph import Worlds
+from .fault import LOCAL, NODE, VOTES, Recipe, Shortfall
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from ...models.graph.graph import Graph
+
+
+def constant(value: float) -> Shortfall:
+    return lambda model, graph: value
+
+
+def of_model(value: Callable[[Any], float]) -> Shortfall:
+    return lambda model, graph: float(value(model))
+
+
+def against_honest_noise(honest: Recipe, claim: Claim) -> Shortfall:
+    """The sigma of honest accounting over the sigma of the model."""
+    return lambda model, graph: float(calibrate(honest(Facts.of(graph)), claim).sigma / model.sigma)
+
+
+def against_true_ledger(true: Callable[[Any], DpEvent], claim: Claim = NODE) -> Shortfall:
+    """The factor on the noise at which the declared ledger costs as much as the true one, both by RDP."""
+
+    def factor(model: Any, graph: Graph) -> float:
+        target, low, high = rdp.epsilon(true(model), claim.delta), 1.0, 64.0
+        while high / low > 1.001:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if rdp.epsilon(scaled(model.ledger, middle), claim.delta) < target else (low, middle)
+        return high
+
+    return factor
+
+
+def longest_row(model: Any, graph: Graph) -> float:
+    """Rows should have length one. Returns the root mean square over hops of the longest row."""
+    release = dataclasses.replace(model, keep=("aggregates", "inputs")).fit(Worlds.of(graph, [1]))
+    return float(np.sqrt((np.square(release["inputs"]).sum(3).max((0, 2))).mean()))
+
+
+def changed_rows(model: Any, graph: Graph) -> float:
+    """One edge should change two rows. Returns sqrt(changed rows / 2) for the worst of a hundred edges."""
+    present = np.ones((101, graph.edges.shape[1]), dtype=bool)
+    present[np.arange(1, 101), np.linspace(0, present.shape[1] - 1, 100).astype(int)] = False
+    kept = np.stack([model.bounded(graph, p) for p in present])
+    ends = [set(graph.edges[:, row != kept[0]].ravel().tolist()) for row in kept[1:]]
+    return math.sqrt(max(len(e) for e in ends) / 2)
+
+
+def with_own_row(model: Any, graph: Graph) -> float:
+    """A node's own row sums all its neighbours' rows, in addition to the max_degree rows that contain its own."""
+    return math.sqrt(1 + float(graph.degree.max()) ** 2 / model.max_degree)
+
+
+def by_enumeration(model: Any, graph: Graph) -> float:
+    """The enumerated epsilon of the model's finite channels over the claimed one."""
+    spent = sum(copies * channel_epsilon(matrix) for matrix, copies in model.channels(graph.dim, graph.classes))
+    return spent / (VOTES if model.unit is Unit.NODE else LOCAL).epsilon
+
+
+def largest_degree(model: Any, graph: Graph) -> float:
+    """The square root of the largest degree of a training node over the degree bound."""
+    return math.sqrt(float(graph.degree[graph.train].max()) / model.max_degree)
+
+
+def undivided_budget(model: Any, graph: Graph) -> float:
+    """The full feature budget on each of two features and the label budget, over the claim."""
+    return (2 * model.feature_budget + model.label_budget) / LOCAL.epsilon
+
+
+def ledger_with_all_steps(model: Any) -> DpEvent:
+    steps = model.epochs * -(-model.train_nodes // model.batch)
+    return events.dp_sgd(model.sigma, model.batch / model.train_nodes, steps)
+
+
+def ledger_with_replacement(model: Any) -> DpEvent:
+    """A node that joins a batch of fixed size replaces another, whose gradient may be the opposite."""
+    steps = model.epochs * (model.train_nodes // model.batch)
+    return events.dp_sgd(model.sigma / 2, model.batch / model.train_nodes, steps)
+
+
+def ledger_with_one_sample(model: Any) -> DpEvent:
+    """Each batch is sampled once for all epochs: its steps are composed first and amplified last."""
+    batches, rate = model.train_nodes // model.batch, model.batch / model.train_nodes
+    return events.repeated(events.on_sampled_nodes(rate, events.gaussian_hops(model.sigma, model.epochs)), batches)
+
+
+INFINITE = constant(math.inf)
+ROOT_TWO = constant(math.sqrt(2))
+ONE_HOP_MORE = of_model(lambda m: (m.hops / (m.hops - 1)) ** 0.5)
+LESS_NOISE = of_model(lambda m: 1 / m.share)

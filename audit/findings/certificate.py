@@ -1,0 +1,94 @@
+"""What one experiment showed: a bound on epsilon, one sentence, a figure, and where exact the numbers of two computations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...accounting.claim import Claim
+from ...accounting.lower.bounds import Bound, lower
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from ..key import Key
+
+ALPHA = 1e-4  # of each statistical experiment: thirty of them raise a false alarm in 0.3 % of honest runs of all findings
+AGREEMENT = 0.01  # largest relative difference between two computations of one number, which differ only by rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """The data of one plot.
+
+    series: name -> (x, y), both (n,) float. style: "lines", "steps" or "bars" (x then holds names). level: a horizontal line at
+    the printed epsilon. log: the logarithmic axes, "x", "y" or "xy".
+    """
+
+    x: str
+    y: str
+    series: Mapping[str, tuple[Any, Any]]
+    style: str = "lines"
+    level: float | None = None
+    log: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What one experiment showed.
+
+    bound: on the epsilon of the mechanism as run; it refutes `claim` or does not. summary: the result in one or two sentences.
+    libraries: for an exact number, the value of each independent computation (nats).
+    """
+
+    claim: Claim
+    bound: Bound
+    summary: str
+    figure: Figure
+    libraries: Mapping[str, float] = field(default_factory=dict)
+
+
+def computed(claim: Claim, epsilon: float, summary: str, figure: Figure, method: str = "closed form") -> Certificate:
+    """A certificate without sampling, from the exact epsilon of the mechanism as run."""
+    refuted = epsilon > claim.epsilon * (1 + 1e-9)
+    bound = Bound(epsilon, 0.0, "exact", method, (0, 0), refuted, None, 1.0, claim.epsilon, audit="finding")
+    return Certificate(claim, bound, summary, figure)
+
+
+def confirmed(claim: Claim, libraries: Mapping[str, float], summary: str, figure: Figure) -> Certificate:
+    """A certificate from independent computations of one epsilon. The smallest value counts.
+
+    Raises ValueError where they differ by more than one per cent.
+    """
+    values = list(libraries.values())
+    if max(values) - min(values) > AGREEMENT * max(1e-3, *values):
+        raise ValueError(f"{dict(libraries)}: independent computations must agree within {AGREEMENT:.0%}, so no value is used.")
+    one = computed(claim, min(values), summary, figure, " and ".join(libraries))
+    return Certificate(claim, one.bound, summary, figure, libraries)
+
+
+def sampled(
+    claim: Claim, without: ArrayLike, present: ArrayLike, key: Key, summary: str, score: str = "score", **how: Any
+) -> Certificate:
+    """A certificate from the scores of independent rounds without and with the protected unit.
+
+    how: further arguments of `accounting.lower.lower`, such as shape and ledger_curve. By default the bound assumes no shape.
+    """
+    zero, one = np.asarray(without, float).ravel(), np.asarray(present, float).ravel()
+    scores, bits = np.concatenate([zero, one]), np.repeat([False, True], [zero.size, one.size])
+    order = key.fold("order").generator().permutation(bits.size)
+    bound = lower(scores[order], bits[order], claim, alpha=ALPHA, seed=key.fold("pilot").seed, audit="finding", **how)
+    return Certificate(claim, bound, summary, histograms(zero, one, score))
+
+
+def histograms(zero: NDArray[np.float64], one: NDArray[np.float64], score: str) -> Figure:
+    """The scores of both worlds over common bins, as shares of the rounds."""
+    both = np.concatenate([zero, one])
+    low, high = (float(q) for q in np.quantile(both, [0.0005, 0.9995]))
+    edges = np.linspace(low, high, 61) if high > low else np.linspace(low - 1, low + 1, 3)
+    middle = (edges[:-1] + edges[1:]) / 2
+    shares = [np.histogram(np.clip(s, edges[0], edges[-1]), edges)[0] / s.size for s in (zero, one)]
+    return Figure(score, "share of rounds", {"without": (middle, shares[0]), "with": (middle, shares[1])}, "steps")

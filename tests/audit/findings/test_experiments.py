@@ -1,0 +1,45 @@
+"""Every finding: its claim is refuted, its repaired counterpart is not, and an argued claim is never called refuted."""
+
+import pytest
+
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.audit.findings import certificate, dpgnn, gap
+from gnnaudit.audit.findings.all_findings import FINDINGS
+from gnnaudit.audit.findings.finding import run
+from gnnaudit.audit.key import Key
+
+PROVED = [name for name, f in FINDINGS.items() if f.proof != "argued"]
+SLOW = ("gap-best-epoch", "vesper-backward-state", "lpgnn-fair-coins")  # trainings; the nightly suite runs all of them
+QUICK = [name for name in PROVED if name not in SLOW]
+DRAWN = [n for n in PROVED if FINDINGS[n].proof == "experiment"] + ["privgnn-log-probabilities", "privgnn-shared-optimiser"]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_claim_is_refuted_and_its_repaired_counterpart_is_not(name):
+    result = run(FINDINGS[name], Key("findings", "test"))
+    assert result.verdict == "refuted"
+    assert result.certificate.bound.epsilon > result.certificate.claim.epsilon
+    assert result.certificate.bound.alpha <= 1e-3
+    if result.repaired is not None:
+        assert not result.repaired.bound.refuted  # a sound counterpart falls once in ten thousand honest runs
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_same_holds_for_twenty_seeds(name):
+    results = [run(FINDINGS[name], Key("findings", f"seed {i}")) for i in range(20)]
+    assert sum(r.verdict == "refuted" for r in results) == 20
+    assert sum(r.repaired is not None and r.repaired.bound.refuted for r in results) == 0  # 2 in 1,000 honest suites
+
+
+def test_an_argued_claim_is_never_called_refuted():
+    for f in FINDINGS.values():
+        if f.proof == "argued":
+            exceeded = certificate.computed(Claim(1.0, 0.0), 2.0, "", certificate.Figure("x", "y", {}))
+            assert f.verdict(exceeded) == "argued"
+
+
+def test_the_numbers_of_a_text_are_those_of_its_experiment():
+    assert f"{gap.LEAVES} leaves and {gap.CAP + 1} hubs with D = {gap.CAP}" in FINDINGS["gap-degree-cap"].argument
+    assert f"a public bound of {gap.LEAVES} edges per node" in FINDINGS["gap-degree-cap"].repair
+    assert f"a star with {dpgnn.LEAVES} leaves and K = {dpgnn.CAP}" in FINDINGS["dpgnn-transposed-cap"].argument
