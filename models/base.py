@@ -1,4 +1,4 @@
-"""What a model is to the harness, and what an adversary may see of it."""
+"""The protocol of a model, and what an adversary may see of it."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Release:
 class Model(Protocol):
     """A frozen recipe whose noise is already set: a frozen dataclass with numbers and strings for fields.
 
-    From its ledger on nobody mentions epsilon. `fit` may read nothing but the worlds, and all randomness of run k comes
-    from worlds.seeds[k] (see noise.stream). The ledger depends on the recipe alone, never on the graph that is fitted.
+    A model never receives epsilon. `fit` reads nothing but the worlds, and all randomness of run k comes
+    from worlds.seeds[k] (see random/streams.py). The ledger depends on the recipe alone, never on the graph that is fitted.
     """
 
     @property
@@ -78,13 +78,13 @@ class Model(Protocol):
     def mode(self) -> str: ...  # "paper" (what was published) or "sound" (what can be proved)
 
     @property
-    def unit(self) -> Unit: ...  # whom the ledger protects
+    def unit(self) -> Unit: ...  # the unit that the ledger protects
 
     @property
     def releases(self) -> tuple[str, ...]: ...  # names of the arrays that `fit` returns
 
     @property
-    def public(self) -> tuple[str, ...]: ...  # what is taken to be public, one plain sentence each
+    def public(self) -> tuple[str, ...]: ...  # what is assumed to be public, one sentence each
 
     @property
     def ledger(self) -> DpEvent: ...  # what was run; NonPrivateDpEvent without noise
@@ -102,5 +102,5 @@ class Model(Protocol):
         ...
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains every run and returns what leaves the trust boundary."""
+        """Trains every run and returns the arrays that an adversary may see."""
         ...

@@ -1,4 +1,4 @@
-"""Words for error messages: one line of what another library said, and a short list of names."""
+"""Text for error messages: one line of another library's error, and a short list of names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of what an error says, or its kind."""
+    """The first line of an error's message, or its type."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 

@@ -1,4 +1,4 @@
-"""What a recipe may know of a graph before it is fitted, and the entry by which a system stands in the catalogue."""
+"""What a recipe may know of a graph before training, and the type of an entry in the catalogue of systems."""
 
 from __future__ import annotations
 

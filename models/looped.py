@@ -1,4 +1,4 @@
-"""A function of the user's own that trains one model, as a model that is trained in many worlds: one run after the other."""
+"""Wraps a user's function that trains one model as a model for many worlds: one run after the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Looped:
 
     The graph is already without what the run lacks: absent edges are gone, absent nodes have no edges and are in no training
     set. seed: an int below 2^64, from which all randomness must come. "aggregates" and "inputs" are (hops, nodes, dim).
-    events: what was run, if known; without it every accountant declines. The noise is the function's own business.
+    events: what was run, if known; without it every accountant declines. The tool does not change the function's noise.
     """
 
     train: Callable[[Graph, int], Mapping[str, Any]]
@@ -35,7 +35,7 @@ class Looped:
     events: DpEvent | None = None
     name: str = "looped"
     mode: str = "sound"
-    public: tuple[str, ...] = ("Whatever the function takes to be public.",)
+    public: tuple[str, ...] = ("Whatever the function assumes to be public.",)
 
     @property
     def ledger(self) -> DpEvent:

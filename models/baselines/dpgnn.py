@@ -68,7 +68,7 @@ class DpGnn(common.NodeRecipe):
                 "Lists are thinned in a way that can flip when a node leaves; the ledger takes it to be stable.",
                 "Predictions read the features of neighbours, and the ledger does not cover that.",
             )
-        return (*common.taken_as_public(self), "Answers read no features of training nodes.")
+        return (*common.assumed_public(self), "Answers read no features of training nodes.")
 
     @property
     def steps(self) -> int:

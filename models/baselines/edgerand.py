@@ -1,4 +1,4 @@
-"""EdgeRand: the graph itself goes through randomised response, and an ordinary GraphSAGE learns from what comes out."""
+"""EdgeRand: randomised response perturbs the graph, and an ordinary GraphSAGE learns from the perturbed graph."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class EdgeRand(common.EdgeRecipe):
     """Asymmetric randomised response, the edge-level GraphSAGE baseline of GAP and ProGAP ("sage-edp"); without noise, GraphSAGE.
 
     sigma: 1 / epsilon (nats), the scale of Laplace noise that would cost as much; 0 keeps the graph as it is. Nine tenths of
-    epsilon go to the entries of the adjacency matrix, the rest to its density. "paper": every directed entry has a coin of
-    its own, self loops too, and the density of each 500 rows gets noise that is meant for the density of the whole matrix;
-    nodes, their public number, says how far too little that is. "sound": one coin for every pair, one density.
+    epsilon go to the entries of the adjacency matrix, the rest to its density. "paper": every directed entry has its own
+    coin, self loops too, and the density of each 500 rows gets the noise that suits the density of the whole matrix, which is
+    too little; `nodes`, their public number, says by how much. "sound": one coin for every pair, one density.
     The other fields are those of `EdgeRecipe`.
     """
 
@@ -143,14 +143,14 @@ class EdgeRand(common.EdgeRecipe):
         order, starts = np.argsort(chunk, kind="stable"), range(0, graph.nodes, CHUNK)
         cuts = np.cumsum(np.bincount(chunk, minlength=len(starts)))[:-1]
         true = np.split(np.stack([sender, receiver])[:, order], cuts, axis=1)
-        for first, own, luck in zip(starts, true, np.split(coin[order], cuts), strict=True):
+        for first, own, uniforms in zip(starts, true, np.split(coin[order], cuts), strict=True):
             cells = min(CHUNK, graph.nodes - first) * graph.nodes
             if self.mode == "paper":
                 density = own.shape[1] / cells + random.laplace(0, 1 / (graph.nodes**2 * (1 - LINK_SHARE) * self.epsilon))
             stays, appears = probabilities(LINK_SHARE * self.epsilon, min(max(density, 0.0), 1.0))
             cell = random.choice(cells, random.binomial(cells, appears), replace=False, shuffle=False) + first * graph.nodes
             false = cell[~np.isin(cell, own[1] * graph.nodes + own[0])]
-            arcs.append(np.concatenate([own[:, luck < stays], [false % graph.nodes, false // graph.nodes]], axis=1))
+            arcs.append(np.concatenate([own[:, uniforms < stays], [false % graph.nodes, false // graph.nodes]], axis=1))
         drawn = np.concatenate(arcs, axis=1)
         if self.mode == "sound":
             drawn = drawn[:, drawn[0] < drawn[1] if once else drawn[0] != drawn[1]]
@@ -160,7 +160,8 @@ class EdgeRand(common.EdgeRecipe):
 def probabilities(epsilon: float, density: float) -> tuple[float, float]:
     """How likely a true entry stays and a false one appears, so that the density stays what it is.
 
-    They are p q and (1 - p) q with p = 1 / (1 + e^-epsilon), a factor of e^epsilon apart; so at most are their opposites.
+    They are p q and (1 - p) q with p = 1 / (1 + e^-epsilon), so their ratio is e^epsilon; the ratio of their complements is at
+    most that.
     """
     p = 1 / (1 + math.exp(-epsilon))
     share = 2 * p * density - p - density + 1

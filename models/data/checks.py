@@ -1,4 +1,4 @@
-"""From what a file says to a graph that can be trusted: precise errors, and repairs that are said out loud."""
+"""Turns the contents of a file into a checked graph: precise errors, and a note for each repair."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SPARSE_BELOW = 0.1  # share of non-zero features under which a csr_array is smal
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """What a file says, before any check.
+    """The contents of a file, before any check.
 
     x: (nodes, dim) numbers, dense or sparse. y: (nodes,) whole numbers, any values; negative means no label.
     edges: (2, arcs) whole numbers, as stored. masks: (train, val, test), each (nodes,) bool, where the file has them.
-    directed: whether an arc (u, v) says nothing of (v, u). notes: what the reader had to decide, one sentence each.
+    directed: whether an arc (u, v) does not imply (v, u). notes: what the reader had to decide, one sentence each.
     """
 
     x: Features
@@ -56,7 +56,7 @@ def _rows(masks: Masks, keep: NDArray[np.bool_]) -> Masks:
 
 
 def check(raw: Raw) -> Raw:
-    """`raw` with numbers of the right types, or a ValueError that says what is wrong and where."""
+    """`raw` with numbers of the right types, or raises ValueError with the fault and its place."""
     x = features(raw.x)
     y, edges = whole(raw.y, "y"), whole(raw.edges, "edges")
     if y.ndim != 1:

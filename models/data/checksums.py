@@ -1,4 +1,4 @@
-"""Published files: where each is to be had, and the sha256 that it must have."""
+"""Published files: the URL of each, and the sha256 that it must have."""
 
 from __future__ import annotations
 

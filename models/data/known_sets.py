@@ -1,4 +1,4 @@
-"""What data sets there are, where their files lie, and how a name with options is taken apart."""
+"""The table of data sets, the places of their files, and the parser of a name with options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .checks import Raw
 
 @dataclass(frozen=True)
 class DataSet:
-    """What a name stands for. read(*paths of files, **options) -> what the files say.
+    """One entry of DATASETS. read(*paths of files, **options) -> the contents of the files.
 
     files: where they lie under the data folder; {} stands for `word`, the second part of the name.
     split: per cent of the labelled nodes to train / validate / test on, or "public" for the split in the files.
@@ -132,7 +132,7 @@ CHOICES = {"directed": ("yes", "no"), "prep": ("paper", "kept")}
 
 @dataclass(frozen=True)
 class Name:
-    """A name taken apart. path: of a user's own file or folder, else None. words: after the first colon, without `=`."""
+    """A parsed name. path: of a user's own file or folder, else None. words: after the first colon, without `=`."""
 
     text: str
     data: DataSet
@@ -142,7 +142,7 @@ class Name:
 
 
 def parse(text: str) -> Name:
-    """A name taken apart, such as facebook100:Rice31:target=gender, pyg:Planetoid:Cora or ./mine.npz:split=50/25/25."""
+    """Parses a name such as facebook100:Rice31:target=gender, pyg:Planetoid:Cora or ./mine.npz:split=50/25/25."""
     first, *rest = text.split(":")
     if first == "pyg":
         data = PYG

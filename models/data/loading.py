@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Where a graph comes from and what was done to it. sha256: of every source file, by name."""
+class Provenance:
+    """The source of a graph and the repairs made to it. sha256: of every source file, by name."""
 
     source: str
     licence: str
@@ -47,24 +47,24 @@ def load(name: str, data_dir: str | Path | None = None, split: int = 0) -> Graph
     return load_described(name, data_dir, split)[0]
 
 
-def load_described(name: str, data_dir: str | Path | None = None, split: int = 0) -> tuple[Graph, Facts]:
+def load_described(name: str, data_dir: str | Path | None = None, split: int = 0) -> tuple[Graph, Provenance]:
     """The graph of `load`, with where it comes from and what was done to it."""
-    asked = parse(name)
-    data, folder = asked.data, data_folder(data_dir)
-    options = {key: convert(key, text, data.options[key]) for key, text in asked.options.items() if key in data.options}
+    parsed = parse(name)
+    data, folder = parsed.data, data_folder(data_dir)
+    options = {key: convert(key, text, data.options[key]) for key, text in parsed.options.items() if key in data.options}
     if data is PYG:
-        return prepare(readers.pyg(asked.words, folder), asked, split)
-    if asked.path and (asked.path / memory_mapped.ABOUT).is_file():
-        if asked.options:
+        return prepare(readers.pyg(parsed.words, folder), parsed, split)
+    if parsed.path and (parsed.path / memory_mapped.ABOUT).is_file():
+        if parsed.options:
             raise ValueError(f"data {name!r}: a mapped graph takes no options: give them to `audit data map`.")
-        return memory_mapped.read(asked.path, checked=True), Facts(
+        return memory_mapped.read(parsed.path, checked=True), Provenance(
             data.source, data.licence, notes=("It is mapped from its files.",)
         )
-    published_at = [f.format(*asked.words) for f in data.files]
-    paths = [asked.path] if asked.path else [obtain(remote(p), folder) for p in published_at]
+    published_at = [f.format(*parsed.words) for f in data.files]
+    paths = [parsed.path] if parsed.path else [obtain(remote(p), folder) for p in published_at]
     raw = data.read(*paths, **options)
     sources = [q for p in paths for q in ([p] if p.is_file() else sorted(p.glob("*.csv")) + sorted(p.glob("*.parquet")))]
-    graph, facts = prepare(raw, asked, split)
+    graph, facts = prepare(raw, parsed, split)
     facts = dataclasses.replace(facts, sha256={p.name: digest(p) for p in sources})
     for at, path in zip(published_at, paths, strict=False):
         if SHA256.get(at, facts.sha256[path.name]) != facts.sha256[path.name]:
@@ -74,9 +74,9 @@ def load_described(name: str, data_dir: str | Path | None = None, split: int = 0
     return graph, facts
 
 
-def prepare(raw: Raw, asked: Name, split: int = 0) -> tuple[Graph, Facts]:
+def prepare(raw: Raw, parsed: Name, split: int = 0) -> tuple[Graph, Provenance]:
     """From what the files say to a graph, in the order of the published work: labels, split, classes, edges."""
-    data, options = asked.data, asked.options
+    data, options = parsed.data, parsed.options
     shares = options.get("split") or (DataSet.split if data.split == "public" and raw.masks is None else data.split)
     if shares != "public":
         raw = dataclasses.replace(raw, masks=None)
@@ -88,8 +88,8 @@ def prepare(raw: Raw, asked: Name, split: int = 0) -> tuple[Graph, Facts]:
     assert raw.masks is not None
     check_masks(raw.masks, raw.nodes)
     train, val, test = raw.masks
-    graph = Graph(raw.x, raw.y, raw.edges, train, val, test, directed=raw.directed, name=asked.text)
-    return graph, Facts(data.source, data.licence, notes=raw.notes)
+    graph = Graph(raw.x, raw.y, raw.edges, train, val, test, directed=raw.directed, name=parsed.text)
+    return graph, Provenance(data.source, data.licence, notes=raw.notes)
 
 
 def node_order(data: DataSet, nodes: int, split: int) -> NDArray[np.int64]:
@@ -124,7 +124,7 @@ def divided(raw: Raw, shares: str, order: NDArray[np.int64]) -> Masks:
     return masks[0], masks[1], masks[2]
 
 
-def describe(graph: Graph, facts: Facts | None = None) -> dict[str, Any]:
+def describe(graph: Graph, facts: Provenance | None = None) -> dict[str, Any]:
     """The facts of a graph as plain numbers and words, ready for JSON.
 
     classes: nodes of each. homophily: share of the edges that join two nodes of one class.
@@ -133,7 +133,7 @@ def describe(graph: Graph, facts: Facts | None = None) -> dict[str, Any]:
     stored = graph.x.nnz if sp.issparse(graph.x) else int(np.count_nonzero(graph.x))
     parts = (graph.edges[:, at : at + BLOCK] for at in range(0, graph.edges.shape[1], BLOCK))
     alike = sum(int((graph.y[u] == graph.y[v]).sum()) for u, v in parts)
-    told = {
+    found = {
         "name": graph.name,
         "nodes": graph.nodes,
         "edges": int(graph.edges.shape[1]),
@@ -151,4 +151,4 @@ def describe(graph: Graph, facts: Facts | None = None) -> dict[str, Any]:
         "test": int(graph.test.sum()),
         "digest": graph.digest,
     }
-    return told | ({**dataclasses.asdict(facts), "notes": list(facts.notes)} if facts else {})
+    return found | ({**dataclasses.asdict(facts), "notes": list(facts.notes)} if facts else {})

@@ -55,7 +55,7 @@ def elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def matrix(body: bytes, order: str, names: tuple[str, ...]) -> tuple[str, Any]:
-    """Name and value of one matrix; None for a value that is not asked for."""
+    """Name and value of one matrix; the value is None if `names` lacks the name."""
     parts = elements(body, order)
     flags, shape, name = (next(parts) for _ in range(3))
     word = name[1].decode("ascii", "replace")

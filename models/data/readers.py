@@ -169,7 +169,7 @@ def folder(path: Path) -> Raw:
     edges = numbers(links, ids, len(nodes), edges_file)
     wordy = [c for c in nodes.columns if nodes[c].dtype.kind not in "iufb"]
     if wordy:
-        raise ValueError(f"{found[0]}: column {wordy[0]!r} is not numbers. One-hot encode it, or leave it out.")
+        raise ValueError(f"{found[0]}: column {wordy[0]!r} is not numbers. One-hot encode it, or remove it.")
     masks = None if split is None else named_split(split, found[0])
     return Raw(x=nodes.to_numpy(dtype=np.float64), y=y, edges=edges, masks=masks, notes=tuple(notes))
 

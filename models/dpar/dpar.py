@@ -37,7 +37,7 @@ class Dpar(DparRecipe):
         return Release.join([self._fit(part, device) for part in parts])
 
     def _fit(self, worlds: Worlds, device: str) -> Release:
-        """Some runs; one in mode "paper", where every run has rows of its own."""
+        """Trains some runs; in mode "paper" one run, because each run has other rows."""
         graph, present, trained = worlds.graph, worlds.edge_present(), worlds.trained()
         drawn = [draw(self, graph, graph.edges[:, present[k]], trained[k], s) for k, s in enumerate(worlds.seeds)]
         expected = self.rate * len(drawn[0][0].nodes) if self.mode == "sound" else float(self.batch)

@@ -44,8 +44,8 @@ def draw(
         vectors = page_rank(adjacency, nodes[chosen], model.teleport, model.threshold)[:, nodes].toarray().astype(np.float64)
         if not paper:
             vectors[np.arange(chosen.size), chosen] = 0  # that a source lists itself is public
-        listed, weight, seen = noisy_lists(model, vectors, seed)
-        released[: chosen.size, nodes], ids[: chosen.size] = seen, nodes[chosen]
+        listed, weight, rows = noisy_lists(model, vectors, seed)
+        released[: chosen.size, nodes], ids[: chosen.size] = rows, nodes[chosen]
     if paper:
         index, weights = placed(listed, weight, chosen, nodes.size)
         weights = column_normalised(index, weights, nodes.size)
@@ -116,6 +116,6 @@ def noisy_lists(
     if model.values:
         exact = np.minimum(np.take_along_axis(vectors, listed, axis=1), model.source_clip)
         weights = exact + stream(seed, "values").laplace(scale=model.source_clip * model.row_noise, size=listed.shape)
-    seen = np.zeros(vectors.shape)
-    np.put_along_axis(seen, listed, weights, axis=1)
-    return listed, weights, seen
+    rows = np.zeros(vectors.shape)
+    np.put_along_axis(rows, listed, weights, axis=1)
+    return listed, weights, rows

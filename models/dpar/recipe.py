@@ -27,8 +27,8 @@ class DparRecipe:
 
     The pool is every node outside val and test. `sources` of its nodes, drawn without looking, get a noisy PageRank list of
     `picks` nodes; all others list themselves. A two-layer perceptron without biases is trained on the lists by DP-SGD. A pool
-    node is answered from its features alone; val and test nodes belong to whoever asks, and their predictions are smoothed
-    over the edges among them.
+    node is answered from its features alone; val and test nodes are taken to belong to the adversary, and their predictions are
+    smoothed over the edges among them.
 
     sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the same for the lists, in units of sigma, so that
     `with_noise` moves both: Gaussian std / sensitivity of a row, or 1 / epsilon of one pick for mechanism "gumbel".
@@ -39,8 +39,8 @@ class DparRecipe:
     a batch independently with chance batch / train_nodes (always, for batch 0); nodes are sampled independently, everything is
     composed, then amplified once. That a source lists itself is public, so its own entry is neither clipped nor released.
     mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size; batches
-    cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a seed that
-    everybody knows. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
+    cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a public seed, as
+    in the released code. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
 
     Releases posteriors, and when asked for in `keep`:
     rows: (K, sources, nodes) float32: noisy PageRank rows, or the weights of the picks; 0 outside the candidates. With them,
@@ -98,7 +98,7 @@ class DparRecipe:
                 "Set train_nodes, or batch=0 for all rows in every step."
             )
         if self.fixed_noise and self.mode == "sound":
-            raise ValueError("fixed_noise=True: only mode 'paper' adds noise that everybody can take away again.")
+            raise ValueError("fixed_noise=True: only mode 'paper' adds noise from a public seed, which anyone can subtract.")
 
     @property
     def inclusion_chance(self) -> float | None:
@@ -107,7 +107,7 @@ class DparRecipe:
 
     @property
     def gaussian_rows(self) -> int:
-        """PageRank rows that leave with Gaussian noise."""
+        """Number of PageRank rows that are released with Gaussian noise."""
         return self.sources if self.mechanism == "gaussian" else 0
 
     @property

@@ -107,7 +107,7 @@ class NodeRecipe(EdgeRecipe):
 
     @property
     def public(self) -> tuple[str, ...]:
-        return taken_as_public(self)
+        return assumed_public(self)
 
     @property
     def _batch(self) -> int | None:
@@ -167,7 +167,10 @@ class NoisySums(NodeRecipe):
 
 
 def checked_unit(name: str, mode: str, unit: Unit | str | None) -> Unit:
-    """The unit that a recipe protects; None stands for the edge of its mode. Raises ValueError where there is no such recipe."""
+    """The unit that a recipe protects; None means the edge that its mode counts.
+
+    Raises ValueError for an unknown mode, and for a unit that the mode does not protect.
+    """
     if mode not in MODES:
         raise ValueError(f"mode={mode!r}: must be 'paper' (as published) or 'sound' (as proved).")
     unit = Unit(unit) if unit else Unit.DIRECTED_EDGE if mode == "paper" else Unit.UNDIRECTED_EDGE
@@ -179,13 +182,13 @@ def checked_unit(name: str, mode: str, unit: Unit | str | None) -> Unit:
 
 
 def check_direction(name: str, unit: Unit, graph: Graph) -> None:
-    """Raises ValueError when undirected edges are to be protected where there are none."""
+    """Raises ValueError if the recipe protects undirected edges and the graph is directed."""
     if unit is Unit.UNDIRECTED_EDGE and graph.directed:
         raise ValueError(f"{name} counts undirected edges, and {graph.name} is directed. Use unit = 'directed-edge'.")
 
 
 def check_graph(model: NodeRecipe, graph: Graph, max_degree: int) -> None:
-    """Raises ValueError for a graph that the recipe's ledger does not speak of."""
+    """Raises ValueError for a graph that the recipe's ledger does not cover: see `check_direction`, and too high a degree."""
     check_direction(model.name, model.unit, graph)
     if model.unit is Unit.NODE and model.mode == "sound" and max_degree:
         sent = int(degrees(graph.edges[::-1], graph.nodes, graph.directed).max())
@@ -200,7 +203,7 @@ def sensitivity(unit: Unit, max_degree: int) -> float:
     """L2 sensitivity of one hop over rows of length 1 at most.
 
     A directed edge moves one row by 1 (GAP, Lemma 1), an undirected edge two rows. A node that sends to at most max_degree
-    others moves that many rows of others (GAP, Lemma 2); its own row is not counted and must not leave.
+    others moves that many rows of others (GAP, Lemma 2); its own row is not counted, so it must not be released.
     """
     return math.sqrt({Unit.DIRECTED_EDGE: 1, Unit.UNDIRECTED_EDGE: 2}.get(unit, max_degree))
 
@@ -214,25 +217,25 @@ def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Te
     return sums
 
 
-def seen(model: NodeRecipe, worlds: Worlds) -> NDArray[np.bool_]:
-    """(w,) bool: which watched rows leave.
+def released_rows(model: NodeRecipe, worlds: Worlds) -> NDArray[np.bool_]:
+    """(w,) bool: which watched rows are released.
 
-    A node's own prediction is not private towards itself. So at node level, in mode 'sound', only nodes of the public validation
-    and test sets are answered, and only training nodes are protected.
+    A node's own prediction shows its own data. So at node level, in mode "sound", only nodes of the public validation
+    and test sets get a prediction, and only training nodes are protected.
     """
     if model.unit is not Unit.NODE or model.mode == "paper":
         return np.ones(worlds.watch.size, dtype=bool)
     return (worlds.graph.val | worlds.graph.test)[worlds.watch]
 
 
-def taken_as_public(model: NodeRecipe, epochs_are_chosen: bool = True) -> tuple[str, ...]:
-    """What the ledger does not protect, one plain sentence each."""
+def assumed_public(model: NodeRecipe) -> tuple[str, ...]:
+    """What the ledger does not protect, one sentence each."""
     common = ("The set of nodes, the split and the number of classes are public.",)
     if model.unit is not Unit.NODE:
         return (
             *common,
             "Features and labels are public: everything that sees no edge costs nothing.",
-            *(("The best epoch is chosen by labels, which are public, on noisy sums that are paid for.",) * epochs_are_chosen),
+            "The best epoch is chosen by labels, which are public, on noisy sums that are paid for.",
         )
     if model.mode == "paper":
         return (
@@ -273,8 +276,8 @@ def watched_hops(hops: list[Tensor], watch: NDArray[np.int64]) -> NDArray[np.flo
 
 
 def withhold(model: NodeRecipe, worlds: Worlds, arrays: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-    """Replaces the rows that stay with their nodes by what anyone could have guessed: uniform posteriors, zero sums."""
-    hidden = ~seen(model, worlds)
+    """Replaces the rows that are not released by constants, in place: uniform posteriors, zero sums."""
+    hidden = ~released_rows(model, worlds)
     for name, array in arrays.items():
         array[..., hidden, :] = -math.log(worlds.graph.classes) if name == "posteriors" else 0.0
     return arrays

@@ -99,12 +99,12 @@ class Gap(common.NoisySums):
 
 
 def activated(units: int, unit: Unit) -> tuple[Layer, ...]:
-    """SELU, behind a batch norm unless every node must have a gradient of its own."""
+    """SELU after a batch norm; SELU alone at node level, where DP-SGD needs one gradient for each node."""
     return (Selu(),) if unit is Unit.NODE else (BatchNorm(units), Selu())
 
 
 def mlp(widths: list[int] | tuple[int, ...], unit: Unit, plain: bool = True) -> tuple[Layer, ...]:
-    """Linear layers, each followed by a norm and an activation, except the last where it is to be plain."""
+    """Linear layers, each followed by a norm and an activation. plain: nothing follows the last one."""
     layers: list[Layer] = []
     for i, (inputs, outputs) in enumerate(pairwise(widths)):
         if plain and i == len(widths) - 2:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Mlp(common.NodeRecipe):
     """The MLP of GAP's code. As an edge model it costs nothing; at unit "node" it is DP-MLP, trained by DP-SGD.
 
-    layers: how many linear ones. sigma: noise std / clip at node level, without meaning otherwise. The other fields are those of
+    layers: number of linear layers. sigma: noise std / clip at node level; unused at edge level. The other fields are those of
     `NodeRecipe` and its base.
     """
 
@@ -33,7 +33,7 @@ class Mlp(common.NodeRecipe):
     name = "mlp"
 
     def check(self, graph: Graph) -> None:
-        """Every graph will do, as no edge is read."""
+        """Accepts every graph, because the model reads no edge."""
 
     @property
     def ledger(self) -> DpEvent:

@@ -23,8 +23,8 @@ def train_stage(
 ) -> Weights:
     """Trains a network of a recipe. inputs: (runs, all nodes, units), or None for the features. purpose: names the streams.
 
-    At edge level labels are public, so that every mode may keep the epoch that is best on the validation nodes. At node
-    level only the published code does so, and nothing in its ledger pays for it.
+    At edge level labels are public, so both modes keep the epoch that is best on the validation nodes. At node
+    level only mode "paper" does so, as the released code does; its ledger does not charge for that choice.
     """
     chooses = company.nodes["check"].size and (recipe.unit is not Unit.NODE or recipe.mode == "paper")
     check = company.rows("check", inputs) if chooses else None

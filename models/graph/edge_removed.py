@@ -1,4 +1,4 @@
-"""A graph without some of its edges, which is read where the whole graph lies until somebody asks for its arrays."""
+"""A graph without some of its edges: a view of the whole graph, copied only when its arrays are read."""
 
 from __future__ import annotations
 

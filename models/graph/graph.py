@@ -62,7 +62,7 @@ class Graph:
         return int(self.edges.shape[1]) * (1 if self.directed else 2)
 
     def as_directed(self) -> Graph:
-        """The same graph with every arc a unit of its own, for claims that count directed edges."""
+        """The same graph with each arc as one edge, for claims that count directed edges."""
         return self if self.directed else dataclasses.replace(self, edges=self.arcs, directed=True)
 
     def adjacency(self) -> sp.csr_array:
@@ -150,7 +150,7 @@ class Worlds:
 
     @staticmethod
     def of(graph: Graph, seeds: NDArray[np.uint64] | list[int], watch: NDArray[np.int64] | None = None) -> Worlds:
-        """Identical worlds: the whole graph in every run. Watches all nodes unless told otherwise."""
+        """Identical worlds: the whole graph in every run. watch: node ids, all nodes by default."""
         rows = np.arange(graph.nodes, dtype=np.int64) if watch is None else np.asarray(watch, dtype=np.int64)
         return Worlds(graph, np.asarray(seeds, dtype=np.uint64), rows)
 

@@ -1,4 +1,4 @@
-"""Who sends to whom, as one list of senders for every receiver, made in time and memory linear in the arcs."""
+"""One list of senders for every receiver, made in time and memory linear in the number of arcs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = 1 << 18  # edges that are turned into arcs, sorted and filed at a time: 
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Node i receives from senders[starts[i] : starts[i + 1]]; a sender stands there once for every arc.
+    """Node i receives from senders[starts[i] : starts[i + 1]]; a sender appears once for every arc.
 
     starts: (nodes + 1,) int64. senders: (arcs,) int32, perhaps mapped from a file.
     """

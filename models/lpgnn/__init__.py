@@ -1,4 +1,4 @@
-"""LPGNN: every user perturbs features and label before they leave the device."""
+"""LPGNN: every user perturbs features and label before sending them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""LPGNN: features and labels leave their owners under local privacy, and a graph network learns from the noisy reports."""
+"""LPGNN: users perturb their features and labels, and the server trains a graph network on the noisy reports."""
 
 from __future__ import annotations
 
@@ -187,8 +187,8 @@ class Lpgnn:
         labels, sent = self._labels(worlds)
         with subnormals_are_zero():
             posteriors = self._train(worlds, stored, offset, labels, device)
-        seen = {"posteriors": posteriors, "reports": reports, "label_reports": np.where(sent, labels, -1)[:, worlds.watch]}
-        return Release(seen, worlds.watch, {"feature_budget": self.feature_budget, "label_budget": self.label_budget})
+        arrays = {"posteriors": posteriors, "reports": reports, "label_reports": np.where(sent, labels, -1)[:, worlds.watch]}
+        return Release(arrays, worlds.watch, {"feature_budget": self.feature_budget, "label_budget": self.label_budget})
 
     def _received(self, worlds: Worlds, device: str) -> tuple[Operator | Tensor, float, NDArray[Any]]:
         """The rectified features of all runs, what to add to every one of them, and the reports of the watched users."""

@@ -1,6 +1,6 @@
 """LPGNN's local mechanisms in closed form: the multi-bit encoder, its best number of bits, and randomised response.
 
-Sajadmanesh and Gatica-Perez, CCS 2021. Features lie in [0, 1] unless said otherwise; epsilon in nats. A user who
+Sajadmanesh and Gatica-Perez, CCS 2021. Features lie in [0, 1] unless stated otherwise; epsilon in nats. A user who
 reports features at epsilon_x and a label at epsilon_y spends their sum.
 """
 

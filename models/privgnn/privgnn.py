@@ -1,4 +1,4 @@
-"""PrivGNN: for every public query a fresh teacher from a secret sample of the private nodes, whose noisy answer is a label."""
+"""PrivGNN: each public query is labelled by the noisy answer of a new teacher, trained on a secret sample of private nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """What the teachers of some worlds answered, which no noise has touched.
+    """What the teachers of some worlds answered, before noise is added.
 
     queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: of the optimiser that goes on, if one does.
     """
@@ -216,11 +216,14 @@ class PrivGnn:
         return Lesson(run, random, sample, np.array([query]))
 
     def _sample(self, members: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
-        """Ids of the sampled private nodes. Every node of the graph draws, so that an absent one changes nobody else's luck."""
-        luck, present = random.random(members.size)[members], np.flatnonzero(members)
+        """Ids of the sampled private nodes.
+
+        Every node of the graph draws a number, so an absent node does not change the draws of the others.
+        """
+        draws, present = random.random(members.size)[members], np.flatnonzero(members)
         if self.as_coded:
-            return np.sort(present[np.argsort(luck)[: int(self.rate * present.size)]])
-        joined = luck < self.rate
+            return np.sort(present[np.argsort(draws)[: int(self.rate * present.size)]])
+        joined = draws < self.rate
         witness.sampled("nodes" if self.single else "queries", joined[None])
         return present[joined]
 

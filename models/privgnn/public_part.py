@@ -1,4 +1,4 @@
-"""The part of a graph that all may know: the nodes that are asked about, and the edges among them."""
+"""The public part of a graph: the nodes that teachers are queried about, and the edges among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public side of PrivGNN and PATE: public nodes and edges, whom teachers are asked about, and the student that learns.
+"""The public side of PrivGNN and PATE: public nodes and edges, the queries to the teachers, and the student.
 
 One union graph holds both sides. Training nodes are private; validation and test nodes are public with their features and the
 edges between them. Teachers are asked about validation nodes. An edge between the sides belongs to neither.

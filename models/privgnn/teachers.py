@@ -32,7 +32,7 @@ def start(
 ) -> list[Values]:
     """Fresh values of every layer, as PyTorch Geometric's SAGEConv and BatchNorm1d start. width: 2 dim.
 
-    No bias stands before a batch norm, which would take it out again.
+    Layers before a batch norm have no bias, because the norm would remove it.
     """
     first, units = recipe.hidden[0], (*recipe.hidden, recipe.classes)
     whole = np.stack([uniform(r, (width, first), width // 2) for r in randoms])
@@ -161,7 +161,7 @@ def labels_as_target(y: NDArray[np.int64], members: list[NDArray[np.int64]], cla
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """One teacher: what it learns on in its run and which public nodes it is asked about. members, asked: node ids."""
+    """One teacher: the nodes that it learns from in its run, and the public nodes that it labels. members, asked: node ids."""
 
     run: int
     random: np.random.Generator

@@ -54,7 +54,7 @@ def sensitivity(aggregator: str, floor: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Who is next to whom in K subgraphs. total: sums over neighbours. degree: (K, 1, nodes) float32."""
+    """The neighbours of every node in K subgraphs. total: sums over neighbours. degree: (K, 1, nodes) float32."""
 
     total: Aggregation
     degree: Tensor
@@ -64,8 +64,8 @@ class Neighbours:
         edges: NDArray[np.int64], present: NDArray[np.bool_], nodes: int, device: str = "cpu", lists: Lists | None = None
     ) -> Neighbours:
         """edges: (2, m) undirected, each once. present: (K, m) bool. lists: of all the edges, where they have been made."""
-        nobody = np.zeros(nodes, dtype=bool)
-        bare = Graph(np.empty((nodes, 0), dtype=np.float32), nobody.astype(np.int64), edges, nobody, nobody, nobody)
+        no_nodes = np.zeros(nodes, dtype=bool)
+        bare = Graph(np.empty((nodes, 0), dtype=np.float32), no_nodes.astype(np.int64), edges, no_nodes, no_nodes, no_nodes)
         items = np.flatnonzero(~present.all(axis=0))
         vars(bare).update({} if lists is None else {"incoming": lists})
         worlds = Worlds.of(bare, list(range(len(present))), np.empty(0, dtype=np.int64))

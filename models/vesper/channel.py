@@ -30,7 +30,7 @@ NOTHING: Message = np.empty(0, dtype=np.int64)
 
 
 class BudgetSpent(RuntimeError):
-    """B asked for more than the ledger that was calibrated before the first message."""
+    """Party B requested more than the ledger covers; the noise was calibrated to that ledger before the first message."""
 
 
 class Channel(Protocol):
@@ -109,7 +109,7 @@ class Recorder:
 
     channel: Channel
     kinds: tuple[str, ...]
-    seen: list[tuple[str, Message]] = field(default_factory=list)
+    messages: list[tuple[str, Message]] = field(default_factory=list)
 
     def send(self, kind: str, payload: Message) -> None:
         self._keep(kind, payload)
@@ -122,4 +122,4 @@ class Recorder:
 
     def _keep(self, kind: str, payload: Message) -> None:
         if kind in self.kinds:
-            self.seen.append((kind, payload))
+            self.messages.append((kind, payload))

@@ -1,4 +1,4 @@
-"""Stacked parameters of K networks that learn by Adam: one flat buffer, seen as many tensors with the run axis first."""
+"""Stacked parameters of K networks that learn by Adam: one flat buffer, with a view for each tensor, run axis first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Learner:
     def follow(self, gradient: NDArray[np.float32], sent: Tensor) -> None:
         """One step from the other party's gradient with respect to what it was sent.
 
-        Raises ValueError for a gradient of which Adam could make NaN, which neighbours would inherit and others not.
+        Raises ValueError for a gradient so large that Adam would give NaN: NaN spreads to neighbours and so shows the edges.
         """
         grads = torch.autograd.grad(sent, self.weights, torch.from_numpy(gradient).to(sent.device), allow_unused=True)
         if not all(bool(torch.isfinite(g.square()).all()) for g in grads if g is not None):

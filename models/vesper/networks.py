@@ -70,10 +70,10 @@ def _gru(weights: list[Tensor], rows: Tensor) -> Tensor:
     hidden = new_bias.shape[1]
     state = rows.new_zeros(runs, hidden, nodes)
     for slot in range(slots):
-        seen = inner @ rows[:, slot] + bias
+        gates = inner @ rows[:, slot] + bias
         kept = recurrent @ state
-        reset, update = torch.sigmoid(seen[:, : 2 * hidden] + kept[:, : 2 * hidden]).split(hidden, 1)
-        new = torch.tanh(seen[:, 2 * hidden :] + reset * (kept[:, 2 * hidden :] + new_bias))
+        reset, update = torch.sigmoid(gates[:, : 2 * hidden] + kept[:, : 2 * hidden]).split(hidden, 1)
+        new = torch.tanh(gates[:, 2 * hidden :] + reset * (kept[:, 2 * hidden :] + new_bias))
         state = new + update * (state - new)
     return outer @ state + outer_bias
 

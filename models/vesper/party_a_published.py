@@ -74,7 +74,7 @@ class Perturbed:
     def _forward(self, roots: NDArray[np.int64], learn: bool) -> list[Tensor]:
         needed, arcs = self._neighbourhood(np.unique(roots))
         rows = normalise(self.encode(self.learner.weights[:2], needed[0])[0].T)
-        seen = []
+        outputs = []
         for layer in range(self.layers):
             linear = self._layer(layer, needed[layer], needed[layer + 1], arcs[layer], rows, learn)
             if self.rule != "vfgnn":
@@ -82,9 +82,9 @@ class Perturbed:
             rows = normalise(linear if self.rule == "gap-resampled" else torch.relu(linear))
             if self.rule == "vfgnn" and layer == self.layers - 1:
                 rows = self._noisy(layer, rows)
-            seen.append(rows[np.searchsorted(needed[layer + 1], roots)])
+            outputs.append(rows[np.searchsorted(needed[layer + 1], roots)])
         self.passes += 1
-        return seen[-1:] if self.rule == "vfgnn" else seen
+        return outputs[-1:] if self.rule == "vfgnn" else outputs
 
     def _neighbourhood(self, roots: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], list[tuple[NDArray[np.int64], ...]]]:
         """The nodes whose rows are needed after 0 … layers layers; the sampled arcs of each layer, senders and receivers."""

@@ -142,11 +142,11 @@ class PartyB:
         return self._step(self.decoder, self.network, nodes, rows)
 
     def _step(self, kind: str, network: Learner, nodes: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        seen = torch.from_numpy(rows).to(self.device).requires_grad_(True)
+        received = torch.from_numpy(rows).to(self.device).requires_grad_(True)
         labels = torch.from_numpy(self.labels[nodes]).to(self.device)
         weight = torch.from_numpy(self.weight[:, nodes]).to(self.device)
-        value = loss(decode(kind, network.weights, seen), labels, weight)
-        *grads, back = torch.autograd.grad(value, [*network.weights, seen])
+        value = loss(decode(kind, network.weights, received), labels, weight)
+        *grads, back = torch.autograd.grad(value, [*network.weights, received])
         network.step(grads)
         return back.cpu().numpy()
 
@@ -189,7 +189,7 @@ class PartyB:
         """(K, rows, classes) float32 logarithms of the class probabilities. Raises ValueError before any training."""
         if self.network is None:
             raise ValueError("party B has no decoder yet; train it first.")
-        seen = torch.from_numpy(ask(channel, "EVAL_REQ", nodes, "EVAL")).to(self.device)
+        received = torch.from_numpy(ask(channel, "EVAL_REQ", nodes, "EVAL")).to(self.device)
         with torch.no_grad():
-            logits = decode(self.decoder, self.network.weights, seen)
+            logits = decode(self.decoder, self.network.weights, received)
             return torch.log_softmax(logits, 1).transpose(1, 2).contiguous().cpu().numpy()

@@ -1,6 +1,6 @@
 """What VESPER's theorems print: sensitivities of message passing, and the sampled Gaussian by the bounds it cites.
 
-Wu et al., arXiv 2310.20552. The printed constants are lost in the copy at hand; these follow from its prose and proofs.
+Wu et al., arXiv 2310.20552. The printed constants are illegible in the available copy; these follow from its text and proofs.
 sigma is noise std / sensitivity of one layer; the L layers of a step are one Gaussian with multiplier sigma / sqrt(L).
 """
 

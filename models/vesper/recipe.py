@@ -27,9 +27,9 @@ class VesperRecipe:
     weights and refreshes all rows `refreshes` times; "s3" refreshes at every step and perturbs the backward pass too.
     variant, paper: "pmp" (the default). "gap-resampled" and "vfgnn" are the baselines; see `gap_resampled` and `vfgnn`.
     aggregator: "gin", "gcn-floor", "mean-floor", and as published "gcn-min-degree", "gcn-truncated"; floor: their minimum degree.
-    layers: 0 is an MLP that reads no edge. decoder: "concat" or "gru". hidden: width of every layer.
-    epochs: steps of the optimiser on all training rows, 100 unless told otherwise; of variants in batches, passes over the
-    training set, 10 unless told otherwise.
+    layers: 0 gives an MLP that reads no edge. decoder: "concat" or "gru". hidden: width of every layer.
+    epochs: steps of the optimiser on all training rows, 100 by default; of variants in batches, passes over the
+    training set, 10 by default.
     edge_sampling (s2): each refresh keeps every edge with this probability, in secret.
     fan_out, batch_size, n_train (in batches): neighbours sampled a node, roots of a batch, and the public number of training
     nodes, which s3 needs too. keep: the arrays to compute and release.
@@ -129,7 +129,7 @@ class VesperRecipe:
 
     @property
     def public(self) -> tuple[str, ...]:
-        """What is taken to be public, and what the guarantee does not cover."""
+        """What the recipe assumes to be public, and what the guarantee does not cover."""
         sentences: tuple[str, ...] = (
             "Features, labels, the node set, the split and the ids of every batch are public.",
             "One undirected edge is the unit; a node's row is computed whether it has edges or not.",

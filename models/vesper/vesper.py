@@ -97,18 +97,18 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
 
 def _passes(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
     """The watched rows of every pass, rows before dimensions. s1 begins with the training rows of its only pass."""
-    seen = [payload for kind, payload in channel.seen if kind == "EVAL"]
-    rows = np.concatenate(seen[1:] if recipe.variant == "s1" else seen, axis=1)
+    passes = [payload for kind, payload in channel.messages if kind == "EVAL"]
+    rows = np.concatenate(passes[1:] if recipe.variant == "s1" else passes, axis=1)
     return np.ascontiguousarray(rows.swapaxes(2, 3))
 
 
 def _batches(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
     """The watched rows of every batch, zero where a node is no root, and of the evaluation."""
-    last = channel.seen[-1][1].swapaxes(2, 3)
+    last = channel.messages[-1][1].swapaxes(2, 3)
     rows = np.zeros((1, recipe.passes + 1, *last.shape[1:]), dtype=np.float32)
     rows[:, -1] = last
-    first = next(i for i, (kind, _) in enumerate(channel.seen) if kind == "BATCH")
-    steps = [payload for _, payload in channel.seen[first:-1]]
+    first = next(i for i, (kind, _) in enumerate(channel.messages) if kind == "BATCH")
+    steps = [payload for _, payload in channel.messages[first:-1]]
     for step, (roots, sent) in enumerate(zip(steps[::2], steps[1::2], strict=True)):
         _, at, place = np.intersect1d(roots, watch, assume_unique=True, return_indices=True)
         rows[:, step, :, place] = sent[:, :, :, at].transpose(3, 0, 1, 2)

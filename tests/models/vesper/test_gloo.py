@@ -46,7 +46,7 @@ def transcript(model, channel):
     train(model, b, recorder, SEEDS[1], watch)
     b.posteriors(recorder, watch)
     channel.send("STOP", NOTHING)
-    return recorder.seen
+    return recorder.messages
 
 
 def test_two_processes_exchange_what_one_process_would():

@@ -57,7 +57,7 @@ def test_in_sound_modes_a_learns_from_the_transcript_alone(model):
     train(model, b, channel, SEEDS[1], NOTHING)
     there, b2, channel2 = parties(model, other_world(graph)[0], replayed(tape))
     train(model, b2, channel2, SEEDS[1], NOTHING)
-    for (kind, rows), (kind2, rows2) in zip(channel.seen, channel2.seen, strict=True):
+    for (kind, rows), (kind2, rows2) in zip(channel.messages, channel2.messages, strict=True):
         assert kind == kind2
         np.testing.assert_allclose(rows, rows2, atol=1e-5)
     np.testing.assert_allclose(parameters(a), parameters(there), atol=1e-5)
