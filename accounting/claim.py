@@ -1,4 +1,4 @@
-"""The promise under audit: how much privacy, for whom, and against which change of the graph."""
+"""The claim under audit: epsilon, delta, the protected unit, and the neighbouring relation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """What one person's secret is: the thing that two neighbouring graphs differ in."""
+    """The protected unit: what two neighbouring graphs differ in."""
 
     DIRECTED_EDGE = "directed-edge"
     UNDIRECTED_EDGE = "undirected-edge"
@@ -17,7 +17,7 @@ class Unit(StrEnum):
 
 
 class Relation(StrEnum):
-    """How two neighbouring graphs differ in that unit."""
+    """How two neighbouring graphs differ in one unit."""
 
     ADD_REMOVE = "add-remove"
     REPLACE = "replace"
@@ -27,7 +27,7 @@ class Relation(StrEnum):
 class Claim:
     """(epsilon, delta)-differential privacy of one `unit` against an adversary who sees `exposes`.
 
-    epsilon: nats; infinity promises nothing. delta: a public number in [0, 1).
+    epsilon: nats; infinity claims nothing. delta: a public number in [0, 1).
     Raises ValueError for values outside those ranges.
     """
 

@@ -1,4 +1,4 @@
-"""Closed forms: mechanisms whose epsilon needs no numerical accountant."""
+"""Closed forms of epsilon and delta for mechanisms that need no numerical accountant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def noisy_argmax_epsilon(classes: int, scale: float) -> float:
 
 
 def argmax_pair(classes: int, scale: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The laws of a noisy label where one class is sure, and where another is: chances of the one, the other, and the rest."""
+    """The worst pair of `noisy_argmax_epsilon`: the distributions of the label for the vertices e_1 and e_2 of the simplex.
+
+    Each is (P(class 1), P(class 2), P(any other class)); the last is left out for two classes.
+    """
     top = argmax_top_probability(classes, scale)
     other = (1 - top) / (classes - 1)
     rest = (1 - top - other,) if classes > 2 else ()
@@ -29,9 +32,9 @@ def argmax_pair(classes: int, scale: float) -> tuple[tuple[float, ...], tuple[fl
 
 
 def argmax_top_probability(classes: int, scale: float, gap: float = 1.0) -> float:
-    """P(gap + Laplace(scale) exceeds the largest of classes-1 further draws): also the best accuracy of a noisy label.
+    """P(gap + Laplace(scale) exceeds the largest of classes-1 further draws), the largest accuracy of a noisy label.
 
-    Computed as the integral of f(t) F(t + gap)^(c-1), split where f or F bends.
+    The integral of f(t) F(t + gap)^(c-1), split where f or F is not smooth. Raises ValueError for classes < 2 or scale <= 0.
     """
     if classes < 2 or not scale > 0:
         raise ValueError(f"classes={classes}, scale={scale}: need at least 2 classes and a scale above 0.")
@@ -50,7 +53,7 @@ def argmax_top_probability(classes: int, scale: float, gap: float = 1.0) -> floa
 
 @cache
 def gauss_legendre(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Nodes in (-1, 1) and weights of a quadrature that is exact for polynomials of degree 2 nodes - 1."""
+    """Nodes in (-1, 1) and weights of Gauss-Legendre quadrature, exact for polynomials of degree 2 nodes - 1."""
     x, w = np.polynomial.legendre.leggauss(nodes)
     return x, w
 
@@ -66,7 +69,7 @@ def laplace_epsilon(scale: float, delta: float) -> float:
 
 
 def composed_pure_delta(epsilon: float, count: int, target: float) -> float:
-    """The exact delta at `target` of `count` epsilon-DP mechanisms of any kind, adaptively chosen.
+    """The exact delta at epsilon `target` (nats) of `count` adaptively chosen epsilon-DP mechanisms.
 
     Kairouz, Oh and Viswanath 2015, theorem 3.3: sum over l of C(k, l) (e^((k-l) e) - e^(target + l e))_+ / (1 + e^e)^k.
     Randomised response attains it.
@@ -95,7 +98,7 @@ def composed_pure_epsilon(epsilon: float, count: int, delta: float) -> float:
 
 
 def amplified(epsilon: float, rate: float) -> float:
-    """The epsilon (nats) of an epsilon-DP mechanism on a secret sample: ln(1 + rate (e^epsilon - 1)).
+    """The epsilon (nats) of an epsilon-DP mechanism on a secret Poisson sample: ln(1 + rate (e^epsilon - 1)).
 
     Its delta becomes rate * delta.
     """

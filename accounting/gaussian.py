@@ -58,7 +58,7 @@ def mu_of(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=4096)
 def mu_of_claim(claim: Claim) -> float:
-    """The largest mu that keeps a claim."""
+    """The largest mu at which mu-GDP satisfies the claim."""
     return float(mu_of(claim.epsilon, claim.delta))
 
 
@@ -73,7 +73,7 @@ def tradeoff(mu: ArrayLike, alpha: ArrayLike) -> NDArray[np.float64]:
 def mu_lower(
     difference: ArrayLike, sd: ArrayLike, n0: ArrayLike, n1: ArrayLike, alpha: ArrayLike, *, sd_known: bool = False
 ) -> NDArray[np.float64]:
-    """With probability 1 - alpha the mu of two normal samples with one common sd is at least this. Broadcasts.
+    """A lower confidence bound at level 1 - alpha on the mu of two normal samples with a common sd. Broadcasts.
 
     difference: mean of world 1 minus mean of world 0. sd: the pooled sample sd (noncentral t with n0 + n1 - 2 degrees of
     freedom), or the true one (`sd_known`: normal). Exact: the bound exceeds the true mu with probability alpha. Never below 0.
@@ -93,7 +93,7 @@ def mu_lower(
 
 
 def mu_p_value(difference: float, sd: float, n0: int, n1: int, mu: float, *, sd_known: bool = False) -> float:
-    """How likely a difference at least this large is when the truth is mu: the level at which `mu_lower` would just reject it."""
+    """The p-value of the hypothesis that the true mu is at most `mu`; the level at which `mu_lower` equals `mu`."""
     error = float(np.sqrt(1 / n0 + 1 / n1))
     if sd_known:
         return float(special.ndtr((mu - difference / sd) / error))

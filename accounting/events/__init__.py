@@ -1,4 +1,4 @@
-"""What was run, as data: the events of a ledger, how a ledger is walked, and what it counts."""
+"""Ledgers: trees of the mechanisms that a model runs, and functions that build, read and rescale them."""
 
 from .mechanisms import (
     composed,

@@ -1,4 +1,4 @@
-"""What a ledger says was done, in numbers that can be counted in a run, and exact tests that batches were drawn as it says."""
+"""The numbers of mechanisms and the sampling rates in a ledger, and exact tests that batches were sampled accordingly."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .types import VisibleMixtureDpEvent
 
 STEPS = (dp.PoissonSampledDpEvent, VisibleMixtureDpEvent, dp.SampledWithoutReplacementDpEvent)
 
-PEOPLE = 1 << 12  # that are looked at together
-MOST_PAIRED = 2000  # batches of which every two are compared
+PEOPLE = 1 << 12  # columns in one block of a matrix product
+MOST_PAIRED = 2000  # batches that are compared pairwise
 
 
 @dataclass(frozen=True)
 class Charged:
-    """plain: mechanisms on everybody. steps: mechanisms that each draw a sample of their own.
+    """The mechanisms of a ledger in numbers. plain: mechanisms on all records. steps: mechanisms with a sample of their own.
 
-    rate: the chance to be in such a sample; None without any, or where it is not that of independent coins. whole: the rate of
-    one sample that everything is done with, 1 without. multipliers: of the Gaussian noise, plain and in steps; infinite
-    where none.
+    rate: the inclusion probability of these samples; None without any, or if it is not that of independent coins. whole: the
+    rate of one sample shared by all mechanisms, 1 without. multipliers: the smallest of the Gaussian noise, of plain
+    mechanisms and of steps; infinite if there is none.
     """
 
     plain: int = 0
@@ -38,7 +38,7 @@ class Charged:
 
 
 def charged(ledger: DpEvent) -> Charged:
-    """Reads a ledger as `events` builds them: repetitions, compositions, samples of one mechanism, one sample of everything."""
+    """The counts of a ledger built by `mechanisms`: repetitions, compositions, sampled mechanisms, one shared sample."""
     plain = steps = 0
     rates: list[float | None] = []
     multipliers: dict[bool, list[float]] = {True: [], False: []}
@@ -69,7 +69,7 @@ def charged(ledger: DpEvent) -> Charged:
 
 
 def recounted(ledger: DpEvent, plain: float, steps: float) -> DpEvent:
-    """The same ledger with that many times as many mechanisms of both sorts: what was really run."""
+    """The same ledger with the numbers of plain mechanisms and of steps multiplied by these factors."""
     if isinstance(ledger, dp.ComposedDpEvent):
         return composed(*(recounted(part, plain, steps) for part in ledger.events))
     if isinstance(ledger, dp.PoissonSampledDpEvent) and _is_whole(ledger):
@@ -81,7 +81,7 @@ def recounted(ledger: DpEvent, plain: float, steps: float) -> DpEvent:
 
 
 def unsampled(ledger: DpEvent) -> DpEvent:
-    """The same ledger with nothing amplified: everybody is in every sample."""
+    """The same ledger without amplification: every record is in every sample."""
     if isinstance(ledger, dp.ComposedDpEvent):
         return composed(*(unsampled(part) for part in ledger.events))
     if isinstance(ledger, dp.SelfComposedDpEvent):
@@ -92,12 +92,11 @@ def unsampled(ledger: DpEvent) -> DpEvent:
 
 
 def coin_p_values(joined: NDArray[np.bool_], rate: float) -> dict[str, float]:
-    """Exact p-values of "everybody joins every batch by an independent coin". joined: (batches, people) bool.
+    """Exact p-values of the hypothesis that each record joins each batch by an independent coin. joined: (batches, records).
 
-    rate: of all coins together. sizes: batches of exactly the expected size are no more frequent than coins make them. visits:
-    the same of people who are in exactly the expected number of batches, as in a shuffled partition. repeats: pairs of batches
-    share as many people as coins do. twins: no two batches, however far apart, share more than that many pairs would; each pair
-    shares a binomial number.
+    rate: tests the total number of inclusions. sizes: whether too many batches have exactly the expected size. visits: whether
+    too many records are in exactly the expected number of batches, as in a shuffled partition. repeats: the number of records
+    that consecutive batches share. twins: the largest number that any two batches share, with a union bound over pairs.
     """
     batches, people = joined.shape
     pairs, some = joined[0 : batches // 2 * 2 : 2] & joined[1::2], joined[:MOST_PAIRED]
@@ -111,7 +110,7 @@ def coin_p_values(joined: NDArray[np.bool_], rate: float) -> dict[str, float]:
 
 
 def _most_shared(joined: NDArray[np.bool_]) -> int:
-    """How many people the two batches share that share most."""
+    """The largest number of records that two batches share."""
     shared = np.zeros((len(joined), len(joined)), dtype=np.float32)
     for first in range(0, joined.shape[1], PEOPLE):
         part = joined[:, first : first + PEOPLE].astype(np.float32)
@@ -121,7 +120,7 @@ def _most_shared(joined: NDArray[np.bool_]) -> int:
 
 
 def _too_often(counts: NDArray[np.int64], trials: int, rate: float) -> float:
-    """p-value that so many of the counts are the expected one, each a binomial draw."""
+    """The p-value of so many counts being equal to the expected one, if each is binomial."""
     expected = round(trials * rate)
     chance = float(stats.binom.pmf(expected, trials, rate))
     return float(stats.binom.sf(int((counts == expected).sum()) - 1, len(counts), chance))

@@ -1,7 +1,7 @@
-"""What was run, as data: one function a mechanism, each returning a dp_accounting event tree (a ledger).
+"""One function for each mechanism, returning a dp_accounting event tree (a ledger).
 
-`sigma` is always noise std / sensitivity, the sensitivity being that of the unit and relation which the ledger is for,
-so that no accountant has to double anything. Zero sigma is a mechanism without privacy.
+`sigma` is always noise std / sensitivity. The sensitivity is that of the unit and relation of the ledger, so no accountant
+must double anything. Zero sigma is a mechanism without privacy. Probabilities and noise out of range raise ValueError.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtu
 
 
 def gaussian(sigma: float) -> DpEvent:
-    """One Gaussian release. Valid for whatever unit and relation sigma's sensitivity was taken for."""
+    """One Gaussian release, for the unit and relation of the sensitivity in sigma."""
     sigma = _at_least_zero("sigma", sigma)
     return dp.GaussianDpEvent(sigma) if sigma else dp.NonPrivateDpEvent()
 
@@ -24,8 +24,8 @@ def gaussian_hops(sigma: float, hops: int) -> DpEvent:
     """K noisy aggregations, each of the outputs of the one before (GAP, ProGAP at edge level; a transcript of PMP rows).
 
     Sensitivity of one hop over unit rows: 1 for a directed edge, sqrt(2) for an undirected edge, sqrt(D) for the other
-    nodes' rows when a node with at most D out-edges comes or goes. Conditioned on the released hops before it, a
-    hop differs in those rows only, so the hops compose adaptively. No hop at all releases nothing.
+    nodes' rows when a node with at most D out-edges is added or removed. Conditioned on the released hops before it, a
+    hop differs in those rows only, so the hops compose adaptively. hops = 0 releases nothing.
     """
     return repeated(gaussian(sigma), hops)
 
@@ -33,8 +33,8 @@ def gaussian_hops(sigma: float, hops: int) -> DpEvent:
 def message_passing(sigma: float, layers: int) -> DpEvent:
     """All layers of one noisy pass over one sampled neighbourhood: a single Gaussian with multiplier sigma / sqrt(layers).
 
-    The layers share a sample, so they are folded before anything is amplified. sigma: noise std / edge sensitivity of a layer,
-    which is sqrt(2) ||W|| for a sum over neighbours when an undirected edge comes or goes.
+    The layers share a sample, so they are composed before amplification. sigma: noise std / edge sensitivity of a layer,
+    which is sqrt(2) ||W|| for a sum over neighbours when an undirected edge is added or removed.
     """
     if layers < 1:
         raise ValueError(f"layers={layers}: must be at least 1.")
@@ -42,9 +42,9 @@ def message_passing(sigma: float, layers: int) -> DpEvent:
 
 
 def inclusion(roots: int, batch: int, fan_out: int, layers: int) -> float:
-    """How likely an edge is in a batch's neighbourhood: 1 - C(N - t, B) / C(N, B).
+    """An upper bound on the probability that an edge is in a batch's neighbourhood: 1 - C(N - t, B) / C(N, B).
 
-    Each of the t = 2 (1 + D + … + D^(L-1)) roots near the edge may bring it in. A batch is `batch` of `roots` nodes without
+    At most t = 2 (1 + D + … + D^(L-1)) roots can reach the edge. A batch is `batch` of `roots` nodes without
     replacement; every node draws at most fan_out neighbours a layer.
     """
     near = min(2 * sum(fan_out**i for i in range(layers)), roots)
@@ -55,7 +55,7 @@ def inclusion(roots: int, batch: int, fan_out: int, layers: int) -> float:
 
 
 def message_passing_as_published(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
-    """VESPER's own view of its training: every step a secret sample without replacement that holds an edge with this rate.
+    """VESPER's published accounting: each step is a secret sample without replacement that contains an edge at this rate.
 
     Not sound: the other party knows the batches, and the bound is for replaced records. See `message_passing_seen`.
     """
@@ -67,7 +67,7 @@ def message_passing_as_published(sigma: float, layers: int, rate: float, steps: 
 
 
 def message_passing_rows(sigma: float, layers: int, epochs: int, batches: int, degree: int) -> DpEvent:
-    """Every row that is ever computed counted as released: sound whoever knows the batches, as it uses no sampling.
+    """Counts every computed row as released. Sound for an adversary who knows the batches, because no sampling is used.
 
     Node u's row at layer l is computed in at most min(1 + D + … + D^(L-l), batches) batches of an epoch, in which each
     training node is a root once. Undirected edges, full neighbourhoods of at most `degree` nodes; weights learned from
@@ -78,14 +78,14 @@ def message_passing_rows(sigma: float, layers: int, epochs: int, batches: int, d
 
 
 def message_passing_seen(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
-    """Independent random batches whose members the adversary knows; an edge is in one with this rate."""
+    """Independent random batches that the adversary knows; each contains an edge with probability `rate`."""
     return dp_sgd_seen(_at_least_zero("sigma", sigma) / math.sqrt(layers), rate, steps)
 
 
 def message_passing_secret_edges(sigma: float, layers: int, keep: float, steps: int) -> DpEvent:
     """Each step keeps every undirected edge with probability `keep`, one secret draw for all layers.
 
-    A Poisson-sampled Gaussian for edges, whatever the adversary knows of the batches. Sums are not rescaled by 1 / keep.
+    A Poisson-sampled Gaussian for edges, even if the adversary knows the batches. Sums are not rescaled by 1 / keep.
     """
     return dp_sgd(_at_least_zero("sigma", sigma) / math.sqrt(layers), keep, steps)
 
@@ -127,7 +127,7 @@ def dp_sgd_without_replacement(sigma: float, records: int, batch: int, steps: in
 
 
 def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
-    """DP-SGD with independent random batches that the adversary sees: linear in the rate where secrecy is quadratic."""
+    """DP-SGD with independent random batches that the adversary knows: the cost is linear in the rate, not quadratic."""
     rate, event = _probability("rate", rate), gaussian(sigma)
     if isinstance(event, dp.NonPrivateDpEvent) and rate:
         return event
@@ -138,7 +138,8 @@ def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps
     """DP-SGD where one node enters `terms` of the `records` loss terms, of which a batch draws `batch` without replacement.
 
     sigma: noise std / (2 terms clipping norms), the sensitivity if all terms met in one batch; terms = K + 1 for a degree
-    bound K and one layer. How many do meet is hypergeometric and taken to be seen (Daigavane et al. 2021, theorem 1).
+    bound K and one layer. The number of terms in a batch is hypergeometric, and the adversary is assumed to know it
+    (Daigavane et al. 2021, theorem 1).
     """
     from scipy.stats import hypergeom
 
@@ -154,10 +155,10 @@ def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps
 
 
 def dp_sgd_capped(sigma: float, rate: float, cap: int, steps: int) -> DpEvent:
-    """DP-SGD over rows that aggregate other nodes, each node listed in at most `cap` rows besides its own (DPAR, repaired).
+    """DP-SGD over rows that aggregate other nodes, each node in at most `cap` rows besides its own (DPAR, repaired).
 
-    Rows join a batch independently with this rate; removing a node takes its own gradient away (one clipping norm) and
-    changes each of the others (two). sigma: noise std / ((1 + 2 cap) clipping norms). Which rows met is taken to be seen.
+    Rows join a batch independently with this rate. Removing a node removes its own gradient (one clipping norm) and changes
+    each of the others (two). sigma: noise std / ((1 + 2 cap) clipping norms). The adversary is assumed to know the batch.
     """
     from scipy.stats import binom
 
@@ -176,9 +177,9 @@ def dp_sgd_capped(sigma: float, rate: float, cap: int, steps: int) -> DpEvent:
 
 
 def on_sampled_nodes(rate: float, *events: DpEvent) -> DpEvent:
-    """Everything that is done with ONE secret sample of the nodes: composed first, amplified once.
+    """All mechanisms on ONE secret sample of the nodes: composed first, amplified once.
 
-    Amplifying each part and adding up would pretend that every part drew a sample of its own.
+    Amplifying each part separately would assume a fresh sample for each part.
     """
     whole = composed(*events)
     rate = _probability("rate", rate)
@@ -206,15 +207,15 @@ def page_rank_exponential(epsilon: float, picks: int, rows: int, values_epsilon:
 def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEvent:
     """PrivGNN: each query draws a secret Poisson sample of the private nodes, then releases the argmax of a noisy posterior.
 
-    scale: of the Laplace noise on each of the `classes` entries, which add up to one; 0 classes for a number that is not known
-    charges the costliest. Any posterior may turn into any other, and the exact epsilon of one release is below 1.18 / scale;
-    add/remove of one private node.
+    scale: of the Laplace noise on each of the `classes` entries, which add up to one; classes = 0, an unknown number,
+    uses the costliest number. Neighbouring posteriors may be arbitrary, and the exact epsilon of one release is below
+    1.18 / scale; add/remove of one private node.
 
-    Sure of one class against sure of another is the worst pair at every delta, so that it may be composed and sampled. For a set
-    of s classes the chance that it holds the label is least where a class outside of it is sure: given the highest noisy
-    entry of the set, the chance that no other passes it is log-concave in the posterior, so least at a corner, where it is s o
-    with o that of one class. It is then at most 1 - (c - s) o, which makes delta(epsilon) at most
-    1 - (c - s) o - e^epsilon s o, largest at s = 1.
+    Two different vertices of the simplex are the worst pair at every delta, so the pair may be composed and sampled. Proof:
+    let o be the probability of a label that is not the vertex's. For a set of s classes, the probability of a label in the set
+    is smallest at a vertex outside of it: given the largest noisy entry of the set, the probability that no other exceeds it
+    is log-concave in the posterior, so smallest at a vertex. There it is s o, and it is at most 1 - (c - s) o. Hence
+    delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is largest at s = 1.
     """
     from ..closed_forms import argmax_pair, noisy_argmax_epsilon
 
@@ -227,21 +228,21 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
 
 
 def noisy_posterior(scale: float, rate: float, queries: int) -> DpEvent:
-    """As `noisy_argmax`, with the whole noisy posterior released: Laplace noise on a vector that moves by 2 in L1."""
+    """As `noisy_argmax`, with the whole noisy posterior released: Laplace noise on a vector of L1 sensitivity 2."""
     scale = _at_least_zero("scale", scale)
     return _each_sampled(dp.LaplaceDpEvent(scale / 2), rate, queries) if scale else dp.NonPrivateDpEvent()
 
 
 def pate(scale: float, queries: int) -> DpEvent:
-    """PATE: the argmax of noisy vote counts, Laplace noise of this scale; one teacher may move a vote from class to class."""
+    """PATE: the argmax of vote counts with Laplace noise of this scale; one teacher may change its vote."""
     scale = _at_least_zero("scale", scale)
     return repeated(PureDpEvent(2 / scale), queries) if scale else dp.NonPrivateDpEvent()
 
 
 def multi_bit(epsilon: float, sent: int = 1) -> DpEvent:
-    """LPGNN's encoder: `sent` of a user's features, each as one coin with epsilon / sent. Replacement of one user's features.
+    """LPGNN's encoder: `sent` of a user's features, each as one bit with epsilon / sent. Replacement of one user's features.
 
-    The worst pair of users has all features lowest against all highest. epsilon: nats; inf sends the truth.
+    The worst pair of users has all features at the minimum, and all at the maximum. epsilon: nats; inf adds no noise.
     """
     if epsilon == math.inf:
         return dp.NonPrivateDpEvent()
@@ -252,7 +253,7 @@ def multi_bit(epsilon: float, sent: int = 1) -> DpEvent:
 def randomised_response(epsilon: float, categories: int = 2) -> DpEvent:
     """One of `categories` values, kept with probability e^epsilon / (e^epsilon + categories - 1). Replacement of the value.
 
-    epsilon: nats; inf sends the truth.
+    epsilon: nats; inf adds no noise.
     """
     if epsilon == math.inf:
         return dp.NonPrivateDpEvent()
@@ -264,8 +265,8 @@ def randomised_response(epsilon: float, categories: int = 2) -> DpEvent:
 def edge_response(kept: float, invented: float, entries: int = 1) -> DpEvent:
     """Edge-wise randomised response: a true entry survives with probability `kept`, a false one appears with `invented`.
 
-    entries: 1 for a directed edge or one coin an undirected edge, 2 where both directions of an undirected edge have coins of
-    their own.
+    entries: 1 for a directed edge, or for an undirected edge with one coin; 2 for an undirected edge with one coin for each
+    direction.
     """
     kept, invented = _probability("kept", kept), _probability("invented", invented)
     if kept == invented:
@@ -274,7 +275,7 @@ def edge_response(kept: float, invented: float, entries: int = 1) -> DpEvent:
 
 
 def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
-    """`count` mechanisms, each on a secret sample of its own."""
+    """`count` mechanisms, each on its own secret sample."""
     rate = _probability("rate", rate)
     if rate == 0:
         return dp.NoOpDpEvent()
@@ -282,7 +283,7 @@ def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
 
 
 def repeated(event: DpEvent, count: int) -> DpEvent:
-    """The same mechanism `count` times, each run seeing the outputs of those before it."""
+    """The same mechanism `count` times, adaptively: each run may depend on the outputs of earlier ones."""
     if int(count) != count or count < 0:
         raise ValueError(f"count={count}: must be a whole number of at least 0.")
     if count == 0 or isinstance(event, dp.NoOpDpEvent):
@@ -293,7 +294,7 @@ def repeated(event: DpEvent, count: int) -> DpEvent:
 
 
 def composed(*events: DpEvent) -> DpEvent:
-    """Unlike mechanisms one after the other, each seeing the outputs of those before it."""
+    """Different mechanisms, composed adaptively: each may depend on the outputs of earlier ones."""
     parts = [e for e in events if not isinstance(e, dp.NoOpDpEvent)]
     if any(isinstance(e, dp.NonPrivateDpEvent) for e in parts):
         return dp.NonPrivateDpEvent()

@@ -1,4 +1,4 @@
-"""Pairs of finite distributions that stand for a mechanism: the two that are easiest to tell apart."""
+"""Dominating pairs of finite distributions: the neighbours of a mechanism that are easiest to distinguish."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def response_pair(event: dp.RandomizedResponseDpEvent) -> FiniteDpEvent:
 
 
 def pure_pair(epsilon: float) -> FiniteDpEvent:
-    """Binary randomised response: no epsilon-DP mechanism is easier to tell apart (Kairouz, Oh and Viswanath 2015)."""
+    """Binary randomised response, which dominates every epsilon-DP mechanism (Kairouz, Oh and Viswanath 2015). epsilon: nats."""
     high, low = 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(epsilon))
     return FiniteDpEvent((high, low), (low, high))

@@ -1,4 +1,4 @@
-"""Reading a ledger: flattened into parts, checked for what accountants misread, and rescaled."""
+"""Reads a ledger: flattens it into parts, and rescales its noise."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Parts = list[tuple[DpEvent, int]]
-LEAST = -690.0  # the logarithm of a probability that is still a number: with however little noise, no outcome vanishes
+LEAST = -690.0  # the logarithm of the smallest probability of an outcome; a float64 does not underflow above it
 
 
 class Unsupported(ValueError):
-    """An accountant cannot say anything of this ledger; the message is the reason."""
+    """An accountant cannot bound this ledger; the message is the reason."""
 
 
 def parts(ledger: DpEvent) -> Parts:
-    """The mechanisms that were run and how often, order forgotten: [(event, count), …].
+    """The mechanisms of a ledger and their counts, without order: [(event, count), …].
 
-    Gaussians are folded into one (their composition is exactly one Gaussian), also below a sampling step, where
-    dp_accounting would refuse them or, given an int for a multiplier, ignore the composition without a word.
-    A mechanism without privacy swallows everything else; no parts at all is a mechanism that releases nothing.
+    Gaussians are merged into one, which is exactly their composition. This also happens inside a sampling step, where
+    dp_accounting refuses a composition or, with an int as multiplier, silently ignores it. If one mechanism has no
+    privacy, it is the only part. An empty list is a mechanism that releases nothing.
     """
     flat: Parts = []
     precision = 0.0  # sum of 1 / sigma^2
@@ -60,7 +60,8 @@ def gaussian_mu(ledger: DpEvent) -> float | None:
 def scaled(ledger: DpEvent, kappa: float) -> DpEvent:
     """The same ledger with kappa times less noise: every noise multiplier divided by kappa, every epsilon multiplied by it.
 
-    Turns "the curve of this ledger is refuted, that of kappa times less noise is not" into an epsilon. kappa > 0.
+    A lower bound is the epsilon of the largest kappa whose curve a test refutes. Raises ValueError for kappa <= 0 and for
+    events without noise.
     """
     if not (math.isfinite(kappa) and kappa > 0):
         raise ValueError(f"kappa={kappa}: must be a finite number above 0; 1 leaves the ledger as it is.")
@@ -96,10 +97,10 @@ def _scaled(event: DpEvent, kappa: float) -> DpEvent:
 
 
 def _tempered(event: FiniteDpEvent, kappa: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Both distributions with their log likelihood ratio multiplied by kappa about their geometric mean.
+    """Both distributions with their log-likelihood ratio multiplied by kappa about their geometric mean.
 
-    An outcome that only one of them has gives the secret away whatever the noise: it keeps its probability, and the others theirs
-    in all. No outcome leaves, so that kappa = 1 changes nothing.
+    Outcomes that only one distribution has reveal the secret whatever the noise. They keep their probability, and so do the
+    other outcomes in total. kappa = 1 changes nothing.
     """
     upper, lower = np.array(event.upper), np.array(event.lower)
     common = (upper > 0) & (lower > 0)
@@ -148,7 +149,7 @@ def _walk(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:
 
 
 def _inside(event: DpEvent) -> list[DpEvent]:
-    """What one sample is used for, as a single event; nothing at all when it is used for nothing."""
+    """The mechanisms on one sample as a list with a single event; empty if there are none."""
     inner = parts(event)
     if not inner:
         return []

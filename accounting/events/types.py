@@ -1,4 +1,4 @@
-"""Mechanisms that dp_accounting has no event for. Each accountant either supports them or declines with a reason."""
+"""Mechanisms for which dp_accounting has no event. Each accountant supports them or declines with a reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dp_accounting import DpEvent
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PureDpEvent(DpEvent):
-    """Any epsilon-differentially private mechanism, of which nothing more is known. epsilon: nats."""
+    """An epsilon-differentially private mechanism without further known properties. epsilon: nats."""
 
     epsilon: float
 

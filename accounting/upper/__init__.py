@@ -1,1 +1,4 @@
-"""What a ledger costs at most: one epsilon by each accountant, trade-off curves, and the noise that meets a claim."""
+"""Upper bounds on the epsilon of a ledger: accountants, trade-off curves and the calibration of noise."""
+
+from .accountants import ACCOUNTANTS, Upper, tightest, upper
+from .calibration import calibrate

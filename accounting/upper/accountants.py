@@ -1,4 +1,4 @@
-"""What each accountant makes of a ledger: upper bounds on epsilon, side by side, each with its reason where it differs."""
+"""Upper bounds on the epsilon of a ledger by every accountant, with the reason where they differ."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Accountant:
 
 @dataclass(frozen=True)
 class Upper:
-    """What one accountant says of one ledger.
+    """The epsilon of one ledger by one accountant.
 
-    epsilon: nats; None where the accountant declines, with the reason in `unsupported`. is_upper_bound: False for
-    approximations, and for bounds that were proved for other neighbours. seconds: what the figure cost when first computed.
-    note: why it differs from the tightest bound.
+    epsilon: nats; None if the accountant declines, with the reason in `unsupported`. is_upper_bound: False for
+    approximations, and for bounds that were proved for another relation. seconds: of the first computation. note: why it
+    differs from the tightest bound.
     """
 
     accountant: str
@@ -50,7 +50,7 @@ def upper(
     relation: Relation = Relation.ADD_REMOVE,
     accountants: Iterable[str] | None = None,
 ) -> tuple[Upper, ...]:
-    """One row for each accountant, in the order of ACCOUNTANTS. A claim brings its own delta and relation.
+    """One row for each accountant, in the order of ACCOUNTANTS. The delta and relation of a claim take precedence.
 
     Raises ValueError for an accountant that does not exist.
     """
@@ -68,7 +68,7 @@ def upper(
 
 
 def tightest(rows: Iterable[Upper]) -> Upper | None:
-    """The smallest true upper bound; None when every accountant declined."""
+    """The smallest upper bound; None if every accountant declined."""
     valid = [r for r in rows if r.is_upper_bound and r.epsilon is not None]
     return min(valid, key=lambda r: r.epsilon or 0.0, default=None)
 
@@ -82,8 +82,8 @@ def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
         value, reason = None, None
         try:
             value = ACCOUNTANTS[name].epsilon(ledger, delta, relation)
-            if value < 0 or math.isnan(value):  # autodp does so where a search of its runs astray
-                value, reason = None, f"returned epsilon={value}, which no mechanism has."
+            if value < 0 or math.isnan(value):  # autodp returns such values when a numerical search of its fails
+                value, reason = None, f"returned epsilon={value}, which is impossible."
         except Unsupported as unsupported:
             reason = str(unsupported)
         return asdict(Upper(name, value, ACCOUNTANTS[name].is_upper_bound, reason, time.perf_counter() - begin))
@@ -105,13 +105,13 @@ def _explained(row: Upper, best: Upper) -> Upper:
 
 
 def _pld(ledger: DpEvent, delta: float, relation: Relation) -> float:
-    """By the library alone where it knows every part, else with the worst pairs that `loss` adds to it."""
+    """By dp_accounting alone if it supports every part, else with the dominating pairs that `pld` adds."""
     from ..events.tree import Unsupported, parts
     from .libraries import dp_accounting_pld
     from .tradeoff import curve
 
     if delta == 0 and parts(ledger):
-        raise Unsupported("delta=0: the grid of a privacy-loss distribution cuts off a tail. Use a delta above 0.")
+        raise Unsupported("delta=0: a privacy-loss distribution on a grid truncates a tail. Use a delta above 0.")
     try:
         return dp_accounting_pld(ledger, delta, relation)
     except Unsupported:
@@ -123,7 +123,7 @@ def _rdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
     from .rdp import epsilon
 
     if delta == 0 and parts(ledger):
-        raise Unsupported("delta=0: finite Renyi orders say nothing of it. Use a delta above 0.")
+        raise Unsupported("delta=0: finite Renyi orders give no bound. Use a delta above 0.")
     return epsilon(ledger, delta, relation)
 
 
@@ -161,11 +161,11 @@ ACCOUNTANTS: dict[str, Accountant] = {
     "dp_accounting-pld": Accountant(
         _pld, "rounded up to a grid of losses, and a bounded-range step is replaced by its worst pair"
     ),
-    "dp_accounting-rdp": Accountant(_rdp, "turning a Renyi curve into (epsilon, delta) is loose"),
+    "dp_accounting-rdp": Accountant(_rdp, "the conversion of a Renyi curve to (epsilon, delta) is loose"),
     "autodp-rdp": Accountant(
-        _autodp_rdp, "turning a Renyi curve into (epsilon, delta) is loose, and fractional orders are interpolated"
+        _autodp_rdp, "the conversion of a Renyi curve to (epsilon, delta) is loose, and fractional orders are interpolated"
     ),
-    "opacus-rdp": Accountant(_opacus_rdp, "turning a Renyi curve into (epsilon, delta) is loose"),
+    "opacus-rdp": Accountant(_opacus_rdp, "the conversion of a Renyi curve to (epsilon, delta) is loose"),
     "opacus-prv": Accountant(_opacus_prv, "it adds its own error bound of 0.01 nats"),
     "opacus-gdp": Accountant(_opacus_gdp, "central limit approximation, not a bound", is_upper_bound=False),
     "exact": Accountant(_exact, "worst case over all mechanisms with the same parts"),

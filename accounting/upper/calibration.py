@@ -1,4 +1,4 @@
-"""The smallest noise that keeps a claim."""
+"""The smallest noise with which a model satisfies a claim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..claim import Claim, Unit
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-FARTHEST = 2.0**60  # a noise multiplier at which everything that noise can hide is hidden
+FARTHEST = 2.0**60  # the largest noise multiplier tried
 PROTECTS = {
     Unit.DIRECTED_EDGE: "one directed edge",
     Unit.UNDIRECTED_EDGE: "one undirected edge",
@@ -23,7 +23,7 @@ PROTECTS = {
 
 
 class Noisy(Protocol):
-    """What calibration needs of a model."""
+    """What `calibrate` reads of a model."""
 
     @property
     def name(self) -> str: ...
@@ -39,16 +39,16 @@ Calibrated = TypeVar("Calibrated", bound=Noisy)
 
 
 def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibrated:
-    """The model with the smallest noise multiplier whose epsilon is at most the claim's, to a relative tolerance, never above.
+    """The model with the smallest noise multiplier whose epsilon is at most the claim's.
 
-    Where the model prints an epsilon of its own (mode "paper") that one is held against the claim, for whatever unit the
-    paper means. Otherwise the ledger's: in closed form, or bracketed by RDP and finished by privacy-loss distributions, or by
-    the best bound there is. An infinite claim asks for no noise.
-    Raises ValueError for a claim about another unit and for one that no noise can keep.
+    relative: tolerance of the noise multiplier; epsilon never exceeds the claim. If the model has a printed epsilon (mode
+    "paper"), that one is used, for the unit of the paper. Otherwise it is the ledger's: in closed form, or bracketed by RDP
+    and refined by privacy-loss distributions, or the best bound available. An infinite claim needs no noise.
+    Raises ValueError for a claim about another unit, and for one that no noise satisfies.
     """
     if math.isinf(claim.epsilon):
         return model.with_noise(0.0)
-    printed = said(model.with_noise(1.0), claim.delta)
+    printed = printed_epsilon(model.with_noise(1.0), claim.delta)
     if printed is None and claim.unit is not model.unit:
         raise ValueError(
             f"{model.name} protects {PROTECTS[model.unit]}; this plan claims {claim.unit} privacy. "
@@ -56,7 +56,7 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
         )
     if not 0 < relative < 1:
         raise ValueError(f"relative={relative}: must be in (0, 1); 1e-4 is the default.")
-    # What the model does at two noises stands for the recipe; its class and fields may be anybody's.
+    # The ledgers at two noise levels identify the model in the cache; its class and fields may be unhashable.
     kind = [printed, *(repr(model.with_noise(s).ledger) for s in (1.0, 2.0))]
     search = partial(_accounted if printed is None else _printed, model, claim, relative)
     return model.with_noise(float(remembered(search, "calibrate", kind, claim.epsilon, claim.delta, claim.relation, relative)))
@@ -64,13 +64,13 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
 
 def _printed(model: Noisy, claim: Claim, relative: float) -> float:
     def epsilon(sigma: float) -> float:
-        return float(said(model.with_noise(sigma), claim.delta) or 0.0)
+        return float(printed_epsilon(model.with_noise(sigma), claim.delta) or 0.0)
 
     return _smallest(epsilon, claim, relative, 1.0)
 
 
-def said(model: Noisy, delta: float) -> float | None:
-    """What the paper prints. At delta = 0 a formula that needs its logarithm promises nothing: infinity."""
+def printed_epsilon(model: Noisy, delta: float) -> float | None:
+    """The epsilon (nats) that the paper prints, or None; infinity at delta = 0 if its formula contains ln(delta)."""
     try:
         return model.printed(delta)
     except (ZeroDivisionError, ValueError):
@@ -103,7 +103,7 @@ def _by(accountant: str, model: Noisy, claim: Claim, sigma: float) -> float:
 
 
 def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> float:
-    """epsilon from the privacy-loss distribution, or from RDP where that is tighter."""
+    """epsilon (nats) from the privacy-loss distribution, or from RDP if that is smaller."""
     from ..events.tree import parts
     from ..events.types import BoundedRangeDpEvent
     from .pld import grid
@@ -118,7 +118,7 @@ def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> floa
 
 
 def _bounding(model: Noisy, claim: Claim) -> list[str]:
-    """The accountants that give a true upper bound for this model. Raises Unsupported, with all their reasons, when none does."""
+    """The accountants that give a true upper bound for this model. Raises Unsupported, with all reasons, if none does."""
     from ..events.tree import Unsupported
     from .accountants import upper
 
@@ -131,18 +131,18 @@ def _bounding(model: Noisy, claim: Claim) -> list[str]:
 
 
 def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, start: float) -> float:
-    """A root of epsilon(sigma) = claim.epsilon from above: the upper end of a bracket narrower than `relative`."""
+    """The root of epsilon(sigma) = claim.epsilon from above, to the relative tolerance."""
     target = claim.epsilon
     high, at_high = start, epsilon(start)
     low, at_low = start, at_high
-    factor = 1 + 4 * relative if start != 1.0 else 2.0  # a start that is already good needs a short step only
+    factor = 1 + 4 * relative if start != 1.0 else 2.0  # from a good start a short step suffices
     while at_high > target:
         low, at_low = high, at_high
         high *= factor
         factor **= 2
         if high > FARTHEST:
             raise ValueError(
-                f"{claim}: even noise of {low:.3g} times the sensitivity leaves epsilon at {at_low:.4g}. "
+                f"{claim}: even with noise of {low:.3g} times the sensitivity, epsilon is {at_low:.4g}. "
                 "Claim a larger epsilon or delta."
             )
         at_high = epsilon(high)
@@ -165,9 +165,9 @@ def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, 
 
 
 def _between(low: float, at_low: float, high: float, at_high: float, target: float, relative: float, side: int) -> float:
-    """Where a straight line through the bracket in log-log meets the target, a little to the side that closes the bracket.
+    """The next trial sigma: secant through the bracket in log-log, moved slightly so that the bracket closes.
 
-    Halves the bracket where the line cannot be drawn, or has moved the same end twice running.
+    Bisects if the secant is undefined, or has moved the same end twice in a row.
     """
     a, b = math.log(low), math.log(high)
     if abs(side) >= 2 or not (math.isfinite(at_low) and at_high > 0 and at_low > at_high):

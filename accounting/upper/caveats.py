@@ -1,4 +1,4 @@
-"""Traps between a ledger and a claim: what accountants cannot see, said aloud."""
+"""Warnings about a ledger and a claim that no accountant gives."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ SHOWS_BATCHES = ("batches", "transcript")
 
 
 def proved_for_others(ledger: DpEvent, relation: Relation) -> str:
-    """Why no figure for this ledger is a bound under `relation`, or an empty string."""
+    """Why no epsilon of this ledger is an upper bound under `relation`, or an empty string."""
     if relation is Relation.ADD_REMOVE and any(isinstance(e, dp.SampledWithoutReplacementDpEvent) for e, _ in parts(ledger)):
         return (
-            "not a bound here: amplification without replacement is proved for replaced records, this claim adds or removes one"
+            "not a bound here: amplification without replacement is proved for the relation replace, and this claim is add-remove"
         )
     return ""
 
 
 def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str, ...]:
-    """Everything about this pair that deserves a loud row in a report, one sentence each.
+    """Warnings about a ledger and a claim, one sentence each.
 
-    units: how many people, edges or nodes the claim protects, where that is public.
+    units: the number of nodes or edges that the claim protects, if public.
     """
     found = [_odd_number(ledger), _large_delta(claim, units), _seen_sample(ledger, claim), _shared_sample(ledger)]
     other = proved_for_others(ledger, claim.relation)
@@ -35,14 +35,14 @@ def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str
 
 def _large_delta(claim: Claim, units: int | None) -> str:
     if units and claim.delta > 1 / units:
-        return f"delta={claim.delta:g} is above 1/{units}: publishing one unit in full at random would satisfy the claim."
+        return f"delta={claim.delta:g} is above 1/{units}: publishing one random unit in full would satisfy the claim."
     return ""
 
 
 def _seen_sample(ledger: DpEvent, claim: Claim) -> str:
     shown = [n for n in claim.exposes if n in SHOWS_BATCHES]
     if shown and any(isinstance(e, dp.PoissonSampledDpEvent | dp.SampledWithoutReplacementDpEvent) for e, _ in parts(ledger)):
-        return f"The adversary sees {shown[0]!r}: a sample that is not secret amplifies nothing. Use a ledger for seen batches."
+        return f"The adversary sees {shown[0]!r}: only a secret sample amplifies privacy. Use a ledger for known batches."
     return ""
 
 
@@ -51,7 +51,7 @@ def _shared_sample(ledger: DpEvent) -> str:
     twice = sorted({r for r in rates if rates.count(r) > 1})
     if twice:
         return (
-            f"Unlike parts are amplified separately at the same rate {twice[0]:g}: right only if each draws a sample of its own. "
+            f"Different parts are amplified separately at the same rate {twice[0]:g}. This needs a sample for each. "
             "For one shared sample, compose first and amplify once."
         )
     return ""
@@ -62,7 +62,7 @@ def _odd_number(ledger: DpEvent) -> str:
     if odd is None:
         return ""
     return (
-        f"Noise multiplier {odd!r} is no Python float: dp_accounting may misread it inside a sample. Read here as {float(odd)}."
+        f"Noise multiplier {odd!r} is no Python float; dp_accounting may misread it inside a sample. It is read as {float(odd)}."
     )
 
 

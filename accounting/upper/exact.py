@@ -17,8 +17,8 @@ from ..gaussian import epsilon_of
 def epsilon(ledger: DpEvent, delta: float) -> float:
     """The epsilon (nats) of a ledger for which a closed form exists. Raises Unsupported for all others.
 
-    Gaussian throughout; one Laplace release; one or more equal pure mechanisms; and at delta = 0 anything made of pure parts,
-    whose worst cases add up.
+    Supported: only Gaussian parts; one Laplace release; equal pure mechanisms; and at delta = 0 any composition of pure parts,
+    whose epsilons add up.
     """
     mu = gaussian_mu(ledger)
     if mu is not None:
@@ -40,7 +40,7 @@ def epsilon(ledger: DpEvent, delta: float) -> float:
 
 
 def pure_epsilon(event: DpEvent) -> float:
-    """The smallest epsilon (nats) for which one part is epsilon-DP. Raises Unsupported when there is none or it is unknown."""
+    """The smallest epsilon (nats) for which one part is epsilon-DP. Raises Unsupported if there is none or it is unknown."""
     match event:
         case dp.LaplaceDpEvent():
             return float(1 / event.noise_multiplier)
@@ -59,7 +59,7 @@ def pure_epsilon(event: DpEvent) -> float:
 
 
 def finite_epsilon(event: FiniteDpEvent, delta: float) -> float:
-    """The epsilon (nats) of a pair of finite distributions, the larger of both orders."""
+    """The epsilon (nats) at delta of a pair of finite distributions, the larger of both orders."""
     best = 0.0
     for p, q in ((event.upper, event.lower), (event.lower, event.upper)):
         pairs = sorted(zip(p, q, strict=True), key=lambda x: x[0] / x[1] if x[1] else math.inf, reverse=True)

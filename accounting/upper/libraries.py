@@ -1,4 +1,4 @@
-"""dp_accounting, autodp and Opacus, asked about a ledger as they come; the latter two are loaded when they are asked."""
+"""dp_accounting, autodp and Opacus as accountants. autodp and Opacus are imported on first use."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..events.types import PureDpEvent
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-LARGEST_PRV = 200.0  # nats: beyond it the grid of losses takes gigabytes
+LARGEST_PRV = 200.0  # nats; a wider grid of losses takes gigabytes
 
 
 def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from dp_accounting's own PLDAccountant, for the events that it knows."""
+    """epsilon (nats) from dp_accounting's own PLDAccountant, for the events that it supports. Raises Unsupported."""
     from .pld import grid
 
     if relation is Relation.REPLACE:
@@ -41,14 +41,14 @@ def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relati
 
 
 def autodp_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from autodp's RDP curves. Its privacy-loss functions are left alone: they can return negative values."""
+    """epsilon (nats) from autodp's RDP curves. Its privacy-loss functions are not used: they can return negative values."""
     found = parts(ledger)
     if not found:
         return 0.0
     if any(isinstance(e, dp.NonPrivateDpEvent) for e, _ in found):
         return math.inf
     if delta == 0:
-        raise Unsupported("delta=0: finite Renyi orders say nothing of it. Use a delta above 0.")
+        raise Unsupported("delta=0: finite Renyi orders give no bound. Use a delta above 0.")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         from autodp.transformer_zoo import Composition
@@ -111,7 +111,7 @@ def opacus_prv(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
 def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
     """epsilon (nats) by the central limit theorem. Not an upper bound: it may be far too small."""
     if len(parts(ledger)) > 1:
-        raise Unsupported("Opacus' GDP accountant takes one kind of step; this ledger mixes several.")
+        raise Unsupported("Opacus' GDP accountant supports one kind of step; this ledger has several.")
     return _opacus("GaussianAccountant", ledger, delta, relation)
 
 
@@ -126,10 +126,10 @@ def _opacus_history(ledger: DpEvent, relation: Relation) -> list[tuple[float, fl
                 history.append((event.noise_multiplier, 1.0, count))
             case dp.PoissonSampledDpEvent() if isinstance(event.event, dp.GaussianDpEvent):
                 if relation is Relation.REPLACE:
-                    raise Unsupported("Opacus counts Poisson samples under add-remove neighbours only.")
+                    raise Unsupported("Opacus supports Poisson samples under add-remove neighbours only.")
                 history.append((event.event.noise_multiplier, event.sampling_probability, count))
             case _:
-                raise Unsupported(f"Opacus knows Gaussian noise with or without Poisson sampling; this is {_words(event)}.")
+                raise Unsupported(f"Opacus supports Gaussian noise with or without Poisson sampling; this is {_words(event)}.")
     return history
 
 
@@ -151,7 +151,7 @@ def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) 
 
 @cache
 def _opacus_accountants() -> types.ModuleType:
-    """opacus.accountants without opacus: the package imports torch and takes seconds, its accountants need neither.
+    """opacus.accountants without importing opacus, which imports torch and takes seconds.
 
     Empty stand-ins for `opacus` and its optimizers are in place while the accountants load, and gone afterwards.
     """

@@ -1,4 +1,4 @@
-"""Privacy-loss distributions of ledgers, by dp_accounting where it can and by hockey-stick profiles where it cannot."""
+"""Privacy-loss distributions of ledgers: by dp_accounting for the events that it supports, else from delta(epsilon)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, Visi
 from ..gaussian import delta_of
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-TAIL = 10.0  # standard deviations of a Gaussian loss that are kept; 1e-23 of its mass lies beyond, and counts as infinite
+TAIL = 10.0  # standard deviations of a Gaussian loss that are kept; the mass beyond, 1e-23, counts as infinite loss
 
 
 def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: float = 1e-4) -> Any:
@@ -33,7 +33,7 @@ def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, inte
     Raises Unsupported for a part without a known worst pair, and for a ledger without privacy.
     """
     total = pld.identity(value_discretization_interval=interval)
-    with np.errstate(over="ignore"):  # the library's own search for a cut-off passes through infinities
+    with np.errstate(over="ignore"):  # the library's search for a truncation point overflows on its way
         for event, count in parts(ledger):
             one = _one(event, relation, interval)
             total = total.compose(one.self_compose(count) if count > 1 else one)
@@ -50,7 +50,7 @@ def grid(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
 
 
 def scale(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """About how far the losses of a ledger reach (nats): a loose epsilon at delta = 1e-6, from a handful of Renyi orders."""
+    """The approximate range of the losses of a ledger (nats): a loose epsilon at delta = 1e-6, from a few Renyi orders."""
     from .rdp import epsilon
 
     return epsilon(ledger, 1e-6, relation, (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0))
@@ -95,7 +95,7 @@ def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
             return _mixture(event, relation, interval)
         case dp.PoissonSampledDpEvent():
             return _sampled(event, relation, interval)
-    raise Unsupported(f"no worst pair of distributions is known for {type(event).__name__}; use an RDP accountant.")
+    raise Unsupported(f"no dominating pair of distributions is known for {type(event).__name__}; use an RDP accountant.")
 
 
 def bounded_range_delta(epsilon: float, at: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -114,7 +114,7 @@ def _finite(event: FiniteDpEvent, interval: float) -> Any:
         p, q = np.array(upper), np.array(lower)
         both = (p > 0) & (q > 0)
         if not both.any():
-            raise Unsupported("two distributions without a common outcome: there is no privacy at all.")
+            raise Unsupported("the two distributions have no common outcome, so there is no privacy.")
         losses = (np.log(p[both]) - np.log(q[both])) / interval
         rounded = np.unique(np.concatenate([np.floor(losses), np.ceil(losses), [0]])).astype(int)
         sides.append(_connect(rounded, np.maximum(p - np.exp(rounded[:, None] * interval) * q, 0).sum(axis=1), interval))
@@ -132,7 +132,7 @@ def _range(low: float, high: float, interval: float) -> NDArray[Any]:
 
 
 def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> Any:
-    """The distribution on the grid points at * interval that has these deltas there and larger ones in between."""
+    """The distribution on the grid points at * interval with these deltas there, and no smaller ones in between."""
     deltas = np.minimum.accumulate(np.clip(deltas, 0, 1))
     if at.shape[0] == at[-1] - at[0] + 1 > 1:
         return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, int(at[0]), int(at[-1]), deltas)
@@ -140,7 +140,7 @@ def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> 
 
 
 def _mixture(event: VisibleMixtureDpEvent, relation: Relation, interval: float) -> Any:
-    """What is drawn is seen, so the loss is that of the drawn mechanism: the distributions mix."""
+    """The adversary knows the drawn mechanism, so the loss distribution is the mixture of theirs."""
     total: Any = None
     seen = 0.0
     for probability, part in zip(event.probabilities, event.events, strict=True):
@@ -155,7 +155,7 @@ def _mixture(event: VisibleMixtureDpEvent, relation: Relation, interval: float) 
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: float) -> Any:
     rate, inner = event.sampling_probability, event.event
     if relation is Relation.REPLACE and isinstance(inner, dp.GaussianDpEvent):
-        # dp_accounting measures this multiplier by one record, and two of them make up our sensitivity.
+        # dp_accounting takes this multiplier relative to one record; our sensitivity is that of two.
         return pld.from_gaussian_mechanism(
             2 * inner.noise_multiplier,
             value_discretization_interval=interval,
@@ -176,7 +176,7 @@ def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: floa
 
 
 def _amplified(remove: Profile, add: Profile, top: float, rate: float, interval: float) -> Any:
-    """A worst pair (P, Q) used on a secret sample: ((1-q) Q + q P, Q), and the same pair in the other order.
+    """A dominating pair (P, Q) on a secret sample: ((1-q) Q + q P, Q), and the same pair in the other order.
 
     remove, add: delta of (P, Q) and of (Q, P). top: the largest loss of either.
     """
@@ -221,7 +221,7 @@ def _discounted(probs: NDArray[np.float64], step: float) -> NDArray[np.float64]:
 
 
 def between(losses: NDArray[np.float64], deltas: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Interpolates delta linearly in e^epsilon; below the first loss nothing of the lower distribution is spared."""
+    """Interpolates delta linearly in e^epsilon; below the first loss, 1 - delta is proportional to e^epsilon."""
     if losses.shape[0] == 1:
         inside = np.full(at.shape, deltas[0])
     else:

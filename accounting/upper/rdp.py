@@ -1,4 +1,4 @@
-"""Renyi-divergence curves of ledgers, by dp_accounting where it can and by closed forms where it cannot."""
+"""Renyi-divergence curves of ledgers: by dp_accounting for the events that it supports, else in closed form."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _library(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) ->
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The library logs every fractional order whose series does not converge; it leaves that order out, which is sound."""
+    """Silences the library's log of fractional orders whose series do not converge. It skips them, which is sound."""
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -108,14 +108,14 @@ def _discrete(p: NDArray[np.float64], q: NDArray[np.float64], orders: NDArray[np
 
 
 def _mixture(event: VisibleMixtureDpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ln of the mean of e^((alpha-1) R_i), over alpha - 1: the drawn mechanism is part of the output."""
+    """ln of the mean of e^((alpha-1) R_i), divided by alpha - 1; the adversary knows the drawn mechanism."""
     drawn = [(e, p) for e, p in zip(event.events, event.probabilities, strict=True) if p > 0]
     terms = np.stack([math.log(p) + (orders - 1) * curve(e, relation, tuple(orders)) for e, p in drawn])
     return np.asarray(np.logaddexp.reduce(terms, axis=0) / (orders - 1), dtype=np.float64)
 
 
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A worst pair (p, q) on a secret sample is the pair ((1-rate) q + rate p, q), in either order.
+    """A dominating pair (p, q) on a secret sample becomes the pair ((1-rate) q + rate p, q), in either order.
 
     Where no such pair is at hand, secrecy is given away: a sample that is seen costs more by joint convexity.
     """

@@ -1,4 +1,4 @@
-"""What a ledger allows any test to achieve: its privacy profile and its trade-off curve."""
+"""The privacy profile and the trade-off curve of a ledger: the limits of any test."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .pld import between, distribution, grid, knots
 
 __all__ = ["Curve", "Unsupported", "approximate", "curve", "gaussian", "pure", "scaled"]
 
-LARGEST = 700.0  # nats: e^x still fits a float64. Beyond it delta is held constant, which never understates it.
+LARGEST = 700.0  # nats: e^x still fits a float64. Beyond it delta is held constant, which is an upper bound.
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The worst of both orders of a pair of neighbours: delta as a function of epsilon, beta as a function of alpha.
+    """delta as a function of epsilon, and beta as a function of alpha, the worse of both orders of a pair of neighbours.
 
     mu: set when the curve is exactly that of N(0, 1) against N(mu, 1); then the knots are empty.
     knots: (k,) float64 epsilons (nats), ascending from 0. deltas: (k,) delta at each, linear in e^epsilon in between and
@@ -43,7 +43,7 @@ class Curve:
         return np.where(e < 0, 1 - np.exp(-size) * (1 - positive), positive)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon >= 0 (nats) whose delta is at most `delta`; inf when there is none."""
+        """The smallest epsilon >= 0 (nats) whose delta is at most `delta`; inf if there is none."""
         if self.mu is not None:
             return float(epsilon_of(self.mu, delta))
         if self.deltas[-1] > delta:
@@ -76,10 +76,10 @@ class Curve:
 
 
 def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: float | None = None) -> Curve:
-    """The curve of a ledger, from its privacy-loss distribution; a closed form where it is Gaussian throughout.
+    """The curve of a ledger, from its privacy-loss distribution, or in closed form if all parts are Gaussian.
 
     interval: grid of the losses in nats; the default follows the ledger. The grid rounds delta up and beta down.
-    Raises Unsupported (a ValueError) when no worst pair of distributions is known for a part of the ledger.
+    Raises Unsupported (a ValueError) if no dominating pair of distributions is known for a part of the ledger.
     """
     mu = gaussian_mu(ledger)
     if mu is not None:
@@ -111,7 +111,7 @@ def pure(epsilon: float) -> Curve:
 
 
 def approximate(epsilon: float, delta: float) -> Curve:
-    """The curve of (epsilon, delta)-DP: with probability delta everything is seen, else randomised response."""
+    """The curve of (epsilon, delta)-DP: full disclosure with probability delta, else randomised response."""
     if not epsilon >= 0 or not 0 <= delta <= 1:
         raise ValueError(f"epsilon={epsilon}, delta={delta}: need epsilon >= 0 and delta in [0, 1].")
     at = np.array([0.0]) if epsilon == 0 else np.array([0.0, min(epsilon, LARGEST)])

@@ -164,7 +164,7 @@ def test_bounded_range_profile_is_the_largest_over_all_two_point_pairs():
 def test_every_trap_gets_a_sentence():
     claim = Claim(1, 1e-3, Unit.NODE, exposes=("posteriors", "transcript"))
     sampled = events.dp_sgd(1.0, 0.1, 10)
-    assert "amplifies nothing" in " ".join(caveats.doubts(sampled, claim))
+    assert "only a secret sample amplifies privacy" in " ".join(caveats.doubts(sampled, claim))
     assert "above 1/5000" in " ".join(caveats.doubts(sampled, claim, units=5000))
     apart = events.composed(sampled, events.noisy_posterior(2.0, 0.1, 5))
     assert "amplify once" in " ".join(caveats.doubts(apart, Claim(1, 1e-5)))
@@ -174,7 +174,7 @@ def test_every_trap_gets_a_sentence():
     assert "relation=replace" in " ".join(caveats.doubts(local, Claim(1, 0.0)))
     assert caveats.doubts(local, Claim(1, 0.0, relation=Relation.REPLACE)) == ()
     fixed_size = events.dp_sgd_without_replacement(1.0, 1000, 10, 5)
-    assert "replaced records" in " ".join(caveats.doubts(fixed_size, Claim(1, 1e-5)))
+    assert "the relation replace" in " ".join(caveats.doubts(fixed_size, Claim(1, 1e-5)))
     assert caveats.doubts(fixed_size, Claim(1, 1e-5, relation=Relation.REPLACE)) == ()
 
 

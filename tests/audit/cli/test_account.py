@@ -114,7 +114,7 @@ def test_wrong_use_is_refused_in_one_line(changes, said):
 def test_the_table_has_a_line_for_each_ledger_and_a_reason_for_each_difference(capsys):
     account(**{**CALL, **PLAIN})
     printed = capsys.readouterr().out
-    for text in ("gap (paper)", "gap (sound)", "printed", "as coded", "PLD", "central limit", "turning a Renyi curve"):
+    for text in ("gap (paper)", "gap (sound)", "printed", "as coded", "PLD", "central limit", "the conversion of a Renyi curve"):
         assert text in printed
 
 
