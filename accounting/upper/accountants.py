@@ -20,7 +20,7 @@ class Upper:
     """What one accountant says of one ledger.
 
     epsilon: nats; None where the accountant declines, with the reason in `unsupported`. is_upper_bound: False for
-    approximations, and for bounds that were proved for other neighbours. seconds: what the figure cost when first computed.
+    approximations, for bounds that were proved for other neighbours, and where rounding outweighs delta. seconds: what the figure cost when first computed.
     note: why it differs from the tightest bound.
     """
 
@@ -64,6 +64,7 @@ def tightest(rows: Iterable[Upper]) -> Upper | None:
 def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
     from ..events.tree import Unsupported
     from .caveats import proved_for_others
+    from .libraries import lost_to_rounding
 
     def compute() -> dict[str, object]:
         begin = time.perf_counter()
@@ -77,7 +78,7 @@ def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
         return asdict(Upper(name, value, name not in APPROXIMATIONS, reason, time.perf_counter() - begin))
 
     row = Upper(**remembered(compute, "upper", name, ledger, delta, str(relation)))
-    other = proved_for_others(ledger, relation)
+    other = proved_for_others(ledger, relation) or (lost_to_rounding(ledger, delta) if name == "opacus-prv" else "")
     return replace(row, is_upper_bound=False, note=other) if other and row.epsilon is not None else row
 
 
