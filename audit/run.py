@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..accounting.upper.accountants import Upper
-    from ..models.data.loading import Facts as GraphFacts
+    from ..models.data.loading import Provenance
     from ..models.graph.graph import Graph
     from .key import Key
     from .plan import Plan
@@ -62,7 +62,7 @@ def carry_out(
     plan: Plan,
     makes: Mapping[str, Factory],
     graph: Graph,
-    facts: GraphFacts | None,
+    facts: Provenance | None,
     console: Console,
     verbose: bool,
     publish: Callable[[Results, Path, Plan], None],

@@ -26,7 +26,7 @@ from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
 from gnnaudit.accounting.lower.bounds import PILOT_SHARE, pooled_sd
 from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.finite_channels import channel_epsilon
-from gnnaudit.accounting.lower.guessed_coins import guessed
+from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
 from gnnaudit.accounting.lower.guessing import accuracy, correct_guesses, gaussian_beta, rejects, steinke_p_value
 from gnnaudit.accounting.lower.independence import independence
 from gnnaudit.accounting.lower.one_run import EDGES, SPARED, best_guesses, guesses_against
@@ -233,16 +233,15 @@ def guessed_coins(
 def coins_of_trainings(kind: str, epsilon: float, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
     """False alarms of the bound on guessed coins with CANARIES of them in each training. kind: as in `one_run`.
 
-    The scores are guesses and nothing else: what a training shares shows in how many of them are right.
+    What a training shares shows in how many of its guesses are right, and in nothing else here.
     """
-    claim, mu = Claim(epsilon, 1e-5), float(gaussian.mu_of(epsilon, 1e-5))
-    curve, trainings, alarms = tradeoff.gaussian(mu), 2 * n // CANARIES, 0
+    mu, trainings, alarms = float(gaussian.mu_of(epsilon, 1e-5)), 2 * n // CANARIES, 0
+    most = float(special.ndtr(mu / 2))
     for _ in range(audits):
-        bits = draw.random((trainings, CANARIES)) < 0.5
         loss = np.abs(mu * (mu / 2 + draw.standard_normal((trainings, 1))))
-        chance = 1 / (1 + np.exp(-loss)) if kind == "common-l" else float(special.ndtr(mu / 2))
-        scores = np.where((draw.random(bits.shape) < chance) == bits, 1.0, -1.0)
-        alarms += guessed(scores, bits, claim, curve, ALPHA).refuted
+        chance = 1 / (1 + np.exp(-loss)) if kind == "common-l" else most
+        right = draw.random((trainings, CANARIES)) < chance
+        alarms += together(right).how != "failed" and chance_of_so_many(right, most) < ALPHA
     return {"guessed coins": alarms / audits}
 
 

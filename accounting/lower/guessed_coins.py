@@ -75,16 +75,20 @@ def guessed(
         ruled_out, above = members.last(lambda c: luck(c) < least), members.above(claim)
         epsilon = max(float(ruled_out.epsilon(claim.delta)) if ruled_out else 0.0, at_corner)
         most = min(luck(c) for c in (above, approximate(claim.epsilon, claim.delta)) if c)
-    p_value = 1.0
-    if total and math.isfinite(claim.epsilon):
-        p_value = float(special.betainc(total, count - total + 1, most))
-        p_value = max(p_value, mean_p_value(shares, most)) if right.shape[1] > 1 else p_value
+    p_value = chance_of_so_many(right, most) if total and math.isfinite(claim.epsilon) else 1.0
     bound = Bound(
         epsilon, alpha, "ledger", "guessed coins", trials, epsilon > claim.epsilon, p_value, math.inf, math.inf, attack, audit
     )
     bound = dataclasses.replace(bound, against="claim" if at_corner > claim.epsilon else "ledger")
     theorem = "right guesses of coins against the total variation of the ledger's curve (Dong et al. 2022), Clopper-Pearson"
     return resting(bound, theorem, COINS, proved("guesses are fixed", "above 0, or not"), together(right))
+
+
+def chance_of_so_many(right: NDArray[np.bool_], most: float) -> float:
+    """The level at which so many right guesses, (trainings, canaries), just rule out that each has this chance at most."""
+    total, count = int(right.sum()), right.size
+    counted = float(special.betainc(total, count - total + 1, most)) if total else 1.0
+    return max(counted, mean_p_value(right.mean(axis=1), most)) if right.shape[1] > 1 else counted
 
 
 def mean_at_least(shares: NDArray[np.float64], alpha: float) -> float:

@@ -32,8 +32,8 @@ class Upper:
     """The epsilon of one ledger by one accountant.
 
     epsilon: nats; None if the accountant declines, with the reason in `unsupported`. is_upper_bound: False for
-    approximations, and for bounds that were proved for another relation. seconds: of the first computation. note: why it
-    differs from the tightest bound.
+    approximations, for bounds that were proved for another relation, and where rounding outweighs delta. seconds: of the first
+    computation. note: why it differs from the tightest bound.
     """
 
     accountant: str
@@ -76,6 +76,7 @@ def tightest(rows: Iterable[Upper]) -> Upper | None:
 def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
     from ..events.tree import Unsupported
     from .caveats import proved_for_others
+    from .libraries import lost_to_rounding
 
     def compute() -> dict[str, object]:
         begin = time.perf_counter()
@@ -89,7 +90,7 @@ def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
         return asdict(Upper(name, value, ACCOUNTANTS[name].is_upper_bound, reason, time.perf_counter() - begin))
 
     row = Upper(**remembered(compute, "upper", name, ledger, delta, str(relation)))
-    other = proved_for_others(ledger, relation)
+    other = proved_for_others(ledger, relation) or (lost_to_rounding(ledger, delta) if name == "opacus-prv" else "")
     return replace(row, is_upper_bound=False, note=other) if other and row.epsilon is not None else row
 
 

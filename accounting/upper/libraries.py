@@ -22,6 +22,7 @@ from ..events.types import PureDpEvent
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+SMALLEST_PRV, ROUNDED_PRV = 2e-11, 1e-15  # delta, and delta for each step, below which rounding outweighs what Opacus sums up
 LARGEST_PRV = 200.0  # nats; a wider grid of losses takes gigabytes
 
 
@@ -106,6 +107,17 @@ def opacus_prv(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
     if _opacus_history(ledger, relation) and LARGEST_PRV < (reach := scale(ledger, relation)) < math.inf:
         raise Unsupported(f"losses reach about {reach:.0f} nats: a grid beyond {LARGEST_PRV:g} would not fit in memory.")
     return _opacus("PRVAccountant", ledger, delta, relation)
+
+
+def lost_to_rounding(ledger: DpEvent, delta: float) -> str:
+    """Why Opacus' privacy random variables give no bound for this ledger at so small a delta, or an empty string.
+
+    It takes the transform of one step to the power of the steps, in double precision: the tail that is left is known to about
+    1e-16 for each step. At q = 1e-3, sigma = 0.6, 100,000 steps and delta = 1e-12 it says 11.33 of 11.69.
+    """
+    steps = sum(count for _, count in parts(ledger))
+    least = max(SMALLEST_PRV, ROUNDED_PRV * steps)
+    return f"not a bound below delta={least:.0e}: rounding in {steps} steps outweighs it" if 0 < delta < least else ""
 
 
 def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...accounting.claim import Unit
 from ...accounting.events.tree import Unsupported
-from ...accounting.lower.bounds import lower
 from ...accounting.lower.guessed_coins import guessed
 from ...accounting.lower.one_run import mahloujifar, steinke
 from ...accounting.upper.tradeoff import curve
@@ -48,9 +47,11 @@ def refuses_canaries(case: Case) -> str | None:
 def aligned_canaries(setting: Setting) -> Outcome:
     """Canary edges in a graph of the adversary's own making, read off the posteriors of their ends.
 
-    Two looks: the ledger's own curve, by how many coins are guessed right; and any shape, at a threshold that a quarter of the
-    trials chooses. Given the classifier of a training its canaries are independent trials, each of which respects the curve;
-    errors that are not equally likely in all trials spread less than the binomial that bounds them (Hoeffding 1956).
+    Two looks, both by how many coins are guessed right. The ledger's own curve: given the classifier of a training its canaries
+    are independent trials, each of which respects the curve, and errors that are not equally likely in all trials spread less
+    than the binomial that bounds them (Hoeffding 1956). That is so where nothing else is shared; whether right guesses come
+    together in some trainings is asked, and then withdraws the bound. Any shape: of any mechanism and under any dependence, in
+    one training or between them, no more of the surest guesses are right than Steinke et al. (2023) say.
     """
     case = setting.case
     made = crafted(CANARIES)
@@ -60,7 +61,7 @@ def aligned_canaries(setting: Setting) -> Outcome:
     scores = canary_scores(seen, made)
     named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
     shaped = ledger_curve(case)
-    found = [lower(scores, seen.bits, case.claim, alpha=setting.alpha, seed=setting.key.fold("coin").seed, **named)]
+    found = [steinke(scores, seen.bits, case.claim, setting.alpha, seed=setting.key.fold("coin").seed, **named)]
     if shaped is not None:
         found.append(guessed(scores, seen.bits, case.claim, shaped, setting.alpha, **named))
     told = f"{setting.rounds} rounds of {CANARIES} canary edges in a crafted graph"

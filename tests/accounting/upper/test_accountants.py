@@ -208,3 +208,24 @@ def test_the_second_call_is_read_from_disk(tmp_path, monkeypatch):
         file.write_text("{")
     with pytest.raises(ZeroDivisionError):
         upper(ledger, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "delta", "truth"), [(100_000, 1e-12, 11.687), (100_000, 1e-11, 10.925), (10_000, 1e-12, 7.052)]
+)
+def test_opacus_prv_is_no_bound_where_rounding_outweighs_delta(steps, delta, truth):
+    """Truth: the exact laws on a grid that keeps both masses, composed by a transform tilted to the tail (relative precision)."""
+    ledger = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(1e-3, dp.GaussianDpEvent(0.6)), steps)
+    rows = {row.accountant: row for row in upper(ledger, delta, accountants=("opacus-prv", "opacus-rdp"))}
+    assert not rows["opacus-prv"].is_upper_bound
+    assert "not a bound below delta=" in rows["opacus-prv"].note
+    assert tightest(rows.values()).epsilon >= truth
+
+
+def test_opacus_prv_stays_a_bound_at_the_deltas_of_graphs():
+    """Truth as above: 8.585 at 1e-8 and 10.155 at 1e-10."""
+    ledger = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(1e-3, dp.GaussianDpEvent(0.6)), 100_000)
+    for delta, truth in ((1e-8, 8.585), (1e-10, 10.155)):
+        (row,) = upper(ledger, delta, accountants=("opacus-prv",))
+        assert row.is_upper_bound
+        assert truth <= row.epsilon <= truth + 0.02

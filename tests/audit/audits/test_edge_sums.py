@@ -106,5 +106,5 @@ def test_posteriors_of_an_honest_recipe_pass_and_their_reach_is_not_claimed(audi
 
 
 def test_posteriors_without_noise_give_planted_edges_away(tmp_path):
-    outcome = look("blackbox", Gap(sigma=1e-3), EDGE, tmp_path, rounds=4)
+    outcome = look("blackbox", Gap(sigma=1e-3), EDGE, tmp_path, rounds=10)
     assert refuted(outcome)
