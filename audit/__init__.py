@@ -1,1 +1,1 @@
-"""Games, runs, and the command line."""
+"""Plans, games, audits and runs, and the command line."""

@@ -1,4 +1,4 @@
-"""What every accountant makes of the ledger of a case, beside what its paper prints, proves and codes."""
+"""The epsilon of a case by every accountant, and the epsilons that its paper prints, proves and implements."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
-    """rows: of kind "account" and "skipped", as in results.json. warnings: what no accountant can see, one sentence each."""
+    """{"rows": of kind "account" and "skipped", as in results.json; "warnings": of `caveats.doubts`, one sentence each}."""
     from ..models.systems import Facts
     from ..reports.files import plain
     from .planned_cases import cases, recipes
 
     found, skips = cases(plan, graph, recipes(plan))
     rows = [row for case in found for row in account_rows(case, uppers(case))]
-    warned = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
-    return {"rows": rows + [plain(skip.model_dump()) for skip in skips], "warnings": warned}
+    caveats = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
+    return {"rows": rows + [plain(skip.model_dump()) for skip in skips], "warnings": caveats}
 
 
 def uppers(case: Case) -> tuple[Upper, ...]:
-    """What every accountant makes of a case's ledger, and last, in mode "paper", what the paper's own accounting prints."""
+    """One upper bound per accountant; in mode "paper" the last one is the epsilon that the paper prints."""
     from ..accounting.upper.accountants import Upper, upper
 
     found = upper(case.model.ledger, case.claim)
@@ -43,7 +43,7 @@ def uppers(case: Case) -> tuple[Upper, ...]:
 
 
 def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
-    """Rows of kind "account" as in results.json, with the noise multiplier and the seconds that each figure cost."""
+    """Rows of kind "account" as in results.json, with the noise multiplier and the seconds of each computation."""
     from ..reports.files import plain
 
     rows = []
@@ -58,7 +58,7 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 
 def theorem(case: Case) -> float | None:
-    """What the theorem that the paper prints gives for this noise; None where it states none or is not at hand."""
+    """The epsilon (nats) by the paper's theorem at this noise; None without a theorem, and in mode "sound"."""
     model, delta = case.model, case.claim.delta
     if model.mode != "paper":
         return None
@@ -66,7 +66,7 @@ def theorem(case: Case) -> float | None:
 
 
 def as_coded(case: Case) -> float | None:
-    """What the code of the paper computes for this noise; None where no code was published."""
+    """The epsilon (nats) by the paper's code at this noise; None without published code, and in mode "sound"."""
     model, delta = case.model, case.claim.delta
     if model.mode != "paper":
         return None
@@ -91,7 +91,7 @@ def _progap_theorem(model: Any, delta: float) -> float | None:
 
 
 def warnings(case: Case, facts: Facts) -> list[str]:
-    """Everything about this ledger and claim that an accountant cannot see, one sentence each."""
+    """The warnings of `caveats.doubts` about the ledger and claim of a case, each with the name of the case."""
     from ..accounting.claim import Unit
     from ..accounting.upper.caveats import doubts
 

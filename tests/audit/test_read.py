@@ -11,7 +11,7 @@ from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.edge_sums import AUDITS, quantiles
 from gnnaudit.audit.case import Case, offered
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.run import testimony as told_of
+from gnnaudit.audit.run import evidence as told_of
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.gap.gap import Gap
