@@ -1,1 +1,1 @@
-"""What an adversary makes of a release."""
+"""Membership attacks on the releases of models, and the measures of their success."""

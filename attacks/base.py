@@ -1,4 +1,4 @@
-"""What an attack may know, and what it must return."""
+"""The protocol of an attack: its inputs and its output."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Challenge:
-    """What the attacker is asked, and what it knows beforehand. The bits are not here.
+    """The units whose membership the attacker must guess, and the graph that it knows. It does not contain the bits.
 
-    kind: "edge", "node" or "label". known: the graph that everybody knows: the challenge edges (or the training
-    labels of challenge nodes) are left out of it. items: (c, 2) int64 endpoints for edges, (c,) int64 node ids otherwise.
+    kind: "edge", "node" or "label". known: the public part of the graph, without the challenge edges (or with challenge
+    nodes out of the training set). items: (c, 2) int64 endpoints for edges, (c,) int64 node ids otherwise.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Challenge:
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """Runs whose bits the attacker is told: shadow models. release: K runs. bits: (K, c) bool, True = in."""
+    """Shadow models: runs whose bits the attacker knows. release: K runs. bits: (K, c) bool, True for a member."""
 
     release: Release
     challenge: Challenge
@@ -40,7 +40,7 @@ class Pilot:
 
 
 class Attack(Protocol):
-    """A frozen recipe. Scores are in logit space, higher means `in`, and never saturate.
+    """A frozen attack. Its scores are in logit space, so that they do not saturate; a higher score means a member.
 
     An attack that learns something about each unit of the pool, as LiRA learns two normal laws, has the class attribute
     `of_each_unit = True`: it is asked about those units alone, not about pairs without a coin.
@@ -56,7 +56,7 @@ class Attack(Protocol):
     def kinds(self) -> tuple[str, ...]: ...  # the kinds of challenge it answers
 
     def fit(self, pilot: Pilot | None) -> Self:
-        """Learns from runs whose bits are known; an attack that needs none returns itself."""
+        """The attack fitted on shadow models; an attack without any fit returns itself."""
         ...
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
@@ -65,7 +65,7 @@ class Attack(Protocol):
 
 
 def missing(attack: Any, exposes: Iterable[str]) -> str | None:
-    """Why this attack cannot be run against an adversary's view, or None."""
+    """Why the attack cannot run against a model that exposes these arrays, or None."""
     lacking = [n for n in attack.needs if n not in set(exposes)]
     if not lacking:
         return None

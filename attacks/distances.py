@@ -1,4 +1,4 @@
-"""The eight distances between two rows that link stealing compares, with scipy's definitions, for many pairs at once."""
+"""The eight distances of link stealing (He et al. 2021), as scipy defines them, for many pairs at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ratio(top: Rows, bottom: Rows) -> Rows:
-    """top / bottom, and 0 where both are 0, as scipy has it for two empty rows."""
+    """top / bottom, and 0 where bottom is 0, as in scipy for two rows of zeros."""
     return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
 
 
@@ -67,7 +67,7 @@ DISTANCES: dict[str, Distance] = {
 
 
 def distance(name: str) -> Distance:
-    """The distance of that name. Raises ValueError with the names there are."""
+    """The distance of that name. Raises ValueError with the known names."""
     if name not in DISTANCES:
         raise ValueError(f"distance={name!r}: must be one of {', '.join(DISTANCES)}.")
     return DISTANCES[name]

@@ -1,4 +1,4 @@
-"""Many small perceptrons at once: one for each target, all of one shape, trained in step as scikit-learn trains one."""
+"""K small perceptrons of one shape, trained together with the algorithm and constants of scikit-learn's MLPClassifier."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DECAY, FIRST, SECOND, TINY = 1e-4, 0.9, 0.999, 1e-8  # scikit-learn's penalty an
 
 @dataclass(frozen=True, eq=False)
 class Perceptrons:
-    """centre, scale: (K, 1, dim) of the rows learnt from. layers: (K, in, out) weights and (K, 1, out) biases."""
+    """K trained perceptrons, all float32. centre, scale: (K, 1, dim). layers: (K, in, out) weights and (K, 1, out) biases."""
 
     centre: Numbers
     scale: Numbers
@@ -37,7 +37,7 @@ class Perceptrons:
         return np.asarray((rows - self.centre) / self.scale, dtype=np.float32)
 
     def _forward(self, rows: Numbers) -> list[Numbers]:
-        """What enters each layer, and what leaves the last one."""
+        """The input of each layer, and the output of the last one."""
         seen = [rows]
         for i, (weight, bias) in enumerate(self.layers):
             out = seen[-1] @ weight + bias
@@ -56,10 +56,10 @@ class Perceptrons:
 def perceptrons(
     rows: NDArray[np.float64], bits: NDArray[np.bool_], hidden: tuple[int, ...], rate: float, epochs: int, batch: int, seed: int
 ) -> Perceptrons:
-    """K perceptrons with rectified units behind scalers of their own, by Adam on shuffled batches.
+    """K perceptrons with ReLU units, each behind its own standard scaler, trained by Adam on shuffled batches.
 
-    rows: (K, n, dim). bits: (K, n). All start from the same numbers and see their rows in the same order, so that none
-    depends on the others.
+    rows: (K, n, dim). bits: (K, n). All have the same initial weights and the same order of rows, so each result is
+    independent of the others.
     """
     random = stream(seed, "perceptrons")
     sizes = [rows.shape[2], *hidden, 1]
@@ -89,7 +89,7 @@ def perceptrons(
 
 
 def views(runs: int, shapes: list[tuple[int, int]]) -> tuple[Numbers, list[Numbers]]:
-    """(runs, numbers) float32 zeros, and a view of them for every shape."""
+    """(runs, numbers) float32 zeros, and one view of them for each shape."""
     ends = np.cumsum([0, *(a * b for a, b in shapes)])
     flat = np.zeros((runs, ends[-1]), dtype=np.float32)
     return flat, [flat[:, a:b].reshape(runs, *shape) for (a, b), shape in zip(itertools.pairwise(ends), shapes, strict=True)]

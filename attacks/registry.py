@@ -1,4 +1,4 @@
-"""The membership attacks by name, and which secrets each game keeps."""
+"""The membership attacks by name, and the query that each game uses."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from .links.similarity import LinkStealing
 from .membership.g_base import GraphBase
 from .membership.label_only import NeighbourhoodLabels
 from .membership.lira import Lira
-from .membership.multi_lira import MultiLira, Together, strongest
+from .membership.multi_lira import MultiLira, SumOfRatios, strongest
 from .membership.rmia import Relative
 from .membership.shadow_classifier import ShadowMlp
 from .membership.threshold import Confidence, Entropy, LabelOnly, ModifiedEntropy
 
 DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 
-# How everybody is asked in each game, members and others alike. A node that is absent has no edges, so that only models which
-# answer for a node on its own can be asked about it fairly.
+# The query of each game, the same for members and non-members. An absent node has no edges, so a fair node game needs a model
+# that answers for a node without its edges.
 GAMES = {"label": DEPLOYED, "node": ALONE, "edge": DEPLOYED}
 QUERIES = {DEPLOYED: "full", ALONE: "0-hop", "posteriors@half": "half", WHOLE: "union"}
 QUERIES |= {"queries": "features", "graph queries": "graphs"}
-UNITS = {"label": "unlabelled", "node": "absent", "edge": "dropped"}  # non-members that are units of the game
+UNITS = {"label": "unlabelled", "node": "absent", "edge": "dropped"}  # the kind of non-member that is a unit of the game
 
-GUESSES = 2  # of the rest of the graph, by G-BASE, which answers for each with a forward pass around every node
-PAIRS_LEARNT = 4000  # by each perceptron of link stealing: as many as Planetoid's graphs give in its source
+GUESSES = 2  # samples of the rest of the graph in G-BASE; each costs a forward pass around every node
+PAIRS_LEARNT = 4000  # training pairs of each perceptron of link stealing, as in its paper on Planetoid's graphs
 
 
 def _steps(attack: ShadowMlp) -> ShadowMlp:
-    """As many steps on a pool of runs as the sources take on one shadow model."""
+    """The attack with as many optimiser steps on a pool of runs as its paper takes on one shadow model."""
     return replace(attack, batch=128, epochs=30)
 
 
-def _together(query: str = DEPLOYED) -> Together:
+def _together(query: str = DEPLOYED) -> SumOfRatios:
     return strongest() if query == ALONE else strongest("node", query)
 
 
-# Each makes an attack that reads the answers to one query.
+# Name -> a function of the query that makes the attack.
 ATTACKS: dict[str, Callable[..., Any]] = {
     "label-only": LabelOnly,
     "label-only-neighbours": lambda query=DEPLOYED: NeighbourhoodLabels((WHOLE, ALONE)),
@@ -71,27 +71,27 @@ ATTACKS: dict[str, Callable[..., Any]] = {
     "edge-multi-lira": lambda query=DEPLOYED: MultiLira("edge", (query,), (query,)),
     "edge-strongest": lambda query=DEPLOYED: strongest("edge", query),
 }
-ABOUT = {  # of those that share their class with others
-    "shadow-mlp": "A perceptron on posteriors, taught by shadow models (TSTS, Olatunji et al. 2021; PrivGNN's Attack-1).",
-    "shadow-mlp-public": "The same perceptron, taught by shadow models of public nodes alone (PrivGNN's Attack-2).",
+ABOUT = {  # for attacks that share a class; the others are described by their docstrings
+    "shadow-mlp": "A perceptron on posteriors, trained on shadow models (TSTS, Olatunji et al. 2021; PrivGNN's Attack-1).",
+    "shadow-mlp-public": "The same perceptron, trained on shadow models of public nodes only (PrivGNN's Attack-2).",
     "shadow-mlp-ranked": "A perceptron on sorted posteriors of the game's own query (He et al. 2021).",
     "shadow-mlp-combined": "A perceptron on sorted posteriors of both queries (He et al. 2021).",
-    "shadow-mlp-2-hop": "The same of the query with neighbours, where nodes are else asked alone.",
-    "nmi": "GAP's perceptron on posterior and label, taught by shadow models and tried on others, unlike its code.",
-    "nmi-within": "The same perceptron as GAP's code has it: taught and tried on nodes of the very run under attack.",
-    "lira-offline": "How far the logit of a node's label stands above those of shadow models without it (Carlini et al. 2022).",
-    "rmia": "The share of other nodes over which a node's likelihood ratio prevails (Zarifzadeh et al. 2024).",
+    "shadow-mlp-2-hop": "The same, on the query with neighbours, in the node game, which otherwise queries nodes without edges.",
+    "nmi": "GAP's perceptron on posterior and label, trained on shadow models and tested on other runs, unlike its code.",
+    "nmi-within": "The same perceptron as in GAP's code: trained and tested on nodes of the run under attack.",
+    "lira-offline": "The logit of a node's label, in standard deviations above shadow models without it (Carlini et al. 2022).",
+    "rmia": "The share of other nodes whose likelihood ratio is smaller than the node's (Zarifzadeh et al. 2024).",
     "rmia-offline": "The same, from shadow models without the node.",
     "edge-lira": "LiRA on the distance between the two ends of an edge.",
     "edge-multi-lira": "LiRA on all logits of the two ends of an edge and their distance.",
     "strongest": "The sum of two likelihood ratios, on logits and on their scalars.",
     "edge-strongest": "The same sum, for the two ends of an edge.",
-    "linkteller": "How far one end's answer moves when the other's features are moved (Wu et al. 2022).",
-    "linkteller-normalised": "The same, relative to how far the moved end's own answer moves.",
+    "linkteller": "The change of one end's posterior when the other end's features change (Wu et al. 2022).",
+    "linkteller-normalised": "The same, divided by the change of the other end's own posterior.",
 }
-BASELINES = (FEATURES, EDGE_FREE)  # see no model: what they gain against non-edges is homophily
+BASELINES = (FEATURES, EDGE_FREE)  # read no model: their AUC against non-edges is homophily
 
 
 def how_asked(attack: Any) -> str:
-    """The queries that an attack reads, for the column of that name."""
+    """The queries that an attack reads, for the column `query`."""
     return "+".join(QUERIES.get(n, n) for n in attack.needs)

@@ -1,4 +1,4 @@
-"""From scores and bits to AUC, TPR at a low FPR with its counts, intervals, and a curve to draw."""
+"""AUC, TPR at a low FPR, their confidence intervals, and ROC curves, from scores and bits."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ FPRS = (0.001, 0.01)
 
 @dataclass(frozen=True)
 class Rate:
-    """A true-positive rate, the counts that it stands on, and its 95 % interval. Counts are summed over targets."""
+    """A true-positive rate, its 95 % interval and its counts, which are summed over targets."""
 
     value: float
     ci95: tuple[float, float]
     true_positives: int
-    false_positives: int  # how many the FPR allows
+    false_positives: int  # the number that the FPR allows
 
 
 @dataclass(frozen=True)
 class Leak:
-    """What an attack gained over all targets: the mean of one ROC a target.
+    """The success of an attack, averaged over targets, each of which has a ROC.
 
-    auc, tpr_at_fpr: means over targets. ci95: over targets where there are several, else over members and non-members.
+    auc, tpr_at_fpr: means over targets. Intervals: over targets if there are several, else over members and non-members.
     """
 
     auc: float
@@ -46,8 +46,8 @@ class Leak:
 def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0, fprs: tuple[float, ...] = FPRS) -> Leak:
     """scores, bits: (targets, challenges). A single column is one ROC over its runs.
 
-    Ties are broken by a coin of `seed`. A target without a member or without a non-member has no ROC and is left out.
-    Raises ValueError for shapes that differ, NaN, or when no target is left.
+    `seed` breaks ties at random. Targets without both a member and a non-member have no ROC and are dropped.
+    Raises ValueError for shapes that differ, NaN, or if no target remains.
     """
     scores, bits = one_roc_a_row(scores, bits)
     rng = stream(seed, "ties")
@@ -70,7 +70,7 @@ def measure_slices(
     seed: int = 0,
     fprs: tuple[float, ...] = FPRS,
 ) -> Mapping[str, Leak]:
-    """`measure` for each group of challenges, with its own negatives. groups: (challenges,). A group of one kind is left out."""
+    """`measure` for each group of challenges. groups: (challenges,). Groups without members or non-members are dropped."""
     parts = {str(g): groups == g for g in np.unique(groups)}
     mixed = {g: m for g, m in parts.items() if (bits[:, m].any(1) & ~bits[:, m].all(1)).any()}
     return {g: measure(scores[:, m], bits[:, m], seed, fprs) for g, m in mixed.items()}
@@ -79,7 +79,7 @@ def measure_slices(
 def roc_points(
     scores: NDArray[np.float64], bits: NDArray[np.bool_], points: int = 200, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A ROC to draw: (points,) false-positive rates, evenly on a log scale, and the mean true-positive rates over targets."""
+    """A ROC for a plot: (points,) false-positive rates, evenly on a log scale, and the mean true-positive rates over targets."""
     scores, bits = one_roc_a_row(scores, bits)
     lowest = 1 / max(1, int((~bits).sum(1).max()))
     grid = np.concatenate([[0.0], np.geomspace(lowest, 1.0, points - 1)])
@@ -89,14 +89,14 @@ def roc_points(
 
 
 def auc(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> float:
-    """The chance that a member outscores a non-member, a tie counting one half (Mann and Whitney). Both (n,)."""
+    """The probability that a member outscores a non-member; a tie counts one half (Mann and Whitney 1947). Both (n,)."""
     ins = int(bits.sum())
     below = rankdata(scores)[bits].sum() - ins * (ins + 1) / 2
     return float(below / (ins * (len(bits) - ins)))
 
 
 def allowed(fpr: NDArray[np.float64] | float, non_members: NDArray[np.int64] | int) -> NDArray[np.int64]:
-    """How many false positives an FPR allows; 0.1 % of 677 non-members allows none."""
+    """The number of false positives that an FPR allows; 0.1 % of 677 non-members is none."""
     return np.floor(np.asarray(fpr) * non_members + 1e-9).astype(np.int64)
 
 
@@ -106,7 +106,7 @@ def true_positives(
     fprs: tuple[float, ...] | NDArray[np.float64],
     rng: np.random.Generator,
 ) -> list[int]:
-    """How many members stand above the first non-member that each FPR does not allow. scores, bits: (n,)."""
+    """For each FPR, the number of members above the first non-member that it does not allow. scores, bits: (n,)."""
     if not len(fprs):
         return []
     order = np.lexsort((rng.random(len(scores)), -scores))
@@ -124,8 +124,8 @@ def clopper_pearson(hits: int, of: int, alpha: float = 0.05) -> tuple[float, flo
 def mean_interval(values: NDArray[np.float64], rng: np.random.Generator, alpha: float = 0.05) -> tuple[float, float]:
     """Bootstrap interval of a mean over a few targets. values: (n,), n > 1.
 
-    Percentiles, widened so that few targets get Student's width (Hesterberg 2015, "What teachers should know about the
-    bootstrap", section 5.3). Fewer than five cannot be resampled in enough ways and get Student's interval itself.
+    Percentiles, widened to Student's width (Hesterberg 2015, "What teachers should know about the bootstrap", section 5.3).
+    Fewer than five values have too few resamples; they get Student's interval.
     """
     n = len(values)
     if n < 5:
@@ -144,10 +144,10 @@ def _shares(interval: tuple[float, float]) -> tuple[float, float]:
 def auc_interval(
     scores: NDArray[np.float64], bits: NDArray[np.bool_], rng: np.random.Generator, alpha: float = 0.05
 ) -> tuple[float, float]:
-    """DeLong's interval of one AUC (DeLong et al. 1988), from the placement of each score among the other kind.
+    """DeLong's interval of one AUC (DeLong et al. 1988), from the rank of each score among those of the other kind.
 
-    Where the two kinds are fully apart its width would be zero; then the bound is that of min(members, non-members)
-    disjoint pairs which all came out in order.
+    If the two kinds do not overlap its width would be zero. Then the bound is that of min(members, non-members) disjoint
+    pairs, all of them in order.
     """
     members, others = scores[bits], scores[~bits]
     rank = rankdata(scores)
@@ -163,7 +163,7 @@ def auc_interval(
 
 
 def one_roc_a_row(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Rows that have both kinds. A single column becomes one row."""
+    """The rows with both members and non-members. A single column becomes one row. Raises ValueError, see `measure`."""
     scores, bits = np.asarray(scores, dtype=np.float64), np.asarray(bits, dtype=bool)
     if scores.shape != bits.shape or scores.ndim != 2:
         raise ValueError(f"scores {scores.shape} and bits {bits.shape}: both must be (targets, challenges).")

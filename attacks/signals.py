@@ -1,4 +1,4 @@
-"""What attacks read off a release: the rows of the challenged nodes, as probabilities and as logits."""
+"""The signals that attacks read from a release: log-probabilities and logits of the challenge nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rows(release: Release, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each of `nodes` stands among the watched rows. Any shape of node ids -> the same shape of positions.
+    """The row of each node in the release. Node ids of any shape -> int64 positions of the same shape.
 
     Raises ValueError for a node that is not watched.
     """
@@ -24,15 +24,15 @@ def rows(release: Release, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     place[release.watch] = np.arange(len(release.watch))
     found: NDArray[np.int64] = place[nodes]
     if (found < 0).any():
-        raise ValueError(f"node {nodes[found < 0][0]} is not among the {len(release.watch)} watched rows; watch it.")
+        raise ValueError(f"node {nodes[found < 0][0]} is not among the {len(release.watch)} watched rows; add it to `watch`.")
     return found
 
 
 def logs(release: Release, nodes: NDArray[np.int64], query: str = "posteriors") -> NDArray[np.float64]:
-    """Log-probabilities of `nodes` (c,) -> (runs, c, classes) float64, normalised once more.
+    """Log-probabilities of `nodes` (c,) -> (runs, c, classes) float64, normalised again.
 
-    Rounded to float32, the logarithm of a probability next to one is 0; the other classes still hold its value, and
-    normalising brings it back.
+    In float32 the logarithm of a probability close to one is rounded to 0. Normalising in float64 recovers it from the
+    log-probabilities of the other classes.
     """
     picked = release[query][:, rows(release, nodes)].astype(np.float64)
     normal: NDArray[np.float64] = log_softmax(picked, axis=-1)
@@ -40,18 +40,18 @@ def logs(release: Release, nodes: NDArray[np.int64], query: str = "posteriors") 
 
 
 def log_rest(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log(1 - p) for every class, (…, classes) -> (…, classes), exact also where p rounds to one or the others to zero."""
+    """log(1 - p) for every class, (…, classes) -> (…, classes), accurate also where p is close to one or zero."""
     p, best = np.exp(log_p), log_p == log_p.max(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
         others = np.log(p.sum(axis=-1, keepdims=True) - p)
-        # Where p is the largest class this difference cancels, so those few are summed without it.
+        # For the largest class this difference cancels, so the other classes are summed instead.
         small = logsumexp(np.where(best, -np.inf, log_p), axis=-1, keepdims=True)
     alone = best.sum(axis=-1, keepdims=True) == 1
     return np.where(best & alone, small, others)
 
 
 def label_logit(release: Release, challenge: Challenge, query: str = "posteriors") -> NDArray[np.float64]:
-    """log(p / (1 - p)) of every challenged node's own label, (runs, c) float64: the statistic of Carlini et al. 2022."""
+    """log(p / (1 - p)) of every challenge node's own label, (runs, c) float64: the statistic of Carlini et al. 2022."""
     log_p = logs(release, challenge.items, query)
     label = challenge.known.y[challenge.items]
     each = np.arange(len(label))
@@ -59,7 +59,7 @@ def label_logit(release: Release, challenge: Challenge, query: str = "posteriors
 
 
 def neighbours_logit(release: Release, challenge: Challenge, query: str = "posteriors") -> NDArray[np.float64]:
-    """The mean of `label_logit` over the watched neighbours of every challenged node, (runs, c) float64; 0 without any."""
+    """The mean of `label_logit` over the watched neighbours of every challenge node, (runs, c) float64; 0 without neighbours."""
     known, watch = challenge.known, release.watch
     signal = label_logit(release, dataclasses.replace(challenge, items=watch), query)
     joined = known.adjacency()[challenge.items][:, watch].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Groups of challenges that may leak differently: by class, by degree and by how much a node's neighbours agree with it."""
+"""Groups of challenges for which leakage is measured separately: by class, degree and homophily."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 
 def slices(challenge: Challenge, graph: Graph) -> dict[str, NDArray[np.str_]]:
-    """For each way to group, the group of every challenge, (c,) words; `measure_slices` reads them.
+    """For each property, the group of every challenge: (c,) names, the input of `measure_slices`.
 
-    graph: the union graph, which whoever prints the report knows, though an attacker may not. An edge has the sum of its
-    ends' degrees, and agrees if its ends have one class. Thirds are of the challenges, not of the graph; equal values
-    stay together.
+    graph: the union graph; the report may use it, though an attacker does not know it. The degree of an edge is the sum of
+    the degrees of its ends. Thirds are taken over the challenges, not over the graph; equal values share a group.
     """
     ends = challenge.items.reshape(len(challenge), -1)
     degree = graph.degree[ends].sum(1)
@@ -33,7 +32,7 @@ def slices(challenge: Challenge, graph: Graph) -> dict[str, NDArray[np.str_]]:
 
 
 def homophily(graph: Graph) -> NDArray[np.float64]:
-    """(nodes,): the share of the arcs into each node that come from its own class; one half without any."""
+    """(nodes,) float64: the share of the arcs into each node that come from its own class; 0.5 for a node without arcs."""
     send, receive = graph.arcs
     same = np.bincount(receive, weights=graph.y[send] == graph.y[receive], minlength=graph.nodes)
     return np.where(graph.degree > 0, same / np.maximum(graph.degree, 1), 0.5)

@@ -1,4 +1,4 @@
-"""Randomness comes in as a key: a typed path that hashes to a seed."""
+"""Keys: typed paths that hash to seeds. All randomness of a run is derived from one root key."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False)
 class Key:
-    """Key("edges", "cora").fold("run", 17): the same path gives the same seed, another path an unrelated one.
+    """Key("edges", "cora").fold("run", 17). Equal paths give equal seeds; different paths give independent seeds.
 
-    Whoever knows a key can subtract the noise that it seeds, so a key never prints itself.
+    Whoever knows a key can subtract the noise that it seeds, so its repr hides the path.
     """
 
     path: tuple[int | str, ...] = field(repr=False)

@@ -1,4 +1,4 @@
-"""What every accountant makes of the ledger of a case, beside what its paper prints, proves and codes."""
+"""The epsilon of a case by every accountant, and the epsilons that its paper prints, proves and implements."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
 
     found, skips = cases(plan, graph, recipes(plan))
     rows = [row for case in found for row in account_rows(case, uppers(case))]
-    warned = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
-    return {"rows": rows + [plain(skip.model_dump()) for skip in skips], "warnings": warned}
+    caveats = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
+    return {"rows": rows + [plain(skip.model_dump()) for skip in skips], "warnings": caveats}
 
 
 def uppers(case: Case) -> tuple[Upper, ...]:
-    """What every accountant makes of a case's ledger, and last, in mode "paper", what the paper's own accounting prints."""
+    """One upper bound per accountant; in mode "paper" the last one is the epsilon that the paper prints."""
     from ..accounting.upper.accountants import Upper, upper
 
     found = upper(case.model.ledger, case.claim)
@@ -42,7 +42,7 @@ def uppers(case: Case) -> tuple[Upper, ...]:
 
 
 def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
-    """Rows of kind "account" as in results.json, with the noise multiplier and the seconds that each figure cost."""
+    """Rows of kind "account" as in results.json, with the noise multiplier and the seconds of each computation."""
     from ..reports.files import plain
 
     rows = []
@@ -73,7 +73,7 @@ def as_coded(case: Case) -> float | None:
 
 
 def warnings(case: Case, facts: Facts) -> list[str]:
-    """Everything about this ledger and claim that an accountant cannot see, one sentence each."""
+    """The warnings of `caveats.doubts` about the ledger and claim of a case, each with the name of the case."""
     from ..accounting.claim import Unit
     from ..accounting.upper.caveats import doubts
 

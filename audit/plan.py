@@ -1,4 +1,4 @@
-"""What a run is asked to do: the command line's options, which are also the keys of a plan file's [run] table."""
+"""The plan of a run: the options of `audit run`, which are also the keys of the [run] table of a plan file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def split(value: Any) -> Any:
 
 
 def one_or_more(value: Any) -> Any:
-    """A single word for a list of one."""
+    """ "a" -> ("a",); other values stay."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -64,7 +64,7 @@ Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(s
 
 
 class Plan(BaseModel):
-    """All options of a run. Frozen: what was asked for is what the report prints."""
+    """All options of a run. Frozen, so that the report prints the plan as it was given."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True)
 
@@ -79,9 +79,9 @@ class Plan(BaseModel):
     attacks: Words = ATTACKS
     audits: Words = ("all",)
     rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once
-    shadows: int = Field(8, ge=2, multiple_of=2)  # in pairs of opposite coins
+    shadows: int = Field(8, ge=2, multiple_of=2)  # in pairs with complementary bits
     targets: int = Field(4, ge=1)
-    repeats: int = Field(10, ge=1)  # trainings behind a utility figure
+    repeats: int = Field(10, ge=1)  # trainings over which accuracy is averaged
     seed: str | None = None
     out: Path = Path("runs/audit")
     mlflow: str | None = None  # None: SQLite beside the runs; "none": no mirror
@@ -95,7 +95,7 @@ class Plan(BaseModel):
     notices: float = Field(1.5, gt=1)
     fresh: bool = False
     split: int = Field(0, ge=0)  # which public split of the nodes
-    preset: str | None = None  # values for what neither the plan nor an option says
+    preset: str | None = None  # defaults for options that neither the plan file nor the command line sets
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -117,11 +117,11 @@ class Plan(BaseModel):
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # For a pull request: the audits that decide, few trainings, no mirror. What was tested too weakly only warns in JUnit.
+    # For a pull request: the most sensitive audits, few trainings, no MLflow. Weakly tested claims are warnings in JUnit.
     "ci": {
         "epsilon": (1.0,),
         "attacks": ("confidence", "lira", "edge-lira"),
-        # Not "transcript" and "gradients", half as much time again: their noise is replayed, counted and looked at in the sums.
+        # Without "transcript" and "gradients", which add half of the time; other audits test the same noise.
         "audits": ("replay", "differential", "exact", "residual", "game", "votes", "reports", "entries", "rows"),
         "alpha": 1e-4,
         "shadows": 4,
@@ -129,13 +129,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "repeats": 3,
         "mlflow": "none",
     },
-    # For the night: every audit and attack, several budgets. What was tested too weakly is an error.
+    # For the night: every audit, several budgets, more runs. Weakly tested claims are errors in JUnit.
     "nightly": {"epsilon": (1.0, 4.0, 8.0), "alpha": 1e-4, "rounds": 40, "shadows": 32, "targets": 16},
 }
 
 
 def read(path: Path | None, options: dict[str, Any]) -> Plan:
-    """The plan file's [run] table, overridden by the options that were given. Raises ValueError, one line per fault."""
+    """The [run] table of the plan file, overridden by the given options. Raises ValueError with one line per error."""
     table: dict[str, Any] = {}
     if path is not None:
         try:
@@ -148,7 +148,7 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
             raise ValueError(f"{path}: not a TOML file: {fault}") from None
         if strange := [name for name in document if name != "run"]:
             raise ValueError(
-                f"{path}: {', '.join(strange)}: stands outside of [run]. A plan is the line [run], its options below."
+                f"{path}: {', '.join(strange)}: must be inside [run]. A plan is the line [run] and its options below."
             )
         table = document.get("run", {})
         if not isinstance(table, dict):
@@ -171,5 +171,5 @@ def _sentence(error: Any) -> str:
         near = get_close_matches(name, Plan.model_fields, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
         return f"{name}: no such option.{meant} Options are {', '.join(Plan.model_fields)}."
-    said = error["msg"].removeprefix("Value error, ")
-    return f"{name}={error['input']!r}: {said[0].lower()}{said[1:]}."
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{name}={error['input']!r}: {message[0].lower()}{message[1:]}."

@@ -1,4 +1,4 @@
-"""From a plan to calibrated cases: the systems it names, their fields, their budgets; and why some cannot be made."""
+"""Makes the calibrated cases of a plan, and the reasons for those that cannot be made."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Factory = Callable[[str, Facts, bool], Any]
 
 
 def recipes(plan: Plan) -> dict[str, Factory]:
-    """The systems that the plan names, and the user's own, as factories by name. Raises ValueError for unknown names."""
+    """Factories by name, of the systems in the plan and of the user's own models. Raises ValueError for unknown names."""
     own = own_models(plan.target, plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
     names = plan.chosen(plan.models, tuple(known), "models") if not own or "models" in plan.model_fields_set else ()
     for name in own.keys() & SYSTEMS.keys() & set(names):
-        raise ValueError(f"model={plan.model}: is called '{name}', as a system that is to be run too. Give it another name.")
+        raise ValueError(f"model={plan.model}: is called '{name}', like a system of this plan. Give it another name.")
     return {name: known[name] for name in dict.fromkeys((*own, *names))}
 
 
 def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
     """Every recipe in every mode at every budget, calibrated; and those that cannot be, with the reason.
 
-    Raises ValueError for a field in `plan.param` that no recipe has.
+    Raises ValueError for a field in `plan.param` that no model has.
     """
     facts = Facts.of(graph)
     made: list[Case] = []
@@ -56,7 +56,7 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
                     what = f"{name} {mode} epsilon={epsilon:g}"
                     skips.append(SkippedRow(model=name, mode=mode, epsilon=epsilon, what=what, reason=str(reason)))
                     continue
-                if all(case.where != other.where for other in made):  # a model of one's own has one mode
+                if all(case.where != other.where for other in made):  # a user's own model has one mode
                     made.append(case)
     for text in plan.param:
         if text in unused and not skips:
@@ -65,7 +65,7 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
 
 
 def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
-    """Calibrated to its own unit; claimed, if the plan says so, for another."""
+    """A case calibrated for the model's own unit; in mode "paper" the plan may claim another unit for it."""
     own_delta = default_delta(recipe.unit, recipe.mode, facts) if plan.delta is None else plan.delta
     relation = Relation.REPLACE if recipe.unit is Unit.FEATURES else Relation.ADD_REMOVE
     own = Claim(epsilon, own_delta, recipe.unit, relation, exposes=offered(recipe))
@@ -80,9 +80,9 @@ def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
 
 
 def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str, Any]) -> tuple[Any, set[str]]:
-    """The recipe called `name` with its fields set, those of `defaults` that no param sets too, and which of `params` it took.
+    """The model with its fields set by `params`, else by `defaults`; and the subset of `params` that it has.
 
-    Raises ValueError for a malformed pair, for the noise itself, and where the recipe refuses the value.
+    name: of the model, for MODEL.NAME=VALUE. Raises ValueError for a malformed pair, for sigma, and for a refused value.
     """
     fields = {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()
     pairs = [(text, *pair(text)) for text in params]
@@ -91,18 +91,18 @@ def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str
     try:
         return dataclasses.replace(model, **chosen) if chosen else model, {text for text, *_ in taken}
     except TypeError:
-        told = ", ".join(f"{field}={value!r} (by default {getattr(model, field)!r})" for _, field, value in taken)
-        raise ValueError(f"param: {name} does not take {told}. Give a value of the same kind.") from None
+        given = ", ".join(f"{field}={value!r} (by default {getattr(model, field)!r})" for _, field, value in taken)
+        raise ValueError(f"param: {name} does not accept {given}. Give a value of the same type.") from None
 
 
 def pair(text: str) -> tuple[str, str, Any]:
-    """(model or "", field, value)"""
+    """ "MODEL.NAME=VALUE" -> (model or "", field, value). Raises ValueError."""
     path, equals, value = text.partition("=")
     owner, _, field = path.rpartition(".")
     if not (field and equals):
         raise ValueError(f"param={text!r}: must be NAME=VALUE, e.g. hops=3.")
     if field == "sigma":
-        raise ValueError("sigma: the noise is what --epsilon calibrates; give --epsilon instead.")
+        raise ValueError("sigma: --epsilon calibrates the noise; give --epsilon instead.")
     try:
         return owner, field, ast.literal_eval(value)
     except (ValueError, SyntaxError):

@@ -1,4 +1,4 @@
-"""`audit run`: calibrate, train, attack, bound, judge, report. Everything finished is on disk before the next step starts."""
+"""Carries out a plan: calibrate, train, attack, bound, judge, report. Each step stores its results before the next starts."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
-    """Carries out the plan and returns the exit code: 0 not refuted, 1 refuted, 3 too weak to notice what was asked.
+    """Carries out the plan and returns the exit code: 0 not refuted, 1 refuted, 3 tested too weakly.
 
-    quiet: no progress and no tables. verbose: a line for each audit, with what it saw.
+    quiet: no progress and no tables. verbose: one line for each bound and each skipped audit.
     """
     from rich.console import Console
 
@@ -79,7 +79,7 @@ def carry_out(
         store = Store(folder, memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
         todo, skips = cases(plan, graph, makes)
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
-        alpha = divide(plan.alpha, max(1, taken))  # before anything is looked at: a union bound over all looks
+        alpha = divide(plan.alpha, max(1, taken))  # fixed before any test: a union bound over all tests
         rows: list[Any] = []
         verdicts: list[Verdict] = []
         written: set[Path] = set()
@@ -91,17 +91,17 @@ def carry_out(
             except ValueError as reason:  # a model that refuses this graph; the others go on
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
-            seen = [testimony(case, outcome, ceiling, plan) for outcome in outcomes]
-            written |= {evidence_files.write(one, folder) for one in seen}
-            studied += [row for one in seen for row in result_files.bound_rows(one, plan.notices)]
+            found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
+            written |= {evidence_files.write(one, folder) for one in found}
+            studied += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
             studied += ledger_rows(case, ceiling, Facts.of(graph))
             verdicts.append(judge(case.claim, ceiling, [b for o in outcomes for b in o.bounds], plan.notices))
             if verbose:
-                console.print("\n".join(f"  {text}" for text in told(studied)), highlight=False, markup=False)
+                console.print("\n".join(f"  {text}" for text in summary_lines(studied)), highlight=False, markup=False)
             rows += studied
         rows += skips
         for path in set((folder / "evidence").glob("*.json")) - written:
-            path.unlink()  # of another plan in the same folder: the report would show it as this one's
+            path.unlink()  # left by another plan in the same folder; the report must not show it
         code = exit_code(verdicts)
         summary = Run(
             name=folder.name,
@@ -125,7 +125,7 @@ def carry_out(
 
 
 def announced(todo: list[Case], console: Console) -> Iterator[Case]:
-    """The cases one by one: a bar with the time left on a terminal, a line each in a log."""
+    """The cases in order, with a progress bar on a terminal and one line each in a log."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
@@ -140,51 +140,52 @@ def announced(todo: list[Case], console: Console) -> Iterator[Case]:
 
 
 def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
-    """The audits and the names of the attacks that the plan asks for. Raises ValueError for unknown names."""
+    """The audits and the names of the attacks in the plan. Raises ValueError for unknown names."""
     audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
     return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
 
 
 def study(case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float) -> tuple[list[Any], list[Outcome]]:
-    """Rows on what a case is good for, what leaks, and what was not done; and what the audits saw, the ROC curves first.
+    """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
 
-    Raises ValueError where the model refuses the graph.
+    Raises ValueError if the model refuses the graph.
     """
     audits, attacks = asked(plan)
     used = utility(case, graph, store, key, plan.repeats)
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
-        seen: tuple[Outcome, ...] = ()
+        results: tuple[Outcome, ...] = ()
         try:
             if reason := audit.refuses(case):
                 raise ValueError(reason)
             setting = Setting(case, graph, store, key, plan.rounds, alpha)
-            seen = (audit.run(replace(setting, key=key.fold(audit.name))),)
-            seen = confirmed(audit, seen[0], setting)
-        except ValueError as fault:  # such as a model that takes no other graph, or a graph too small for two worlds
-            skips.append(case.skipped(f"audit {audit.name}{' again' if seen else ''}", str(fault)))
-            seen = tuple(marked(first, held=False) for first in seen)  # nobody is blamed by one look
-        outcomes += seen
+            results = (audit.run(replace(setting, key=key.fold(audit.name))),)
+            results = confirmed(audit, results[0], setting)
+        except ValueError as fault:  # the model cannot train on other graphs, or the graph is too small for two worlds
+            skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
+            results = tuple(marked(first, held=False) for first in results)  # a single test does not refute
+        outcomes += results
     return [*used, *leaks.rows, *skips], outcomes
 
 
 def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[AccountRow]:
-    """What every accountant says, and what none of them can see."""
+    """The rows of all accountants, and one row for each warning about the ledger."""
     rows = [AccountRow.model_validate(row) for row in account_rows(case, ceiling)]
     common: dict[str, Any] = {**case.where, "accountant": "warning", "is_upper_bound": False}
     return [*rows, *(AccountRow(**common, unsupported=sentence) for sentence in warnings(case, facts))]
 
 
 def verdict_line(code: int, rows: list[Any]) -> str:
-    """What came of a run, and which of the named systems it says nothing about, as they were skipped at every budget."""
+    """The verdict of a run, and the names of the systems that were skipped at every budget."""
     verdict = {0: "not refuted", 1: "refuted", 3: "too weak"}[code]
     seen = {row.model for row in rows if not isinstance(row, SkippedRow | AccountRow)}
     missing = dict.fromkeys(row.model for row in rows if row.model not in seen)
-    return f"{verdict}; not looked at: {', '.join(missing)}" if missing else verdict
+    return f"{verdict}; not tested: {', '.join(missing)}" if missing else verdict
 
 
-def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Plan) -> Evidence:
+def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Plan) -> Evidence:
+    """The evidence file of one audit."""
     return Evidence(
         claim=case.claim,
         model=case.model.name,
@@ -203,13 +204,13 @@ def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pl
     )
 
 
-def told(rows: list[Any]) -> Iterator[str]:
-    """A line for each bound and for each thing that was not done."""
+def summary_lines(rows: list[Any]) -> Iterator[str]:
+    """A line for each bound and each skipped row."""
     for row in rows:
         if isinstance(row, BoundRow):
             yield f"{row.audit} ({row.attack}, {row.shape}): at least {row.value:.3g}, {row.verdict}, {row.seconds:.1f} s"
         elif isinstance(row, SkippedRow):
-            yield f"{row.what}: not done, {row.reason}"
+            yield f"{row.what}: skipped, {row.reason}"
 
 
 def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quiet: bool = False) -> None:

@@ -1,1 +1,1 @@
-"""From evidence to pages, tables and verdicts."""
+"""Verdicts from evidence, and the files and tables that report them."""

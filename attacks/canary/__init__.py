@@ -1,1 +1,1 @@
-"""Scores of planted secrets whose distribution is known: likelihood ratios and a linear discriminant."""
+"""Scores of canaries whose distribution is known: likelihood ratios and a linear discriminant."""

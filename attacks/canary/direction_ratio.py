@@ -1,4 +1,4 @@
-"""The exact likelihood ratio of one edge from messages that show the directions of noisy rows and not their lengths."""
+"""The exact likelihood ratio of one edge from messages that are normalised noisy rows: directions without lengths."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ..base import Challenge, Pilot
 
-REACH = (10.0, 25.0)  # widths of the peak on either side of it that are integrated over
+RANGE = (10.0, 25.0)  # limits of the integral below and above its peak, in widths of the peak
 POINTS = 64
 
 
 @dataclass(frozen=True)
 class DirectionRatio:
-    """Neyman and Pearson's test of one edge on what VESPER's party B receives in variant s1.
+    """The Neyman-Pearson test of one edge on the messages that party B of VESPER receives in variant s1.
 
-    Message k + 1 of a node is y / |y|, y = m + noise, where m is its own message k plus those of its neighbours: all of them
-    are in the transcript, so that the mean is known up to the challenge edge. A direction u has the density of a projected
-    normal law, proportional to e^(-|m|^2 / 2 s^2) times the integral of r^(dim - 1) e^(-r^2 / 2 + r <u, m> / s) over r > 0.
-    An edge counts at both of its ends and in every message. Scores are log-likelihood ratios.
+    Message k + 1 of a node is y / |y| with y = m + noise, where m is its own message k plus those of its neighbours. The
+    transcript contains them all, so m is known up to the challenge edge. The direction u of y has the projected normal
+    density, proportional to e^(-|m|^2 / 2 s^2) times the integral of r^(dim - 1) e^(-r^2 / 2 + r <u, m> / s) over r > 0.
+    An edge contributes at both ends and in every message. Scores are log-likelihood ratios.
     """
 
     name: str = "direction-ratio"
@@ -50,22 +50,22 @@ class DirectionRatio:
                 at = np.searchsorted(reached, receive)
                 u, m = directions[part][:, :, rows(release, receive)], without[:, :, at]
                 more = m + inputs[part][:, :, rows(release, send)]
-                for run in range(len(u)):  # one at a time, for the memory of the quadrature
+                for run in range(len(u)):  # one run at a time: the quadrature needs POINTS times the memory
                     total[part.start + run] += (log_density(u[run], more[run], std) - log_density(u[run], m[run], std)).sum(0)
         return total
 
 
 def log_density(u: NDArray[np.float32], mean: NDArray[np.float32], std: float) -> NDArray[np.float64]:
-    """Of the direction of a normal vector with this mean and std in every coordinate, up to a constant. (…, dim) -> (…)."""
+    """Log-density of the direction of a normal vector with this mean and std, up to a constant. (…, dim) -> (…) float64."""
     u, scaled = u.astype(np.float64), mean.astype(np.float64) / std
     return log_moment((u * scaled).sum(-1), u.shape[-1] - 1) - np.square(scaled).sum(-1) / 2
 
 
 def log_moment(t: NDArray[np.float64], power: int) -> NDArray[np.float64]:
-    """ln of the integral of r^power e^(-r^2 / 2 + r t) over r > 0, by Gauss-Legendre points around its peak."""
+    """ln of the integral of r^power e^(-r^2 / 2 + r t) over r > 0, by Gauss-Legendre quadrature around its peak."""
     peak = (t + np.sqrt(t * t + 4 * power)) / 2 if power else np.maximum(t, 0.0)
     width = 1 / np.sqrt(1 + power / np.maximum(peak, 1e-12) ** 2) if power else np.ones_like(t)
-    low, high = np.maximum(peak - REACH[0] * width, 0.0), peak + REACH[1] * width
+    low, high = np.maximum(peak - RANGE[0] * width, 0.0), peak + RANGE[1] * width
     points, weights = legendre()
     r = low[..., None] + (high - low)[..., None] * (points + 1) / 2
     exponent = (power * np.log(r) if power else 0.0) - r * r / 2 + r * t[..., None]

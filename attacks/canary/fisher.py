@@ -1,4 +1,4 @@
-"""How much likelier posteriors are with an edge than without it, learned in the same run from nodes whose edges are known."""
+"""Fisher's linear discriminant: the log-likelihood ratio of an edge, fitted on nodes of the same run with known edges."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.float64]
 
-ROUNDING = 1e-9  # of a variance: what float32 leaves of log-probabilities
+ROUNDING = 1e-9  # smallest relative variance that float32 log-probabilities can show
 
 
 def log_likelihood_ratio(seen: Rows, bare: Rows, joined: Rows, edges: int) -> Rows:
-    """Fisher's linear discriminant, as the log-likelihood ratio of two normal laws that differ in their means.
+    """Fisher's linear discriminant, as the log-likelihood ratio of two normal distributions with one covariance.
 
-    seen: (n, dim), what is asked about. bare: (r, dim) from nodes without the edge, joined: (s, dim) from nodes with `edges`
-    edges like it, which shows the direction more sharply than one would. Returns (n,): above 0 where one edge is likelier
-    than none, and 0 throughout where the two kinds of nodes look the same.
+    seen: (n, dim) rows to score. bare: (r, dim) rows of nodes without such an edge. joined: (s, dim) rows of nodes with
+    `edges` such edges; several edges show the direction more clearly than one. Returns (n,) float64: above 0 if one edge is
+    likelier than none; all 0 if the two kinds of nodes have equal rows.
     """
     step = (joined.mean(axis=0) - bare.mean(axis=0)) / edges
     spread = np.concatenate([bare - bare.mean(axis=0), joined - joined.mean(axis=0)])

@@ -1,4 +1,4 @@
-"""The exact likelihood ratio of one edge, from released sums with Gaussian noise. No test of those sums is stronger."""
+"""The exact likelihood ratio of one edge, from released sums with Gaussian noise: the most powerful test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDE = 1 << 22  # numbers in the dense operands of the sparse products: 16 MiB o
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """Neyman and Pearson's test of "this edge was summed" against "it was not", studentised.
+    """The Neyman-Pearson test of an edge, as a standardised score.
 
     At hop k a release holds y_k = A h_k + noise, where the rows h_k are known. An arc u -> v adds h_k[u] to row v and
     changes nothing else, so with d_k that difference, the log-likelihood ratio is an increasing function of
@@ -31,7 +31,7 @@ class LikelihoodRatio:
         score = sum_k <y_k - A_known h_k, d_k> / (noise_std * sqrt(sum_k |d_k|^2)),
 
     which is N(0, 1) without the edge and N(shift, 1) with it, shift = sqrt(sum_k |d_k|^2) / noise_std; an undirected
-    edge is its two arcs. Later h_k may depend on earlier y_k: given those, the noise is still fresh, so the law is exact.
+    edge is its two arcs. Later h_k may depend on earlier y_k. Given those, the noise of y_k is independent, so this is exact.
     """
 
     name: str = "likelihood-ratio"
@@ -42,7 +42,7 @@ class LikelihoodRatio:
         return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, c) float64. Raises ValueError where the law above would not hold: see `ends`, and noise without a std."""
+        """(runs, c) float64. Raises ValueError where the distribution above does not hold: see `ends` and `noise_std`."""
         reached, inputs = ends(challenge), release["inputs"]
         arcs = [(np.searchsorted(reached, receive), rows(release, send)) for receive, send in arcs_of(challenge)]
         total = np.zeros((len(release), len(challenge)))
@@ -53,9 +53,9 @@ class LikelihoodRatio:
         return np.divide(total / noise_std(release) ** 2, size, out=np.zeros_like(size), where=size > 0)
 
     def across(self, release: Release, challenge: Challenge) -> tuple[float, int]:
-        """What the noise does across the directions of all challenge edges: squared, in noise_std, and in how many dimensions.
+        """The squared length, in units of noise_std, of the noise orthogonal to all challenge edges, and its dimension.
 
-        Chi-squared with so many degrees of freedom whatever the bits, and independent of the scores.
+        It is chi-squared with so many degrees of freedom, whatever the bits, and independent of the scores.
         """
         reached, scores = ends(challenge), self.score(release, challenge)
         total = sum(float(np.square(gap, dtype=np.float64).sum()) for _, gap in gaps(release, challenge, reached))
@@ -65,15 +65,15 @@ class LikelihoodRatio:
         return squares, len(release) * hops * len(reached) * dim - scores.size
 
     def shift(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, c) float64: how far the edge moves the score, in standard deviations. The attacker sees it."""
+        """(runs, c) float64: the shift of the score by the edge, in standard deviations. The attacker can compute it."""
         senders = [rows(release, send) for _, send in arcs_of(challenge)]
         norms = sum(np.square(release["inputs"][:, :, s], dtype=np.float64).sum((1, 3)) for s in senders)
         return np.asarray(np.sqrt(norms) / noise_std(release))
 
     def residuals(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, hops, rows, dim) float64: what remains of every watched row that no challenge edge reaches, in noise_std.
+        """(runs, hops, rows, dim) float64: watched rows that no challenge edge reaches, minus their mean, in units of noise_std.
 
-        Independent standard normal draws if the noise is what the mechanism says it is.
+        They are independent standard normal if the noise is as stated.
         """
         free = np.setdiff1d(release.watch, ends(challenge))
         parts = [gap.astype(np.float64) for _, gap in gaps(release, challenge, free)]
@@ -81,15 +81,15 @@ class LikelihoodRatio:
 
 
 def noise_std(release: Release) -> float:
-    """The absolute standard deviation of the noise. Raises ValueError where there is none to speak of."""
+    """The absolute standard deviation of the noise. Raises ValueError if it is not above 0."""
     std = release.public.get("noise_std", 0.0)
     if not std > 0:
-        raise ValueError(f"noise_std={std}: must be above 0. Sums without noise need no likelihood ratio: they show every edge.")
+        raise ValueError(f"noise_std={std}: must be above 0. Sums without noise show every edge, and have no likelihood ratio.")
     return float(std)
 
 
 def arcs_of(challenge: Challenge) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The arcs that each challenge edge stands for, as (receivers, senders): one a directed edge, two an undirected one."""
+    """The arcs of the challenge edges, as (receivers, senders): one for each directed edge, two for each undirected one."""
     start, end = challenge.items.T
     return [(end, start)] if challenge.known.directed else [(end, start), (start, end)]
 
@@ -97,8 +97,8 @@ def arcs_of(challenge: Challenge) -> list[tuple[NDArray[np.int64], NDArray[np.in
 def ends(challenge: Challenge) -> NDArray[np.int64]:
     """The nodes that receive a challenge arc, ascending.
 
-    Raises ValueError where two challenge edges reach the same node, or the known graph holds one of them: the known mean
-    of that row would be wrong.
+    Raises ValueError if two challenge edges reach the same node, or if the known graph contains one: the known mean of that
+    row would be wrong.
     """
     reached, sender = (np.concatenate(part) for part in zip(*arcs_of(challenge), strict=True))
     unique, times = np.unique(reached, return_counts=True)
@@ -115,7 +115,7 @@ def ends(challenge: Challenge) -> NDArray[np.int64]:
 
 
 def gaps(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Chunks of runs, and what the known arcs leave of the rows of `nodes`: (runs, hops, nodes, dim) float32."""
+    """Chunks of runs, and the rows of `nodes` minus the sums over known arcs: (runs, hops, nodes, dim) float32."""
     seen = rows(release, nodes)
     for part, known in known_sums(release, release["inputs"], challenge, nodes):
         yield part, release["aggregates"][part][:, :, seen] - known
@@ -124,7 +124,7 @@ def gaps(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> It
 def known_sums(
     release: Release, inputs: NDArray[np.float32], challenge: Challenge, nodes: NDArray[np.int64]
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Chunks of runs, and what the known arcs bring to `nodes`: (runs, hops, nodes, dim) float32.
+    """Chunks of runs, and the sums over known arcs into `nodes`: (runs, hops, nodes, dim) float32.
 
     inputs: (runs, hops, w, dim), the summed rows of the watched nodes.
     """
@@ -141,7 +141,7 @@ def known_sums(
 
 
 def known_arcs(release: Release, challenge: Challenge, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, sp.csr_array]]:
-    """Some of `nodes` at a time, and (some, w) which watched rows they receive."""
+    """Blocks of `nodes`, and (block, w) the 0/1 matrix of the watched rows that each receives."""
     for some, starts, senders in challenge.known.into(nodes):
         ones, columns = np.ones(len(senders), np.float32), rows(release, senders.astype(np.int64))
         yield some, sp.csr_array((ones, columns, starts), (len(starts) - 1, len(release.watch)))

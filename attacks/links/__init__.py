@@ -1,1 +1,1 @@
-"""Are two nodes joined by an edge? Attacks from posteriors, from answers to moved features, and from features alone."""
+"""Edge-membership attacks: from posteriors, from queries with changed features, and from features alone."""

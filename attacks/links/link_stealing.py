@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..base import Challenge, Pilot
 
-SHADOW, PARTIAL = (1, 4, 5, 7), (3, 4, 6, 7)  # which learn from a pilot, and which from the known edges of the target itself
+SHADOW, PARTIAL = (1, 4, 5, 7), (3, 4, 6, 7)  # attacks trained on a pilot, and attacks trained on known edges of the target
 REFERENCE = (2, 5, 6, 7)
 
 
 @dataclass(frozen=True)
 class ReferenceGap:
-    """Attack 2: how much closer two ends are in the target's posteriors than in those of a model without edges."""
+    """Attack 2: the distance of two ends in the posteriors of a model without edges, minus that in the target's."""
 
     distance: str = "correlation"
     query: str = "posteriors"
@@ -55,12 +55,12 @@ class ReferenceGap:
 
 @dataclass(frozen=True, eq=False)
 class LinkClassifier:
-    """Attacks 1 and 3 to 7: a perceptron on what two ends' posteriors, and sometimes features, have in common.
+    """Attacks 1 and 3 to 7: a perceptron on distances of the two ends' posteriors, and for some attacks their features.
 
-    attack: 1 and 5 learn from a pilot, which may be another graph with classes of its own; 3 and 6 from the edges of the
-    target that `challenge.known` holds, against as many random pairs; 4 and 7 from both. 5 to 7 also read the public
-    features and a reference model without edges. The perceptron is theirs, without its dropout. limit: at most so many pairs
-    are learnt from, by each perceptron and of either source. Only watched nodes are read.
+    attack: 1 and 5 train on a pilot, which may be another graph with other classes; 3 and 6 on the edges in
+    `challenge.known` and as many random pairs; 4 and 7 on both. 5 to 7 also use the public features and a reference model
+    without edges. The perceptron is that of the paper, without dropout. limit: the largest number of training pairs from
+    each source. Only watched nodes are read.
     """
 
     attack: int = 3
@@ -95,7 +95,7 @@ class LinkClassifier:
         )
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """Raises ValueError where the known graph has no watched edge to learn from."""
+        """(runs, c) float64. Raises ValueError if the known graph has no watched edge to train on, or without a fit."""
         lessons = [self.examples] if self.examples is not None else []
         if self.attack in PARTIAL:
             pairs, bits = known_pairs(challenge, release.watch, self.limit, self.seed)
@@ -132,9 +132,9 @@ def probabilities(release: Release, pairs: NDArray[np.int64], query: str) -> Ite
 def known_pairs(
     challenge: Challenge, watch: NDArray[np.int64], limit: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Known edges between watched nodes and as many random pairs that are neither known nor asked for: (2m, 2), (2m,) bits.
+    """Known edges between watched nodes and as many random pairs, neither known nor challenged: (2m, 2), (2m,) bits.
 
-    At most `limit` pairs in all. Raises ValueError where there is no such edge, or no such pair.
+    At most `limit` pairs in total. Raises ValueError if there is no such edge or no such pair.
     """
     edges, random = challenge.known.edges.T, stream(seed, "negatives")
     edges = edges[np.isin(edges, watch).all(1)]
@@ -144,7 +144,7 @@ def known_pairs(
     taken = unordered(np.concatenate([challenge.known.edges.T, challenge.items]), challenge.known.nodes)
     within = np.isin(taken // challenge.known.nodes, watch) & np.isin(taken % challenge.known.nodes, watch)
     if len(np.unique(taken[within])) >= len(watch) * (len(watch) - 1) // 2:
-        raise ValueError("every two watched nodes have an edge, known or asked for: use attack 0, 1, 2 or 5.")
+        raise ValueError("all pairs of watched nodes are known or challenged edges: use attack 0, 1, 2 or 5.")
     found = np.zeros((0, 2), dtype=np.int64)
     while len(found) < len(chosen):
         pairs = random.choice(watch, size=(2 * len(chosen), 2))
@@ -154,5 +154,5 @@ def known_pairs(
 
 
 def unordered(pairs: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
-    """(c, 2) -> (c,) one number for each pair, the same in both directions."""
+    """(c, 2) -> (c,) int64: one number for each pair, the same in both directions."""
     return pairs.min(1) * nodes + pairs.max(1)

@@ -1,4 +1,4 @@
-"""LinkTeller: who moves when one node's features are moved, through an API that reads the private graph at inference."""
+"""LinkTeller: the influence of one node's features on another's posterior, for an API that reads the graph at inference."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Query(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinkTeller:
-    """The norm of the change of one end's output per change of the other's features (Wu et al. 2022), the larger of both ways.
+    """The change of one end's posterior per change of the other's features (Wu et al. 2022), the larger of both directions.
 
     query: the model under attack, which answers for the runs of the release. step: the relative change of a node's
-    features. normalised: divides by how much the moved node moves itself, without which nodes with few neighbours seem to
-    have more. Costs one query for each node that some challenge names.
+    features. normalised: divides by the change of the changed node's own posterior, which is larger for nodes with few
+    neighbours. Needs one query for each node of a challenge.
     """
 
     query: Query | None = None
@@ -48,7 +48,7 @@ class LinkTeller:
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         """The log of the influence, (runs, c). Raises ValueError without a model to ask."""
         if self.query is None:
-            raise ValueError(f"attack '{self.name}' asks the model itself: give it a query.")
+            raise ValueError(f"attack '{self.name}' queries the model: give it a query.")
         nodes, at = np.unique(challenge.items, return_inverse=True)
         moves = influence(self.query, challenge.known.x, nodes, self.step)
         u, v = at.reshape(-1, 2).T
@@ -56,7 +56,7 @@ class LinkTeller:
 
 
 def influence(query: Query, x: Any, nodes: NDArray[np.int64], step: float = 1e-4) -> NDArray[np.float64]:
-    """(runs, moved, seen): how far the answer for each of `nodes` moves when one of them is scaled by 1 + step, per step."""
+    """(runs, changed, observed) float64: norm of the change of each posterior, if one node's features are scaled by 1 + step."""
     start, moved = query(x)[:, nodes].astype(np.float64), []
     for node in nodes:
         scale = np.ones(x.shape[0], dtype=x.dtype)

@@ -1,4 +1,4 @@
-"""What is known of an edge without the target: what these score is homophily, never leakage."""
+"""Baselines that score edges without the target model. They measure homophily, not leakage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def without_edges(known: Graph, nodes: NDArray[np.int64]) -> NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PublicDistance:
-    """Minus the distance of the two ends in what everybody can read of them, dense rows (c, dim). A baseline."""
+    """Minus the distance of the two ends in public features. A baseline. read: (graph, nodes (c,)) -> dense rows (c, dim)."""
 
     name: str
     distance: str
@@ -49,4 +49,4 @@ class PublicDistance:
 
 
 FEATURES = PublicDistance("feature-distance", "cosine", own_features)
-EDGE_FREE = PublicDistance("edge-free-distance", "correlation", without_edges)  # the half of attack 2 that sees no target
+EDGE_FREE = PublicDistance("edge-free-distance", "correlation", without_edges)  # the part of attack 2 without the target

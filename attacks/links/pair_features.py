@@ -1,4 +1,4 @@
-"""What link stealing makes of two ends: distances, pairwise operators and entropies, of posteriors, references and features."""
+"""The features of a pair of nodes in link stealing: distances, operators and entropies of posteriors and features."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.float64]
 
-LEARNT = 20_000  # labelled nodes that a reference learns from: on graphs of a million all of them would take minutes
-WIDE = 1 << 20  # numbers in one block of dense features: more fall out of the caches
+LEARNT = 20_000  # training nodes of a reference: all nodes of a large graph would take minutes
+WIDE = 1 << 20  # numbers in one block of dense features, which should fit the processor's cache
 
 
 def distances(a: Rows, b: Rows) -> Rows:
-    """All eight, (c, dim) twice -> (c, 8)."""
+    """All eight distances, (c, dim) twice -> (c, 8)."""
     return np.stack([measure(a, b) for measure in DISTANCES.values()], axis=-1)
 
 
@@ -48,7 +48,7 @@ def rows_of(x: object, nodes: NDArray[np.int64]) -> Rows:
 
 @dataclass(frozen=True)
 class Public:
-    """Features, labels and training nodes; the edges play no part in what is equal."""
+    """A cache key: two graphs are equal if their features, labels and training nodes are; edges are ignored."""
 
     graph: Graph = field(compare=False)
     digest: str
@@ -59,9 +59,9 @@ class Public:
 
 
 def reference(known: Graph, seed: int = 0) -> Rows:
-    """(nodes, classes) probabilities of a perceptron on the public features alone, trained on the public training labels.
+    """(nodes, classes) probabilities of a perceptron on the public features, trained on the public training labels.
 
-    What it says of two nodes is what can be said of their edge without any edge. Remembered: many attacks ask for it.
+    It is the reference model of He et al. 2021, which uses no edges. Cached, because several attacks need it.
     """
     return _reference(Public.of(known), seed)
 
@@ -88,7 +88,7 @@ def _reference(public: Public, seed: int) -> Rows:
 
 
 def of_model(attack: int, posteriors: Rows, guess: Rows | None, pairs: NDArray[np.int64]) -> Rows:
-    """What attack 1, 3, 4, 5, 6 or 7 reads off the target for each pair, (c, …).
+    """The features of each pair in attack 1, 3, 4, 5, 6 or 7 that depend on the target, (c, …).
 
     posteriors, guess: (nodes, classes) probabilities of the target and of the reference, which attack 6 joins. pairs: (c, 2).
     """
@@ -104,7 +104,7 @@ def of_model(attack: int, posteriors: Rows, guess: Rows | None, pairs: NDArray[n
 
 
 def of_public(known: Graph, guess: Rows, pairs: NDArray[np.int64]) -> Rows:
-    """What attacks 5 to 7 know of each pair without the target: distances of features and of the reference. (c, 20)."""
+    """The features of each pair in attacks 5 to 7 that do not depend on the target, (c, 20)."""
     u, v = pairs.T
     near = [distances(rows_of(known.x, u[part]), rows_of(known.x, v[part])) for part in slices_of(len(pairs), WIDE // known.dim)]
     return np.concatenate([np.concatenate(near), distances(guess[u], guess[v]), entropies(guess[u], guess[v])], axis=-1)

@@ -1,1 +1,1 @@
-"""Was a node in the training graph? Attacks from posteriors, with and without shadow models."""
+"""Node-membership attacks from posteriors, with and without shadow models; LiRA also attacks edges."""

@@ -1,4 +1,4 @@
-"""One pool of runs, used as shadows for each other, with the run under attack left out of all that is fitted."""
+"""One pool of runs as shadow models for each other; no attack is fitted on its target."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def scores_leave_one_out(
     attack: Attack, release: Release, challenge: Challenge, bits: NDArray[np.bool_], targets: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
-    """Each target run scored by the attack fitted on the other runs: (targets, c). targets: which runs; all by default.
+    """Scores (targets, c) of each target run, by the attack fitted on the other runs. targets: run numbers; all by default.
 
-    A run whose bits are the exact opposite of the target's is left out with it. Shadows drawn as complementary halves hold
-    every challenge equally often, so that one left out alone would show its bits in what is missing from the counts.
+    A run whose bits are the complement of the target's is left out too. With complementary pairs of shadow models every unit
+    is a member equally often; leaving out only one of a pair would reveal its bits in the counts.
     """
     check(release, challenge, bits)
     chosen = np.arange(len(release)) if targets is None else np.asarray(targets)
@@ -37,9 +37,9 @@ def scores_split(
     shadows: NDArray[np.int64],
     targets: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """The target runs scored by the attack fitted once on the shadow runs: (targets, c).
+    """Scores (targets, c) of the target runs, by the attack fitted once on the shadow runs.
 
-    Raises ValueError for a run that is both.
+    Raises ValueError for a run that is both shadow and target.
     """
     check(release, challenge, bits)
     return scores_of(attack, release, challenge, bits, np.asarray(shadows), np.asarray(targets))
@@ -48,10 +48,10 @@ def scores_split(
 def scores_within(
     attack: Attack, release: Release, challenge: Challenge, bits: NDArray[np.bool_], taught: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Each run scored by the attack fitted on other challenges of that very run: (runs, challenges that are not taught).
+    """Scores (runs, challenges not taught) of each run, by the attack fitted on other challenges of the same run.
 
-    The attacker knows the bits of `taught`, (c,) bool, in the run under attack. This is how GAP's node attack is evaluated in
-    its code; nothing is transferred from one model to another.
+    The attacker knows the bits of `taught`, (c,) bool, in the run under attack, and uses no shadow models. GAP's code
+    evaluates its node attack this way.
     """
     check(release, challenge, bits)
     known, asked = (dataclasses.replace(challenge, items=challenge.items[part]) for part in (taught, ~taught))
@@ -70,13 +70,13 @@ def scores_of(
 ) -> NDArray[np.float64]:
     both = np.intersect1d(shadows, targets)
     if both.size:
-        raise ValueError(f"run {both[0]} is both shadow and target: an attack that was fitted on its target always wins.")
+        raise ValueError(f"run {both[0]} is both shadow and target: an attack fitted on its target already knows the bits.")
     fitted = attack.fit(Pilot(release.part(shadows), challenge, bits[shadows]))
     return fitted.score(release.part(targets), challenge)
 
 
 def others(bits: NDArray[np.bool_], run: int) -> NDArray[np.int64]:
-    """The runs that may be fitted on when `run` is the target."""
+    """The runs on which an attack on `run` may be fitted: all but it and its complements. (r,) int64."""
     left_out = (bits != bits[run]).all(1)
     left_out[run] = True
     return np.flatnonzero(~left_out)

@@ -1,4 +1,4 @@
-"""G-BASE: membership by what a node's presence does to the losses of all nodes around it."""
+"""G-BASE: node membership from the change of the losses of all nearby nodes when the node is removed."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ ROWS = 20_000  # rows of one query
 
 
 class GraphQuery(Protocol):
-    """Models that answer on any graph they are handed: log-probabilities (runs, nodes, classes)."""
+    """Models that can be queried on any graph: log-probabilities (runs, nodes, classes) float32."""
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True, eq=False)
 class GraphBase:
-    """Lassila et al. 2025, with members of the rest of the graph guessed by fair coins ("model-independent" sampling).
+    """Lassila et al. 2025, with the membership of other nodes sampled from fair coins ("model-independent" sampling).
 
-    For each guess, gain = log-likelihood of the labels around the node with it, less that of the others without it. The
-    score is the log odds of the mean over guesses of sigmoid(gain of the target - alpha * log mean exp gain of shadows).
+    For each sample, gain = log-likelihood of the nearby labels with the node, minus that of the others without it. The
+    score is the log odds of the mean over samples of sigmoid(gain of the target - alpha * log mean exp gain of shadows).
 
-    target, shadows: the runs under attack, and models that know nothing of their bits. hops: as far as the node's absence
-    can be felt, twice the layers of the model. The challenge's known graph is the union graph.
+    target, shadows: the runs under attack, and models independent of their bits. hops: the distance up to which removing the
+    node has an effect, twice the number of layers. The challenge's known graph is the union graph.
     """
 
     target: GraphQuery | None = None
@@ -53,9 +53,9 @@ class GraphBase:
         return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """Raises ValueError without models to ask."""
+        """(runs, c) float64. Raises ValueError without a target and shadows."""
         if self.target is None or self.shadows is None:
-            raise ValueError(f"attack '{self.name}' asks the models themselves: give it a target and shadows.")
+            raise ValueError(f"attack '{self.name}' queries the models: give it a target and shadows.")
         random, guesses = stream(self.seed, "members"), []
         for _ in range(self.samples):
             member = random.random(challenge.known.nodes) < 0.5
@@ -82,9 +82,10 @@ class GraphBase:
 def neighbourhoods(
     graph: Graph, items: NDArray[np.int64], member: NDArray[np.bool_], hops: int
 ) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
-    """Every item with the members within `hops` of it, joined as in `graph`, side by side as one graph.
+    """The subgraph of each item and the members within `hops` of it, all of them as the components of one graph.
 
-    Returns that graph, the first row of each item's part, and the row of the item itself. Raises ValueError for a directed graph.
+    Returns that graph, the first node of each item's component (c,), and the item's own node (c,). Raises ValueError for a
+    directed graph.
     """
     if graph.directed:
         raise ValueError("the graph is directed: G-BASE needs an undirected one.")

@@ -1,4 +1,4 @@
-"""Membership from labels alone, asked with and without the node's neighbours (Conti et al. 2022)."""
+"""Node membership from predicted labels alone, queried with and without neighbours (Conti et al. 2022)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class NeighbourhoodLabels:
-    """The log odds of membership given which queries predict the node's label and which agree with each other.
+    """The log odds of membership, given which queries predict the node's label and which agree with each other.
 
-    queries: the same node with ever fewer of its neighbours. odds: (patterns,), counted on shadow models, each pattern
-    starting from one member and one non-member.
+    queries: the same node, each with fewer neighbours than the one before. odds: (patterns,) log odds from counts on shadow
+    models, with add-one smoothing.
     """
 
     queries: tuple[str, ...] = ("posteriors@full", "posteriors@0-hop")
@@ -49,7 +49,7 @@ class NeighbourhoodLabels:
         return scores
 
     def _patterns(self, release: Release, challenge: Challenge) -> NDArray[np.int64]:
-        """(runs, c): two bits a query, whether it is right and whether it agrees with the first."""
+        """(runs, c) int64: two bits for each query, whether it is correct and whether it agrees with the first."""
         guesses = [logs(release, challenge.items, query).argmax(-1) for query in self.queries]
         pattern = np.zeros(guesses[0].shape, dtype=np.int64)
         for guess in guesses:

@@ -1,4 +1,4 @@
-"""The likelihood-ratio attack of Carlini et al. 2022 on one number for each challenge: nodes or edges, online or offline."""
+"""LiRA (Carlini et al. 2022) on one scalar for each challenge, a node or an edge; online or offline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..distances import correlation
 from ..signals import label_logit, logs
-from .shrinkage import TINY, alike, drawn_together
+from .shrinkage import TINY, prior_freedom, shrunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What the shadow models say of each challenge's signal, (c,) each: its mean and variance with the challenge in and out."""
+    """Mean and variance of each challenge's signal over shadow models with it (in) and without it (out), (c,) float64 each."""
 
     mean_in: NDArray[np.float64]
     mean_out: NDArray[np.float64]
@@ -32,11 +32,11 @@ class Moments:
     def of(signal: NDArray[np.float64], bits: NDArray[np.bool_], shrinkage: float | None = None, online: bool = True) -> Moments:
         """signal, bits: (shadows, c).
 
-        Each variance is drawn towards the one pooled over all challenges, which counts as `shrinkage` degrees of freedom: 0
-        is the per-challenge form, infinity the global variance that Carlini et al. advise for few shadows, and None as many
-        as the shadows themselves call for. With None the means are drawn together too, by as much as they call for, and what
-        stays unknown of them adds to the variances. A challenge that no shadow saw in (or out) gets its other mean and the
-        shift between the two. Offline, nothing about `out` depends on shadows that hold the challenge.
+        Each variance is shrunk towards the one pooled over all challenges, which counts as `shrinkage` degrees of freedom:
+        0 is the variance of each challenge, infinity the global variance that Carlini et al. advise for few shadows, and
+        None an empirical-Bayes estimate. With None the means are shrunk too, and their uncertainty adds to the variances. A
+        challenge without shadows on one side gets its mean on the other, plus the average shift. Offline, the moments of
+        `out` do not depend on shadows that hold the challenge.
         """
         sides = [moments(signal, side, shrinkage) for side in (bits, ~bits)]
         mean, variance, n = (np.stack(parts, axis=1) for parts in zip(*sides, strict=True))
@@ -47,7 +47,7 @@ class Moments:
         if shrinkage is None:
             drawn = slice(0, 2) if online else slice(1, 2)
             precision = np.eye(2)[drawn, drawn] * (n / variance)[:, drawn, None]
-            mean[:, drawn], unsure = drawn_together(mean[:, drawn], precision)
+            mean[:, drawn], unsure = shrunk(mean[:, drawn], precision)
             variance[:, drawn] += np.diagonal(unsure, axis1=1, axis2=2)
         return Moments(*mean.T, *variance.T)
 
@@ -55,24 +55,24 @@ class Moments:
 def moments(
     signal: NDArray[np.float64], side: NDArray[np.bool_], shrinkage: float | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Mean, variance and number of each challenge's shadows on one side, (c,) each; variances drawn together."""
+    """Mean, variance and number of each challenge's shadows on one side, (c,) each; the variances are shrunk."""
     n = side.sum(0)
     mean = np.where(side, signal, 0).sum(0) / np.maximum(n, 1)
     squares = (np.where(side, signal - mean, 0) ** 2).sum(0)
     pooled = squares.sum() / max(1, (n - 1)[n > 1].sum())
     own = squares / np.maximum(n - 1, 1)
-    prior = alike(own[n > 1], (n - 1)[n > 1]) if shrinkage is None else shrinkage
+    prior = prior_freedom(own[n > 1], (n - 1)[n > 1]) if shrinkage is None else shrinkage
     weight = 1.0 if np.isinf(prior) else prior / np.maximum(n - 1 + prior, TINY)
     return mean, np.maximum(np.where(n > 1, (1 - weight) * own + weight * pooled, pooled), TINY), n
 
 
 @dataclass(frozen=True, eq=False)
 class Lira:
-    """log N(signal; in) - log N(signal; out), each challenge with Gaussians from shadow models.
+    """log N(signal; in) - log N(signal; out), with the Gaussians of each challenge fitted on shadow models.
 
     signal: "label", the logit of the node's own label, or "ends", minus the log of the correlation distance between the two
-    ends of an edge. online: uses shadows with and without the challenge; offline only those without, and the score is
-    how far above them the target stands, in standard deviations. shrinkage: see Moments.of.
+    ends of an edge. online: uses shadows with and without the challenge. Offline uses only those without, and the score is
+    the distance of the target above their mean, in standard deviations. shrinkage: see Moments.of.
     """
 
     signal: str = "label"
@@ -86,7 +86,7 @@ class Lira:
         if self.signal not in SIGNALS:
             raise ValueError(f"signal={self.signal!r}: must be one of {', '.join(SIGNALS)}.")
         if self.shrinkage is not None and not self.shrinkage >= 0:
-            raise ValueError(f"shrinkage={self.shrinkage}: must be at least 0; 0 is each challenge's own variance.")
+            raise ValueError(f"shrinkage={self.shrinkage}: must be at least 0; 0 uses each challenge's own variance.")
 
     @property
     def name(self) -> str:
@@ -121,7 +121,7 @@ class Lira:
 def ends_logit(release: Release, challenge: Challenge, query: str) -> NDArray[np.float64]:
     """Minus the log of the correlation distance between the posteriors of an edge's two ends, (runs, c).
 
-    Distances below 1e-12 count as that: they are made of rounding where two ends are predicted alike.
+    Distances below 1e-12 are replaced by 1e-12: they are rounding errors of two equal posteriors.
     """
     each = []
     for k in range(len(release)):

@@ -1,4 +1,4 @@
-"""The likelihood-ratio attack on many signals at once, with as much of each law as few shadow models can carry."""
+"""LiRA on several signals at once, with covariances shrunk so that few shadow models suffice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..signals import label_logit, logs, neighbours_logit
 from .lira import ends_logit
-from .shrinkage import drawn_together
+from .shrinkage import shrunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ STRONGEST = {"node": "strongest", "edge": "edge-strongest"}
 
 @dataclass(frozen=True, eq=False)
 class Student:
-    """What to expect of each challenge's signals after seeing some: a multivariate Student law for each, (c,) of them.
+    """The posterior predictive distribution of each challenge's signals: c multivariate Student distributions.
 
     mean: (c, d). factor: (c, d, d), lower Cholesky factor of the scale matrix. freedom: (c,) degrees of freedom.
     """
@@ -47,13 +47,13 @@ class Student:
 def laws_of(
     signal: NDArray[np.float64], bits: NDArray[np.bool_], shrinkage: float, groups: NDArray[np.int64]
 ) -> tuple[Student, Student]:
-    """What to expect of each challenge's signals when it is in, and when it is out.
+    """The predictive distributions of each challenge's signals as a member, and as a non-member.
 
-    Normal laws, with an inverse Wishart prior on each covariance that is centred at the one pooled over all challenges and
-    worth `shrinkage` observations (Gelman et al., Bayesian Data Analysis, section 3.6), and with means, of both sides at
-    once, that are drawn together within groups.
+    The signals are normal. Each covariance has an inverse-Wishart prior, centred at the one pooled over all challenges and
+    worth `shrinkage` observations (Gelman et al., Bayesian Data Analysis, section 3.6). The means of both sides are shrunk
+    together within groups.
 
-    signal: (shadows, c, d). bits: (shadows, c). groups: (c,). Raises ValueError where all shadows hold a challenge, or none.
+    signal: (shadows, c, d). bits: (shadows, c). groups: (c,). Raises ValueError if all shadows hold a challenge, or none does.
     """
     sides = [bits, ~bits]
     n = np.stack([side.sum(0) for side in sides], axis=1)
@@ -73,7 +73,7 @@ def laws_of(
     parts = slice(0, d), slice(d, 2 * d)
     for k, part in enumerate(parts):
         precision[:, part, part] = n[:, k, None, None] * np.linalg.inv(scales[k])
-    mean, unsure = drawn_together(np.concatenate(means, axis=1), precision, groups)
+    mean, unsure = shrunk(np.concatenate(means, axis=1), precision, groups)
     inside, outside = (
         Student(mean[:, part], np.linalg.cholesky(scales[k] + unsure[:, part, part]), n[:, k] - 1 + shrinkage)
         for k, part in enumerate(parts)
@@ -83,13 +83,13 @@ def laws_of(
 
 @dataclass(frozen=True, eq=False)
 class MultiLira:
-    """log p(signals | in) - log p(signals | out), one Student law for each side of each challenge.
+    """log p(signals | in) - log p(signals | out), with one Student distribution for each side of each challenge.
 
-    kind: node or edge. logits: queries of which every logit is a signal: the node's own, or those of the two ends.
-    scalars: queries of which only the signal of `Lira` is one. around: queries of which the mean of that signal over the
-    node's watched neighbours is one; they tell what the neighbours have brought to the node's own. Logits are
-    log-probabilities, centred, without the last class, which follows from the others. shrinkage: 32 for logits and 8 for
-    scalars alone; chosen on one pool of runs and confirmed on others, see benchmarks/RESULTS.md.
+    kind: node or edge. logits: queries whose logits are all signals, of the node or of both ends. scalars: queries of which
+    only the scalar of `Lira` is a signal. around: queries of which the mean of that scalar over the node's watched
+    neighbours is a signal; it shows the neighbours' part of the node's own. Logits are centred log-probabilities without
+    the last class, which the others determine. shrinkage: 32 for logits and 8 for scalars alone; chosen on one pool of
+    runs and confirmed on others, see benchmarks/RESULTS.md.
     """
 
     kind: str = "node"
@@ -117,7 +117,7 @@ class MultiLira:
         return ("node", "label") if self.kind == "node" else ("edge",)
 
     def fit(self, pilot: Pilot | None) -> Self:
-        """Raises ValueError without shadow models, or where they hold a challenge always or never."""
+        """Raises ValueError without shadow models, or if all or none of them hold a challenge."""
         if pilot is None:
             raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
         challenge = pilot.challenge
@@ -144,8 +144,8 @@ class MultiLira:
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
-    """The sum of several likelihood ratios: they err in different places, so that their sum errs less than each."""
+class SumOfRatios:
+    """The sum of several log-likelihood ratios, whose errors partly cancel."""
 
     attacks: tuple[Attack, ...]
     name: str = "together"
@@ -166,12 +166,12 @@ class Together:
         return np.asarray(sum(a.score(release, challenge) for a in self.attacks))
 
 
-def strongest(kind: str = "node", query: str | None = None) -> Together:
-    """Our strongest attack: a law of the logits and a law of what `Lira` reads, summed.
+def strongest(kind: str = "node", query: str | None = None) -> SumOfRatios:
+    """Our strongest attack: the sum of the ratios of all logits and of the scalar of `Lira`.
 
-    query: the only one that is answered. By default a node is asked about alone, alone with half of its features, and on
-    the whole graph, and so are its neighbours.
+    query: the only query used. By default a node is queried without edges, without edges and with half of its features, and
+    in the whole graph; its neighbours likewise.
     """
     if query is not None:
-        return Together((MultiLira(kind, (), (query,), shrinkage=8.0), MultiLira(kind, (query,), (query,))), STRONGEST[kind])
-    return Together((MultiLira("node", (), (NEAR, FAR, HALF), (NEAR, FAR), shrinkage=8.0), MultiLira()), STRONGEST["node"])
+        return SumOfRatios((MultiLira(kind, (), (query,), shrinkage=8.0), MultiLira(kind, (query,), (query,))), STRONGEST[kind])
+    return SumOfRatios((MultiLira("node", (), (NEAR, FAR, HALF), (NEAR, FAR), shrinkage=8.0), MultiLira()), STRONGEST["node"])

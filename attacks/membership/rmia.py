@@ -1,4 +1,4 @@
-"""Membership by how much surer the target is of a node than models usually are: RMIA and BASE."""
+"""RMIA and BASE: the probability of a node's label under the target, relative to that under other models."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Relative:
     """BASE (Lassila et al. 2025): log p(y | target) - alpha * log of the mean of p(y | shadow).
 
-    With `gamma` it is RMIA (Zarifzadeh et al. 2024): the share of the other challenges over which a node's ratio is at least
-    gamma times theirs, as log odds. At gamma = 1 both order the nodes alike. online: the mean is over all shadows; offline
-    only over those without the node, and the mean over both is guessed as ((1 + guess) * mean_out + 1 - guess) / 2
+    With `gamma` it is RMIA (Zarifzadeh et al. 2024): the log odds of the share of other challenges whose ratio, times gamma,
+    is at most the node's. At gamma = 1 both give the same order. online: the mean is over all shadows. Offline, it is over
+    those without the node, and the mean over both is estimated as ((1 + guess) * mean_out + 1 - guess) / 2
     (RMIA, equation 4).
     """
 
@@ -45,7 +45,7 @@ class Relative:
         return (self.query,)
 
     def fit(self, pilot: Pilot | None) -> Self:
-        """Raises ValueError without shadow models, or offline where all of them hold a challenge."""
+        """Raises ValueError without shadow models; offline also if all of them hold a challenge."""
         if pilot is None:
             raise ValueError(f"attack '{self.name}' needs shadow models: fit it on a pilot.")
         log_p = own_label(pilot.release, pilot.challenge, self.query)
@@ -69,6 +69,6 @@ class Relative:
 
 
 def own_label(release: Release, challenge: Challenge, query: str) -> NDArray[np.float64]:
-    """Log-probability of every challenged node's own label, (runs, c)."""
+    """Log-probability of every challenge node's own label, (runs, c) float64."""
     log_p = logs(release, challenge.items, query)
     return log_p[:, np.arange(len(challenge)), challenge.known.y[challenge.items]]

@@ -1,4 +1,4 @@
-"""Membership by a classifier that learns from shadow models how members are predicted."""
+"""Node membership by a classifier that is trained on the posteriors of shadow models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ..base import Challenge, Pilot
 
-EXAMPLES = 20_000  # more shadow rows than this make the classifier slower, not better
+EXAMPLES = 20_000  # training rows of the classifier; more make it slower without a gain
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +25,13 @@ class ShadowMlp:
     """A perceptron on the posteriors of one or several queries, trained on the rows of the pilot's runs.
 
     The defaults are those of Olatunji et al. 2021 (TSTF, TSTS). He et al. 2021 (0-hop, 2-hop, combined) sort the
-    probabilities: `ShadowMlp.he(queries)`. GAP's node attack adds the label: `ShadowMlp.gap()`, here with rectified units
-    for its SELU. The pilot may come from another graph: PrivGNN's Attack-1 draws it from the private nodes'
-    distribution, Attack-2 from the public one.
+    probabilities: `ShadowMlp.he(queries)`. GAP's node attack adds the label: `ShadowMlp.gap()`, here with ReLU instead of
+    SELU. The pilot may come from another graph: PrivGNN's Attack-1 draws it from the private nodes' distribution, Attack-2
+    from the public one.
 
-    rate, epochs, batch, hidden: of Adam and the perceptron, which stops earlier where its loss no longer falls. seed: of its
-    start and shuffles. public: whether the pilot holds nodes that nobody hides, and within: whether it is the run under attack
-    itself; both only say where lessons come from.
+    rate, epochs, batch, hidden: of Adam and the perceptron, which stops early when its loss stops falling. seed: of the
+    initial weights and shuffles. public: the pilot must be trained on public nodes. within: the pilot must be the run under
+    attack. Both flags only tell the caller which pilot to pass.
     """
 
     queries: tuple[str, ...] = ("posteriors",)
@@ -92,7 +92,7 @@ class ShadowMlp:
 def perceptron(
     rows: NDArray[np.float64], bits: NDArray[np.bool_], hidden: tuple[int, ...], rate: float, epochs: int, batch: int, seed: int
 ) -> Any:
-    """scikit-learn's perceptron behind a scaler that has seen only the training rows."""
+    """scikit-learn's MLPClassifier behind a standard scaler fitted on the same rows. rows: (n, dim). bits: (n,)."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -102,12 +102,12 @@ def perceptron(
 
     net = MLPClassifier(hidden, learning_rate_init=rate, max_iter=epochs, batch_size=min(batch, len(rows)), random_state=seed)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=ConvergenceWarning)  # so many epochs are the recipe
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)  # the papers fix the number of epochs
         return make_pipeline(StandardScaler(), net).fit(rows, bits)
 
 
 def decision(classifier: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The logit of class True, before the sigmoid that would round it to one."""
+    """(n,) float64: the logit of class True, before the sigmoid, which would be rounded to one."""
     *before, net = (step for _, step in classifier.steps)
     value = rows
     for step in before:

@@ -1,4 +1,4 @@
-"""What many challenges have in common, found from few shadow models: how alike their variances and their means are."""
+"""Empirical-Bayes shrinkage of the means and variances of many challenges, each estimated from few shadow models."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 TINY = 1e-12
 
 
-def alike(variances: Numbers, freedom: NDArray[np.int64]) -> float:
-    """How many degrees of freedom a common prior variance is worth, judging by how alike the sample variances are.
+def prior_freedom(variances: Numbers, freedom: NDArray[np.int64]) -> float:
+    """The degrees of freedom of the prior on the true variances, estimated from the scatter of the sample variances.
 
-    Smyth 2004, "Linear models and empirical Bayes methods", section 6.2: the logarithms of sample variances scatter by
-    trigamma(freedom / 2) around the true ones; what they scatter beyond that is trigamma(prior / 2). Infinity where that is
-    nothing. variances, freedom: (c,). Edges far apart call for less than one, nodes for about four.
+    Smyth 2004, "Linear models and empirical Bayes methods", section 6.2: the logarithm of a sample variance has variance
+    trigamma(freedom / 2) around the true one; the excess is trigamma(prior / 2). Infinity if there is no excess.
+    variances, freedom: (c,). Typical values: below 1 for edges, about 4 for nodes.
     """
     if len(variances) < 2:
         return np.inf
@@ -28,22 +28,22 @@ def alike(variances: Numbers, freedom: NDArray[np.int64]) -> float:
     beyond = float(logs_of.var(ddof=1) - polygamma(1, freedom / 2).mean())
     if beyond <= 0:
         return np.inf
-    half = 0.5 + 1 / beyond  # from below, where Newton's steps on 1 / trigamma never overshoot
+    half = 0.5 + 1 / beyond  # from below, where Newton steps on 1 / trigamma do not overshoot
     for _ in range(20):
         value = float(polygamma(1, half))
         half += value * (1 - value / beyond) / float(polygamma(2, half))
     return 2 * half
 
 
-def drawn_together(means: Numbers, precision: Numbers, groups: NDArray[np.int64] | None = None) -> tuple[Numbers, Numbers]:
-    """What to believe of each challenge's true means after those of all others: (c, d), and its covariance (c, d, d).
+def shrunk(means: Numbers, precision: Numbers, groups: NDArray[np.int64] | None = None) -> tuple[Numbers, Numbers]:
+    """The posterior mean (c, d) and covariance (c, d, d) of each challenge's true means, given the sample means of all.
 
-    True means are taken for normal around the centre of their group, with one covariance: what the sample means scatter
-    around the centres beyond their errors (Efron and Morris 1972, "Empirical Bayes on vector observations").
+    The prior is normal around the centre of the group. Its covariance is the scatter of the sample means around the centres
+    minus their errors (Efron and Morris 1972, "Empirical Bayes on vector observations").
 
     means: (c, d) sample means. precision: (c, d, d), the inverse covariance of their errors; the row and column of a mean
-    that was never sampled are zero. groups: (c,), all one group by default. Where too few challenges have all their means
-    sampled to tell scatter from error, each keeps its own.
+    without samples are zero. groups: (c,), all one group by default. With too few completely sampled challenges to estimate
+    the scatter, the sample means are returned unchanged.
     """
     groups = np.zeros(len(means), dtype=np.int64) if groups is None else groups
     whole = np.diagonal(precision, axis1=1, axis2=2).all(1)

@@ -1,4 +1,4 @@
-"""Membership by one number of one prediction: confidence, entropy, modified entropy, or just the label."""
+"""Node membership from one statistic of one prediction: confidence, entropy, modified entropy or the label."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Confidence:
-    """A member's own label is predicted with more confidence (Yeom et al. 2018): the logit of its probability."""
+    """The logit of the probability of a node's own label, larger for members (Yeom et al. 2018)."""
 
     query: str = "posteriors"
     name: str = "confidence"
@@ -38,7 +38,7 @@ class Confidence:
 
 @dataclass(frozen=True)
 class Entropy:
-    """A member's prediction has less entropy (Salem et al. 2019): minus its logarithm. Needs no label."""
+    """Minus the logarithm of the entropy, larger for members (Salem et al. 2019). Needs no label."""
 
     query: str = "posteriors"
     name: str = "entropy"
@@ -58,10 +58,10 @@ class Entropy:
 
 @dataclass(frozen=True)
 class ModifiedEntropy:
-    """Entropy that knows the label, with one threshold for each class (Song and Mittal 2021, equation 8).
+    """Entropy that uses the label, with one threshold for each class (Song and Mittal 2021, equation 8).
 
-    -(1 - p_y) log p_y - sum over other classes of p log(1 - p), as minus its logarithm, less the threshold of the class.
-    thresholds: (classes,), learnt from a pilot; without one they are all zero and nothing is calibrated.
+    m = -(1 - p_y) log p_y - sum over other classes of p log(1 - p); the score is -log(m) minus the threshold of the class.
+    thresholds: (classes,), fitted on a pilot; all zero without one.
     """
 
     query: str = "posteriors"
@@ -74,7 +74,7 @@ class ModifiedEntropy:
         return (self.query,)
 
     def fit(self, pilot: Pilot | None) -> Self:
-        """For every class, the threshold that tells most of the pilot's members of that class from its non-members."""
+        """For every class, the threshold with the highest accuracy on the pilot's units of that class."""
         if pilot is None:
             return self
         signal = self._signal(pilot.release, pilot.challenge)
@@ -98,7 +98,7 @@ class ModifiedEntropy:
 
 @dataclass(frozen=True)
 class LabelOnly:
-    """A member is predicted right (the gap attack of Yeom et al. 2018): 1 or 0, the floor of every label-only attack.
+    """1 if the node's label is predicted correctly, else 0: the gap attack of Yeom et al. 2018.
 
     Its balanced accuracy is 1/2 + (accuracy on members - accuracy on others) / 2.
     """
@@ -120,18 +120,18 @@ class LabelOnly:
 
 
 def minus_log(value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """-log(value) of numbers that are never below zero; what underflows to zero scores as the smallest float64."""
+    """-log(value) for values >= 0; zero is replaced by the smallest normal float64."""
     return -np.log(np.maximum(value, np.finfo(np.float64).tiny))
 
 
 def best_threshold(signal: NDArray[np.float64], bits: NDArray[np.bool_]) -> float:
-    """The threshold t for which `signal > t` agrees with `bits` most often; the median where one side is empty."""
+    """The threshold t for which `signal > t` agrees with `bits` most often; the median if all bits are equal."""
     value, bit = signal.ravel(), bits.ravel()
     if not bit.any() or bit.all():
         return float(np.median(value)) if value.size else 0.0
     order = np.argsort(value)
     value, bit = value[order], bit[order]
-    # Cutting after position i calls the first i "out": right are the outs before the cut and the ins after it.
+    # A cut after position i predicts "out" for the first i: correct are the outs before it and the ins after it.
     right = np.concatenate([[0], np.cumsum(~bit)]) + np.concatenate([np.cumsum(bit[::-1])[::-1], [0]])
     fences = np.concatenate([[value[0] - 1], (value[1:] + value[:-1]) / 2, [value[-1] + 1]])
     right[1:-1][value[1:] == value[:-1]] = -1  # no cut between equal values

@@ -1,1 +1,1 @@
-"""Which secrets are drawn, in which worlds: games of coins, planted canaries, and graphs made for an audit."""
+"""Games: random membership bits and the worlds they define, planted canaries, and graphs crafted for an audit."""

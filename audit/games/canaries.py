@@ -1,4 +1,4 @@
-"""Canaries: nodes and edges planted beside a graph, where one of them moves as much as it can and no two move the same thing."""
+"""Canaries: nodes and edges added to a graph, each with the largest effect on the release and no effect in common."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-HUGE = 1e6  # a feature far outside of any range; its square still fits a float32
+HUGE = 1e6  # a feature far out of range; its square fits a float32
 
 
 def beside(
     graph: Graph, x: NDArray[np.float32], y: NDArray[np.int64], edges: NDArray[np.int64], role: str | None = None
 ) -> tuple[Graph, NDArray[np.int64]]:
-    """The graph with new nodes that are joined to one another only, and their ids. Those of its own nodes and edges stay.
+    """The graph with new nodes that are joined only to one another, and their ids. Existing ids do not change.
 
     x: (new, dim). y: (new,). edges: (2, m), counted among the new nodes; on a directed graph each becomes two arcs. role:
-    "train", "val" or "test", where all of them go; None leaves them out of the split.
+    "train", "val" or "test", the part of the split for all of them; None leaves them out of the split.
     """
     ids = graph.nodes + np.arange(len(y), dtype=np.int64)
     both = np.concatenate([edges, edges[::-1]], axis=1) if graph.directed else np.sort(edges, axis=0)
@@ -52,18 +52,18 @@ def with_role(graph: Graph, ids: NDArray[np.int64], role: str) -> Graph:
 
 
 def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The mean features of the two commonest classes, (2, dim), and those classes: what tells classes apart tells these apart."""
+    """The mean features of the two commonest classes, (2, dim), and those classes. A classifier separates these rows."""
     common = np.argsort(-np.bincount(graph.y, minlength=graph.classes), kind="stable")[:2]
     means = [np.asarray(graph.x[graph.y == c].mean(axis=0), dtype=np.float32).reshape(-1) for c in common]
     return np.stack(means), common.astype(np.int64)
 
 
 def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
-    """`count` pairs of nodes outside of the split, each joined by an edge and by nothing else, and `decoys` that nothing joins.
+    """`count` isolated pairs of nodes joined by an edge, and `decoys` pairs without one; all outside of the split.
 
-    The ends are alike those of two classes: the edge turns the row of either end as far as an edge can, instead of making it
-    longer, which a model that brings rows to length one does not show. Returns the graph, the ids of the edges (count,), on a
-    directed graph of their first arcs, and the ends of all pairs (count + decoys, 2), those with an edge first.
+    The two ends have the mean features of two classes. So the edge changes the direction of both rows, not only their length,
+    which a model with normalised rows would hide. Returns the graph, the ids of the edges (count,) (of their first arcs on a
+    directed graph), and the ends of all pairs (count + decoys, 2), those with an edge first.
     """
     means, classes = aligned(graph)
     ends = np.arange(2 * (count + decoys)).reshape(2, -1)
@@ -72,10 +72,10 @@ def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.
 
 
 def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
-    """`count` stars: a training node and `leaves` test nodes around it, no two stars joined.
+    """`count` separate stars: a training node and `leaves` test nodes around it.
 
-    A node that sends to exactly as many others as it may moves as many rows as it can; its neighbours are alike, so that
-    they add up in its own row. Returns the graph, the centres (count,) and the leaves (count, leaves).
+    With `leaves` equal to the degree bound, the centre changes as many rows as possible. Its neighbours have equal features,
+    so that they add up in its own row. Returns the graph, the centres (count,) and the leaves (count, leaves).
     """
     means, classes = aligned(graph)
     size = leaves + 1
@@ -90,7 +90,7 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
 
 
 def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """A training node that is joined to all other training nodes, and its id as (1,): walks lead through it while it is there."""
+    """A graph with a training node that is joined to all other training nodes, and its id as (1,); random walks visit it."""
     means, classes = aligned(graph)
     wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
     others = np.flatnonzero(graph.train)
@@ -100,10 +100,10 @@ def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
 
 
 def cap_breaker(graph: Graph, cap: int, senders: int) -> tuple[Graph, NDArray[np.int64]]:
-    """`senders` nodes that are all joined to the same cap + 1 nodes: whoever cuts degrees to `cap` drops one of them everywhere.
+    """`senders` nodes joined to the same cap + 1 receivers, so that a degree cap of `cap` drops one edge of each sender.
 
-    When one of the cap + 1 leaves, every sender that had kept it takes up the one it had dropped, so that a row changes
-    for each of them. Returns the graph and the cap + 1 receivers; all new nodes are training nodes.
+    If one receiver is removed, every sender that had kept it keeps instead the receiver that it had dropped, so a row changes
+    for each sender. Returns the graph and the cap + 1 receivers; all new nodes are training nodes.
     """
     means, classes = aligned(graph)
     new = senders + cap + 1
@@ -113,7 +113,7 @@ def cap_breaker(graph: Graph, cap: int, senders: int) -> tuple[Graph, NDArray[np
 
 
 def double_star(graph: Graph, floor: int) -> tuple[Graph, int]:
-    """Two hubs of degree `floor` that are joined: without that edge both fall below a minimum degree of `floor`.
+    """Two adjacent hubs of degree `floor`: without their edge both are below a minimum degree of `floor`.
 
     Returns the graph and the id of the edge. On a directed graph it is the first of its two arcs.
     """
@@ -126,9 +126,9 @@ def double_star(graph: Graph, floor: int) -> tuple[Graph, int]:
 
 
 def strange_rows(graph: Graph) -> tuple[Graph, dict[str, int]]:
-    """Training nodes with rows that a norm or a clip may mishandle, each joined to one test node with an ordinary row.
+    """Training nodes with features that clipping or normalisation may mishandle, each joined to an ordinary test node.
 
-    Returns the graph and their ids by name: all zeros, far out of range, and equal to each other.
+    Returns the graph and their ids by name: zero, huge, negative, and two equal rows.
     """
     means, classes = aligned(graph)
     rows = {
@@ -145,10 +145,10 @@ def strange_rows(graph: Graph) -> tuple[Graph, dict[str, int]]:
 
 
 def own_features(graph: Graph, count: int, size: float) -> tuple[Graph, NDArray[np.int64]]:
-    """`count` isolated training nodes, each with a feature of its own, of this size, and nothing else; and their ids.
+    """`count` isolated training nodes, each with one new feature of this size that no other node has; and their ids.
 
     A first layer's gradient with respect to a feature that one node alone has comes from that node alone (a Dirac canary, Nasr
-    et al. 2023), so that many of them in one run are independent trials.
+    et al. 2023). So many canaries in one run are independent trials.
     """
     _, classes = aligned(graph)
     own = sp.csr_array(sp.eye_array(count, dtype=np.float32) * np.float32(size))
@@ -164,9 +164,9 @@ def own_features(graph: Graph, count: int, size: float) -> tuple[Graph, NDArray[
 
 
 def apart(graph: Graph, ids: NDArray[np.int64], radius: int, limit: int, key: Key) -> NDArray[np.int64]:
-    """At most `limit` of some nodes, no two of which reach the same node within `radius` hops, ascending.
+    """At most `limit` of the nodes `ids`, no two with a common node within `radius` hops. (c,) int64, ascending.
 
-    A node moves nothing further away in a model of so many hops, so that many of them in one run are independent trials.
+    In a model of so many hops a node has no effect further away, so many of them in one run are independent trials.
     """
     neighbours = graph.adjacency()
     taken = np.zeros(graph.nodes, dtype=bool)
@@ -182,7 +182,7 @@ def apart(graph: Graph, ids: NDArray[np.int64], radius: int, limit: int, key: Ke
 
 
 def ball(adjacency: sp.csr_array, node: int, radius: int) -> NDArray[np.int64]:
-    """All nodes within `radius` hops of one, itself among them. adjacency: (nodes, nodes) csr, symmetric."""
+    """All nodes within `radius` hops of a node, itself included. adjacency: (nodes, nodes) csr, symmetric."""
     distance = {node: 0}
     waiting = deque([node])
     while waiting:

@@ -1,6 +1,6 @@
-"""A graph of the adversary's own making, in which posteriors show one private edge nearly as plainly as the released sums do.
+"""A graph chosen by the adversary, in which posteriors reveal a private edge almost as well as the released sums do.
 
-All but one edge is the adversary's choice: nodes, features, labels, the split and every other edge.
+The adversary chooses everything but one edge: nodes, features, labels, the split and all other edges.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ...models.graph.graph import Graph
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KINDS = 24  # of nodes, each with a feature and a class of its own: more classes keep more directions of what they are told from
-SINGLES = 60  # training nodes of every kind without any edge, so that the two kinds of a cell are not all there is to learn
-POOL = 80  # neighbours that hold the direction of an end's sum against the noise
+KINDS = 24  # kinds of nodes, each with its own feature and class; more classes preserve more directions of the posteriors
+SINGLES = 60  # training nodes of every kind without edges, so that the classifier learns all kinds
+POOL = 80  # common neighbours, whose sum fixes the direction of an end's row despite the noise
 RING = 8  # neighbours within the pool, on either side
-ENDS = 48  # on either side of a cell; the second half of them is joined to the other side
-STRONG = 4  # edges across at an end that is joined
-TAUGHT = 4  # cells whose ends are trained on: the ends of one would teach the classifier their noise
-REFERENCES = 30  # cells that show what such edges do to the posteriors
+ENDS = 48  # nodes on each side of a cell; the second half of them is joined to the other side
+STRONG = 4  # edges to the other side at each joined end
+TAUGHT = 4  # cells whose ends are training nodes; with one cell the classifier would fit its noise
+REFERENCES = 30  # cells that show the effect of such edges on the posteriors
 
 SIDE = POOL + ENDS  # nodes: the pool, then the ends
 BARE, JOINED = slice(POOL, POOL + ENDS // 2), slice(POOL + ENDS // 2, SIDE)
@@ -32,7 +32,7 @@ BARE, JOINED = slice(POOL, POOL + ENDS // 2), slice(POOL + ENDS // 2, SIDE)
 class Crafted:
     """canaries: (c,) int64 ids of the private edges, each in a component of its own.
 
-    bare, joined: (2, r) int64 nodes that are like the two ends of a canary, without its edge and with `STRONG` such edges.
+    bare, joined: (2, r) int64 nodes equivalent to the two ends of a canary, without its edge and with `STRONG` such edges.
     """
 
     graph: Graph
@@ -42,25 +42,25 @@ class Crafted:
 
 
 def crafted(canaries: int) -> Crafted:
-    """A graph with so many private edges, each in a cell of its own.
+    """A graph with so many private edges, each in its own cell.
 
-    A cell has two sides of different kinds. A side is a pool and some ends that have all of the pool for neighbours, so that an
-    end's sum has a direction that noise hardly turns, hop after hop; an edge between ends of the two sides adds the other
-    direction to it, which survives the division by the length as the two are nearly orthogonal. Half of the ends of a cell
-    are joined to ends across; a canary joins two of the others. All cells are alike, so that the joined ends of the
-    references, whose edges the adversary knows, show what a canary's edge does to the posteriors of its own ends.
+    A cell has two sides of different kinds. A side is a pool and some ends, each joined to the whole pool, so noise hardly
+    changes the direction of an end's sum at any hop. An edge between ends of the two sides adds a nearly orthogonal direction,
+    which normalisation of the row preserves. Half of the ends of a cell are joined to ends of the other side; a canary joins
+    two of the others. All cells are isomorphic. So the joined ends of the reference cells, whose edges the adversary knows,
+    show the effect of a canary's edge on the posteriors of its ends.
 
-    Training nodes: single ones of every kind, and the ends of the first cells, labelled by side and by whether they are joined,
-    which points the classifier along the direction of an edge. Cells are components: given the trained classifier,
-    canaries are independent trials whatever the number of hops.
+    Training nodes: isolated ones of every kind, and the ends of the first cells, labelled by side and by whether they are
+    joined, which aligns the classifier with the direction of an edge. Cells are components: given the trained classifier,
+    canaries are independent trials for any number of hops.
     """
     kinds = np.repeat(np.arange(KINDS), SINGLES)
-    first = TAUGHT + REFERENCES  # of the canaries' own
+    first = TAUGHT + REFERENCES  # the first cell with a canary
     count = first + canaries
     cells = len(kinds) + np.arange(count * 2 * SIDE).reshape(count, 2, SIDE)
     known = np.concatenate([_across(sides) for sides in cells] + [_around(side) for sides in cells for side in sides], axis=1)
     private = cells[first:, :, BARE.start].T
-    labels = np.zeros(cells.shape, dtype=np.int64)  # of pools it does not matter
+    labels = np.zeros(cells.shape, dtype=np.int64)  # pool nodes are not trained on
     labels[:, :, BARE] = KINDS + np.arange(2)[:, None]
     labels[:, :, JOINED] = KINDS + 2 + np.arange(2)[:, None]
     train = np.concatenate([np.ones(len(kinds), dtype=bool), np.zeros(cells.size, dtype=bool)])

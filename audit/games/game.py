@@ -1,4 +1,4 @@
-"""The game of an audit: which units have a coin, the worlds that the coins make, and the bits kept back."""
+"""The membership game: units with random bits, and the worlds that the bits define."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KINDS = ("edge", "node", "label")
-MANY = 1 << 20  # edges, of which an order is no longer made
-DRAWS = 64  # blocks that MANY edges are drawn in
+MANY = 1 << 20  # edges; larger graphs are sampled instead of shuffled
+DRAWS = 64  # blocks in which MANY edges are sampled
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Worlds for the model, the question for the attacker, and the bits, which travel with neither.
+    """Worlds for the model, the challenge for the attacker, and the secret bits.
 
-    bits: (runs, challenges) bool, True = the unit was there.
+    bits: (runs, challenges) bool, True if the unit is present.
     """
 
     worlds: Worlds
@@ -42,7 +42,7 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What came back from rounds that were played. Slicing it makes pilots and targets of one pool of runs."""
+    """The releases of rounds, with their challenge and bits. Slices of one pool of runs are pilots and targets."""
 
     release: Release
     challenge: Challenge
@@ -61,11 +61,12 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """Every unit of `items` carries its own fair coin in every run; everything else is always there.
+    """In every run, each unit of `items` is present with probability 1/2, independently; everything else is always present.
 
     graph: the union graph, with all challenge units in it. kind: "edge" (items are edge ids), "node" or "label" (node ids).
-    items: (c,) int64, ascending. watch: node ids whose rows are looked at, all by default.
-    paired: run 2k + 1 has the opposite coins of run 2k, so that an even number of shadow runs holds every unit equally often.
+    items: (c,) int64, ascending. watch: node ids whose rows are released, all by default. paired: run 2k + 1 has the
+    complementary bits of run 2k, so that each unit is a member in half of an even number of runs. Raises ValueError for ids
+    out of range.
     """
 
     graph: Graph
@@ -85,7 +86,7 @@ class Game:
 
     @property
     def identity(self) -> str:
-        """Names the game's randomness and units, for the store."""
+        """A hash of the game's key, units and graph, for the store."""
         seed = fold(
             *self.key.path,
             self.kind,
@@ -102,7 +103,7 @@ class Game:
 
     @property
     def challenge(self) -> Challenge:
-        """The question: the units, and the graph as everybody knows it, without them."""
+        """The units, and the public graph without them."""
         g = self.graph
         if not self.items.size:
             return Challenge(self.kind, g, np.empty((0, 2), dtype=np.int64) if self.kind == "edge" else self.items)
@@ -113,24 +114,23 @@ class Game:
         return Challenge(self.kind, dataclasses.replace(g, train=train), self.items)
 
     def rounds(self, stop: int, start: int = 0) -> Rounds:
-        """Runs start … stop-1. A run's noise never depends on its bits: they come from other branches of the key."""
+        """Runs start … stop-1. The noise of a run is independent of its bits: they use different branches of the key."""
         runs = range(start, stop)
-        bits = np.array([self._coins(k) for k in runs], dtype=bool).reshape(len(runs), self.items.size)
+        bits = np.array([self._bits(k) for k in runs], dtype=bool).reshape(len(runs), self.items.size)
         mask = {f"{self.kind}s": Mask(self.items, bits)}
         worlds = Worlds(self.graph, self.key.seeds(start, stop), self._watch, **mask)
         return Rounds(worlds, self.challenge, bits)
 
-    def _coins(self, run: int) -> NDArray[np.bool_]:
+    def _bits(self, run: int) -> NDArray[np.bool_]:
         if self.paired and run % 2:
-            return ~self._coins(run - 1)
+            return ~self._bits(run - 1)
         return self.key.fold("bits", run).generator().random(self.items.size) < 0.5
 
 
 def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
-    """At most `limit` random edge ids, no node twice: canaries that move different rows, hence independent trials.
+    """At most `limit` random edge ids without a common node: canaries that change different rows, so independent trials.
 
-    Given the released history an edge moves the aggregates of its own ends only, so nothing more is needed. Returns
-    (c,) int64, ascending.
+    Given the earlier releases, an edge changes only the aggregates of its own ends. Returns (c,) int64, ascending.
     """
     used = np.zeros(graph.nodes, dtype=bool)
     chosen: list[int] = []
@@ -145,9 +145,9 @@ def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
 
 
 def shuffled(graph: Graph, used: NDArray[np.bool_], key: Key) -> Iterator[int]:
-    """Edge ids in random order; those at nodes that are `used` by then may come again or not at all.
+    """Edge ids in random order; edges at nodes that are `used` by then may be repeated or missing.
 
-    Of many edges first some are drawn at random, and then those that are left are shuffled, so that no list of all is held.
+    On a large graph a random sample comes first and then a shuffle of the free edges, so no permutation of all is stored.
     """
     random, count = key.generator(), graph.edges.shape[1]
     if count > MANY:

@@ -1,1 +1,1 @@
-"""What membership attacks learn from a model, and how accurate the model is."""
+"""Membership attacks on a model, and its utility."""

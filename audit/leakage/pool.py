@@ -1,4 +1,4 @@
-"""Membership: runs in which every unit has a coin of its own, and what every attack makes of them."""
+"""Membership attacks on one pool of runs per game: shadow runs with known bits, and target runs."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
-QUERIED = 100  # members, and as many others, that an attack asks about which pays with queries for each
+QUERIED = 100  # members, and as many non-members, that are scored by attacks that pay per query
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Rows for the report, the ROC curves behind them, and what was not done."""
+    """Rows for the report, their ROC curves, and skipped rows."""
 
     rows: tuple[AttackRow, ...] = ()
     rocs: dict[str, Any] = dataclasses.field(default_factory=dict)
     skips: tuple[SkippedRow, ...] = ()
 
-    def and_also(self, other: Measured) -> Measured:
+    def joined(self, other: Measured) -> Measured:
         return Measured(self.rows + other.rows, self.rocs | other.rocs, self.skips + other.skips)
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
-    """What was asked, the runs whose bits the attackers are told, and the runs under attack, which are none of those."""
+class Pool:
+    """The challenges, the shadow runs, whose bits the attacker knows, and the target runs, which are others."""
 
     asked: Question
     pilot: Seen
@@ -55,51 +55,51 @@ class Played:
 
 
 def membership(case: Case, graph: Graph, store: Store, key: Key, names: tuple[str, ...], shadows: int, targets: int) -> Measured:
-    """Every named attack on one pool of runs a game: the first `shadows` tell their bits, the other `targets` are attacked."""
+    """Every named attack on one pool of runs per game; the first `shadows` runs are shadows, the other `targets` targets."""
     found, seen = Measured(), view(case)
     for kind, query in GAMES.items():
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
         if kind == "node" and ALONE not in seen:
-            continue  # the same attacks are made on labels
+            continue  # the label game runs the same attacks
         given = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
         reasons = [given if kind == "edge" and given else missing(a, seen) for a in attacks]
         able = [a for a, reason in zip(attacks, reasons, strict=True) if reason is None]
         refused = [case.skipped(a.name, reason) for a, reason in zip(attacks, reasons, strict=True) if reason]
-        found = found.and_also(Measured(skips=tuple(refused)))
+        found = found.joined(Measured(skips=tuple(refused)))
         if able:
-            found = found.and_also(attacked(case, graph, kind, store, key.fold("membership"), able, shadows, targets))
+            found = found.joined(attacked(case, graph, kind, store, key.fold("membership"), able, shadows, targets))
     return found
 
 
 def attacked(
     case: Case, graph: Graph, kind: str, store: Store, key: Key, attacks: list[Any], shadows: int, targets: int
 ) -> Measured:
-    """One game under every attack. Those that only read, and the baselines beside each kind of non-member, need no training."""
+    """All attacks on one game. Attacks on stored outputs, and the baselines, need no further training."""
     asked = question(graph, kind, key)
     pool = store.fit(keeping(case.model, (DEPLOYED,)), asked.game, shadows + targets)
-    played = Played(asked, pool[:shadows], pool[shadows:])
+    split = Pool(asked, pool[:shadows], pool[shadows:])
     live = [a for a in attacks if {"queries", "graph queries"} & set(a.needs)]
     public = [a for a in attacks if getattr(a, "public", False)]
     stored = [*(b for b in BASELINES if kind in b.kinds), *(a for a in attacks if a not in live + public)]
     groups = slices(pool.challenge, graph)
-    found = told(case, played, stored, groups)
+    found = scored_rows(case, split, stored, groups)
     if live:
-        few = dataclasses.replace(played, asked=asked.few(QUERIED))
-        found = found.and_also(told(case, few, list(with_models(live, case.model, played, store.device)), groups))
+        few = dataclasses.replace(split, asked=asked.few(QUERIED))
+        found = found.joined(scored_rows(case, few, list(with_models(live, case.model, split, store.device)), groups))
     if public:
         try:
             lesson = question(public_part(graph, key.fold("public")), kind, key.fold("public"))
-            taught = dataclasses.replace(played, pilot=store.fit(keeping(case.model, (DEPLOYED,)), lesson.game, shadows))
-            found = found.and_also(told(case, taught, public, groups))
-        except ValueError as reason:  # a recipe for one number of nodes, which the public part does not have
-            found = found.and_also(Measured(skips=tuple(case.skipped(a.name, str(reason)) for a in public)))
+            taught = dataclasses.replace(split, pilot=store.fit(keeping(case.model, (DEPLOYED,)), lesson.game, shadows))
+            found = found.joined(scored_rows(case, taught, public, groups))
+        except ValueError as reason:  # such as a model for another number of nodes
+            found = found.joined(Measured(skips=tuple(case.skipped(a.name, str(reason)) for a in public)))
     return found
 
 
-def with_models(attacks: list[Any], model: Any, played: Played, device: str) -> Iterator[Any]:
-    """The attacks with the models that they ask: the runs of the pool once more, as their seeds make them again."""
-    shadows, targets = len(played.pilot), len(played.target)
-    worlds = played.asked.game.rounds(shadows + targets).worlds
+def with_models(attacks: list[Any], model: Any, split: Pool, device: str) -> Iterator[Any]:
+    """The attacks with the models that they query: the runs of the pool, trained again from the same seeds."""
+    shadows, targets = len(split.pilot), len(split.target)
+    worlds = split.asked.game.rounds(shadows + targets).worlds
     behind_api = functools.cache(lambda: model.deployed(worlds[shadows:], device))
     anywhere = functools.cache(lambda: [model.anywhere(part, device) for part in (worlds[shadows:], worlds[:shadows])])
     for attack in attacks:
@@ -110,9 +110,9 @@ def with_models(attacks: list[Any], model: Any, played: Played, device: str) -> 
             yield dataclasses.replace(attack, target=target, shadows=others)
 
 
-def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArray[np.str_]]) -> Measured:
-    """What each attack told of the target runs, having learnt from the pilot alone."""
-    asked, target, kind = played.asked, played.target, played.asked.game.kind
+def scored_rows(case: Case, split: Pool, attacks: list[Any], groups: dict[str, NDArray[np.str_]]) -> Measured:
+    """Rows, ROC curves and skips of attacks that are fitted on the pilot and score the target runs."""
+    asked, target, kind = split.asked, split.target, split.asked.game.kind
     bits = asked.bits(target.bits)
     rows: list[AttackRow] = []
     rocs: dict[str, Any] = {}
@@ -123,8 +123,8 @@ def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArr
         usual = {negatives: leak.auc for negatives, leak in plain.items() if isinstance(leak, Leak)}
     for attack in attacks:
         try:
-            answers = list(answers_of(attack, played, bits))
-        except ValueError as reason:  # too few shadow models, or no edge that is known
+            answers = list(answers_of(attack, split, bits))
+        except ValueError as reason:  # too few shadow models, or no known edge
             skips.append(case.skipped(attack.name, str(reason)))
             continue
         for negatives, columns, scores in answers:
@@ -135,34 +135,32 @@ def told(case: Case, played: Played, attacks: list[Any], groups: dict[str, NDArr
                 continue
             whole = negatives == UNITS[kind] and len(columns) == len(target.challenge)
             sliced = sliced_leaks(scores, true, groups) if whole else {}
-            rows.append(row(case, attack, kind, negatives, leak, len(played.pilot), usual.get(negatives), sliced))
+            rows.append(row(case, attack, kind, negatives, leak, len(split.pilot), usual.get(negatives), sliced))
             if attack not in BASELINES:
                 rocs[f"{attack.name} ({kind}, {negatives})"] = roc_points(scores, true)
     return Measured(tuple(rows), rocs, tuple(skips))
 
 
 def measured(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> Leak | str:
-    """What the scores (targets, columns) gained, or why they have no ROC: of few units the coins of all may agree."""
+    """The success of scores (targets, columns), or why they have no ROC, such as few units with equal bits."""
     try:
         return measure(scores, bits)
     except ValueError as reason:
         return str(reason)
 
 
-def answers_of(
-    attack: Any, played: Played, bits: NDArray[np.bool_]
-) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
-    """`scored` by an attack that has learnt from the pilot, or within each target from half of what is asked of it."""
-    asked, target = played.asked, played.target
+def answers_of(attack: Any, split: Pool, bits: NDArray[np.bool_]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+    """`scored` by the attack fitted on the pilot, or, if `within`, on half of the challenges of each target."""
+    asked, target = split.asked, split.target
     if not getattr(attack, "within", False):
-        return scored(attack.fit(played.pilot.pilot), target, asked)
+        return scored(attack.fit(split.pilot.pilot), target, asked)
     tried = np.arange(len(asked.challenge)) % 2 == 1
     scores = scores_within(attack, target.release, asked.challenge, bits, ~tried)
     return iter([(UNITS[asked.game.kind], np.flatnonzero(tried), scores)])
 
 
 def scored(attack: Any, target: Seen, asked: Question) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
-    """For each kind of non-member, the columns that were asked about and their scores, (targets, columns)."""
+    """For each kind of non-member, the columns of the challenge and their scores, (targets, columns)."""
     kinds = asked.kinds
     if getattr(attack, "of_each_unit", False):
         kinds = {UNITS[asked.game.kind]: kinds[UNITS[asked.game.kind]]}
@@ -176,7 +174,7 @@ def scored(attack: Any, target: Seen, asked: Question) -> Iterator[tuple[str, ND
 def sliced_leaks(
     scores: NDArray[np.float64], bits: NDArray[np.bool_], groups: dict[str, NDArray[np.str_]]
 ) -> dict[str, dict[str, Slice]]:
-    """What an attack gained on each class, and on each third by degree and by homophily."""
+    """The AUC on each class, and on each third by degree and by homophily."""
     return {
         by: {
             group: Slice(auc=leak.auc, auc_ci95=leak.auc_ci95, members=leak.members, non_members=leak.non_members)

@@ -1,4 +1,4 @@
-"""What a membership game asks: units that have a coin in every run, and beside edges the pairs that have none."""
+"""The challenges of a membership game: units with random bits, and for edges also known edges and non-edges."""
 
 from __future__ import annotations
 
@@ -18,22 +18,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.graph.graph import Graph
-    from ..key import Key
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from ..case import Case
+    from ..key import Key
 
-ASKED = 1000  # units, and pairs of each other kind
+ASKED = 1000  # the largest number of units, and of pairs of each other kind
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A game, and everything that is asked of its runs.
+    """A game, and all challenges that attacks score on its runs.
 
-    challenge: the game's units first, then pairs without a coin; known to the attacker is the graph without any of them.
-    there: (pairs,) bool, which of those pairs are edges. kinds: for every kind of non-members, the columns of the
-    challenge that hold them and the members that they are told from.
+    challenge: the game's units first, then fixed pairs; the attacker knows the graph without any of them. there: (pairs,)
+    bool, which of the fixed pairs are edges. kinds: for every kind of non-member, the columns of the challenge with these
+    non-members and the members that they are compared with.
     """
 
     game: Game
@@ -42,30 +39,30 @@ class Question:
     kinds: dict[str, NDArray[np.int64]]
 
     def bits(self, units: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """(runs, challenges), from those of the units (runs, units)."""
+        """Bits of all challenges (runs, challenges), from those of the units (runs, units)."""
         return np.concatenate([units, np.tile(self.there, (len(units), 1))], axis=1)
 
     def few(self, count: int) -> Question:
-        """The same with at most `count` members and `count` others of each kind, for attacks that pay for each."""
+        """The same with at most `count` members and `count` non-members of each kind, for attacks that pay per query."""
         thinned = {kind: self._halves(kind, columns, count) for kind, columns in self.kinds.items()}
         return dataclasses.replace(self, kinds=thinned)
 
     def _halves(self, kind: str, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         units = len(self.game.items)
         if columns[0] < units:
-            return columns[: 2 * count]  # members and others by their coins
+            return columns[: 2 * count]  # units of the game, about half of them members
         there = self.there[columns - units]
         return np.concatenate([columns[there][:count], columns[~there][:count]])
 
 
 def question(graph: Graph, kind: str, key: Key) -> Question:
-    """Of a label or node game the training nodes; of an edge game edges with coins, known edges, and pairs without an edge."""
+    """Label and node games: training nodes. Edge game: edges with random bits, known edges, and pairs without an edge."""
     if kind != "edge":
         items = sample(np.flatnonzero(graph.train), ASKED, key.fold("nodes"))
         game = Game(graph, kind, items, key.fold(kind), watch=items, paired=True)
         return Question(game, game.challenge, np.zeros(0, dtype=bool), {UNITS[kind]: np.arange(len(items))})
     order = key.fold("edges").generator().permutation(graph.edges.shape[1])
-    some = min(ASKED, order.size // 3 or order.size)  # the last third is what an attacker may learn from
+    some = min(ASKED, order.size // 3 or order.size)  # the last third stays in the known graph
     items, told = np.sort(order[:some]), np.sort(order[some : 2 * some])
     parts = {"known": graph.edges[:, told].T, **{name: pairs(graph, ASKED, key.fold(name)) for name, pairs in NON_EDGES.items()}}
     asked = np.concatenate([graph.edges[:, items].T, *parts.values()])
@@ -80,9 +77,9 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
 
 
 def public_part(graph: Graph, key: Key) -> Graph:
-    """The nodes that are not trained on, and the edges among them: all that somebody without private data can learn from.
+    """The graph of the nodes that are not trained on: public data for shadow models. It has its own split, 75/10/15.
 
-    They get a split of their own, 75/10/15.
+    key: of the split.
     """
     nodes = np.flatnonzero(~graph.train)
     place = np.full(graph.nodes, -1)
@@ -101,7 +98,7 @@ def public_part(graph: Graph, key: Key) -> Graph:
 
 
 def random_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
-    """(<= count, 2) int64: distinct pairs of different nodes without an edge, evenly among all such pairs."""
+    """(<= count, 2) int64: distinct pairs of different nodes without an edge, uniform among all such pairs."""
     drawn = key.generator().integers(graph.nodes, size=(4 * count, 2))
     return without_edges(graph, drawn)[:count]
 
@@ -119,7 +116,7 @@ def two_hop_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 
 
 def without_edges(graph: Graph, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The pairs of different nodes that no edge joins in either direction, each once, in the order given."""
+    """The pairs of different nodes without an edge in either direction, each once, in the given order."""
     low, high = pairs.min(1), pairs.max(1)
     code = low * graph.nodes + high
     edges = graph.edges.min(0) * graph.nodes + graph.edges.max(0)
@@ -133,6 +130,6 @@ NON_EDGES: dict[str, Callable[[Graph, int, Key], NDArray[np.int64]]] = {"random"
 
 
 def view(case: Case) -> tuple[str, ...]:
-    """The arrays that the adversary may see, and whether the model answers on features or graphs of the adversary's making."""
+    """The arrays that the adversary sees, and "queries" or "graph queries" if the model answers on chosen inputs or graphs."""
     live = {AnswersOtherFeatures: "queries", AnswersOtherGraphs: "graph queries"}
     return (*case.claim.exposes, *(name for capability, name in live.items() if has(case.model, capability)))

@@ -1,4 +1,4 @@
-"""What a model is good for: trainings on the whole graph, without any secret."""
+"""Utility: accuracy and macro F1 of trainings on the whole graph."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def macro_f1(guess: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Student's 95 % interval of the mean of (runs,) values in [0, 1]; None for a single one."""
+    """Student's 95 % interval of the mean of (runs,) values in [0, 1]; None for a single value."""
     from scipy.stats import t
 
     if len(values) < 2:

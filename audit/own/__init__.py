@@ -1,1 +1,1 @@
-"""A user's own model: how a program, function or file becomes a model, and the checks that it keeps the contract."""
+"""Users' own models: a program, function or file as a model, and the checks of the model contract."""

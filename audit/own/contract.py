@@ -1,4 +1,4 @@
-"""The model contract as checks that anybody can run on a model: each says what broke, on the smallest graph that shows it."""
+"""The model contract as executable checks. A failed check is reported with the smallest graph on which it fails."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 SIZES = (6, 12, 48)  # nodes; small graphs first, so that the first failure is the smallest example
 RUNS = 3
-TOLERANCE = 1e-4  # of float32 trainings whose sums were added up in another order
+TOLERANCE = 1e-4  # for float32 trainings that add in another order
 
 
 @dataclass(frozen=True)
 class Check:
-    """One clause of the contract. failure: None if it held on every graph. unasked: why the clause says nothing of this model."""
+    """The result of one clause. failure: None if it held on every graph. unasked: why the clause does not apply, or None."""
 
     name: str
     failure: str | None
@@ -39,11 +39,11 @@ class Check:
 
 
 class Unasked(Exception):
-    """A clause that does not apply, with the reason."""
+    """Raised by a clause that does not apply to the model, with the reason."""
 
 
 def contract(model: Model) -> list[Check]:
-    """Runs every clause on graphs of growing size. A clause that fails is not tried on larger graphs."""
+    """Runs every clause on graphs of increasing size, each until its first failure."""
     checks = []
     for name, clause in CLAUSES.items():
         try:
@@ -60,7 +60,7 @@ def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -
             failure = clause(model, graph)
         except Unasked:
             raise
-        except Exception as fault:  # whatever a stranger's model raises is its failure, not ours
+        except Exception as fault:  # any exception of a user's model fails the clause
             failure = f"raised {type(fault).__name__}: {fault}"
         if failure is not None:
             return f"{nodes} nodes, {graph.edges.shape[1]} edges: {failure}"
@@ -118,29 +118,29 @@ def declares(model: Model, graph: Graph) -> str | None:
 
 
 def same_key(model: Model, graph: Graph) -> str | None:
-    played = worlds(graph, "edge")
-    return differs(model.fit(played), model.fit(played), 0.0)
+    sampled = worlds(graph, "edge")
+    return differs(model.fit(sampled), model.fit(sampled), 0.0)
 
 
 def other_key(model: Model, graph: Graph) -> str | None:
-    played = worlds(graph, "edge")
-    other = dataclasses.replace(played, seeds=played.seeds + np.uint64(1))
+    sampled = worlds(graph, "edge")
+    other = dataclasses.replace(sampled, seeds=sampled.seeds + np.uint64(1))
     return (
-        None if differs(model.fit(played), model.fit(other), 0.0) else "another seed gives the same release: the noise is fixed"
+        None if differs(model.fit(sampled), model.fit(other), 0.0) else "another seed gives the same release: the noise is fixed"
     )
 
 
-def knows_no_batch(model: Model, graph: Graph) -> str | None:
-    played = worlds(graph, "edge")
-    return differs(model.fit(played).part(slice(1, 2)), model.fit(played[1:2]), TOLERANCE)
+def independent_of_batch(model: Model, graph: Graph) -> str | None:
+    sampled = worlds(graph, "edge")
+    return differs(model.fit(sampled).part(slice(1, 2)), model.fit(sampled[1:2]), TOLERANCE)
 
 
 def masked_is_absent(kind: str) -> Callable[[Model, Graph], str | None]:
     def clause(model: Model, graph: Graph) -> str | None:
-        played = worlds(graph, kind)
-        together = model.fit(played)
+        sampled = worlds(graph, kind)
+        together = model.fit(sampled)
         for run in range(RUNS):
-            failure = differs(together.part(slice(run, run + 1)), model.fit(played.removed(run)), TOLERANCE)
+            failure = differs(together.part(slice(run, run + 1)), model.fit(sampled.removed(run)), TOLERANCE)
             if failure:
                 return failure
         return None
@@ -148,14 +148,14 @@ def masked_is_absent(kind: str) -> Callable[[Model, Graph], str | None]:
     return clause
 
 
-def order_is_nothing(model: Model, graph: Graph) -> str | None:
+def order_does_not_matter(model: Model, graph: Graph) -> str | None:
     order: NDArray[np.int64] = stream(1, "order").permutation(graph.edges.shape[1])
     shuffled = dataclasses.replace(graph, edges=graph.edges[:, order])
     one = np.array([7], dtype=np.uint64)
     return differs(model.fit(Worlds.of(graph, one)), model.fit(Worlds.of(shuffled, one)), TOLERANCE)
 
 
-def names_are_nothing(model: Model, graph: Graph) -> str | None:
+def name_does_not_matter(model: Model, graph: Graph) -> str | None:
     one = np.array([7], dtype=np.uint64)
     renamed = dataclasses.replace(graph, name="another")
     return differs(model.fit(Worlds.of(graph, one)), model.fit(Worlds.of(renamed, one)), 0.0)
@@ -167,9 +167,9 @@ def ledger_is_public(model: Model, graph: Graph) -> str | None:
     return None if str(model.ledger) == before else "the ledger changed when a graph was fitted"
 
 
-def silence_is_no_privacy(model: Model, graph: Graph) -> str | None:
+def zero_noise_is_not_private(model: Model, graph: Graph) -> str | None:
     if noise_of_its_own(model):
-        raise Unasked("its noise is its own")
+        raise Unasked("its noise is fixed")
     found = upper(model.with_noise(0.0).ledger, 1e-5)
     finite = [u.accountant for u in found if u.epsilon is not None and math.isfinite(u.epsilon)]
     return f"without noise, {finite[0]} still gives a finite epsilon" if finite else None
@@ -177,9 +177,9 @@ def silence_is_no_privacy(model: Model, graph: Graph) -> str | None:
 
 def calibrates(model: Model, graph: Graph) -> str | None:
     if noise_of_its_own(model):
-        raise Unasked("its noise is its own")
+        raise Unasked("its noise is fixed")
     if model.printed(1e-5) is not None:
-        raise Unasked("what its paper prints is held against it in its audit")
+        raise Unasked("its audit tests the epsilon that its paper prints")
     delta = default_delta(model.unit, model.mode, Facts.of(graph)) if model.unit is not Unit.FEATURES else 0.0
     claim = Claim(2.0, delta, model.unit)
     made = calibrate(model, claim)
@@ -193,20 +193,20 @@ CLAUSES: dict[str, Callable[[Model, Graph], str | None]] = {
     "releases what it declares": declares,
     "same key, same release": same_key,
     "another key, another release": other_key,
-    "a run does not know its batch": knows_no_batch,
+    "a run does not know its batch": independent_of_batch,
     "a masked edge is an absent edge": masked_is_absent("edge"),
     "a masked node is an absent node": masked_is_absent("node"),
     "a masked label is not trained on": masked_is_absent("label"),
-    "the order of the edges does not matter": order_is_nothing,
-    "the name of the graph does not matter": names_are_nothing,
+    "the order of the edges does not matter": order_does_not_matter,
+    "the name of the graph does not matter": name_does_not_matter,
     "the ledger does not depend on the graph": ledger_is_public,
-    "no noise means no privacy": silence_is_no_privacy,
+    "no noise means no privacy": zero_noise_is_not_private,
     "calibrated within the claim": calibrates,
 }
 
 
-FROM_SEEDS = "Take all randomness of run k from worlds.seeds[k] (in a function, from `seed`), none from a global generator."
-FROM_MASKS = "Drop what the masks leave out before anything is computed, statistics and normalisation too."
+FROM_SEEDS = "Derive all randomness of run k from worlds.seeds[k] (in a function, from `seed`), none from a global generator."
+FROM_MASKS = "Drop masked edges, nodes and labels before any computation, including statistics and normalisation."
 HINTS = {
     "same key, same release": FROM_SEEDS,
     "another key, another release": FROM_SEEDS,

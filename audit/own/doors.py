@@ -1,4 +1,4 @@
-"""Doors for a user's own model: a command in any language, a function, or a full model in a file."""
+"""Loads a user's own model: a program in any language, a function, or a class in a Python file."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
-SAID = 1000  # bytes of the end of what a program said; it may say as much as it likes
+LAST_BYTES = 1000  # of a program's output, of which the last line is reported
 OPTIONAL = ("aggregates", "inputs", "transcript", "gradients", "reports", "votes")
 
 
 @dataclass(frozen=True)
 class External:
-    """A program of the user's own: reads worlds from a folder, writes posteriors to another. Its code is never imported.
+    """A user's own program: it reads worlds from one folder and writes posteriors to another. Its code is never imported.
 
-    command: with the words {worlds} and {out}, which become the two folders. Its noise is its own business, so it is
-    not calibrated, and what it ran is not known, so every accountant declines.
+    command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is
+    not calibrated. Its mechanisms are unknown, so every accountant declines.
     """
 
     command: str
@@ -44,12 +44,12 @@ class External:
     name: str = "target"
     mode: str = "sound"
     releases: tuple[str, ...] = ("posteriors",)
-    public: tuple[str, ...] = ("whatever the program takes to be public",)
+    public: tuple[str, ...] = ("everything that the program assumes to be public",)
 
     def __post_init__(self) -> None:
         for word in ("{worlds}", "{out}"):
             if word not in self.command:
-                raise ValueError(f'target="{self.command}": must hold {word}, which becomes a folder.')
+                raise ValueError(f'target="{self.command}": must contain {word}, which is replaced by a folder.')
 
     @property
     def ledger(self) -> DpEvent:
@@ -64,37 +64,37 @@ class External:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """Memory is the program's own; a chunk of 16 runs keeps what is lost by a kill small."""
+        """A constant (bytes), because the program manages its own memory; it limits a chunk to few runs."""
         return 4 << 20
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Raises ValueError with the program's last words, or with the file and shape that were expected."""
+        """Raises ValueError with the last line of the program's output, or with the file and the expected shape."""
         with tempfile.TemporaryDirectory(prefix="audit-") as folder:
             inputs, out = Path(folder) / "worlds", Path(folder) / "out"
             inputs.mkdir()
             out.mkdir()
             write_worlds(worlds, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            with open(Path(folder) / "stdout", "w+b") as said, open(Path(folder) / "stderr", "w+b") as complained:
+            with open(Path(folder) / "stdout", "w+b") as output, open(Path(folder) / "stderr", "w+b") as errors:
                 try:
-                    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=said, stderr=complained, check=False)
+                    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, check=False)
                 except OSError as fault:
                     raise ValueError(f"target: {words[0]} cannot be started ({fault.strerror}).") from None
                 if done.returncode != 0:
-                    last = last_line(complained) or last_line(said) or "it said nothing"
+                    last = last_line(errors) or last_line(output) or "it printed nothing"
                     raise ValueError(f"target: {words[0]} ended with exit code {done.returncode}: {last}")
             return read_release(out, worlds)
 
 
-def last_line(said: IO[bytes]) -> str:
-    """The last line that holds something, in characters that a terminal and an XML file can show; at most SAID bytes are read."""
-    said.seek(max(0, said.seek(0, os.SEEK_END) - SAID))
-    lines = said.read().decode(errors="replace").strip().splitlines()
+def last_line(output: IO[bytes]) -> str:
+    """The last line that is not blank, without unprintable characters. Reads at most LAST_BYTES bytes."""
+    output.seek(max(0, output.seek(0, os.SEEK_END) - LAST_BYTES))
+    lines = output.read().decode(errors="replace").strip().splitlines()
     return "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
 
 
 def write_worlds(worlds: Worlds, folder: Path) -> None:
-    """WORLDS/graph.npz and WORLDS/worlds.npz, as the command line's contract lays them out."""
+    """Writes graph.npz and worlds.npz, in the format of docs/own-model.md."""
     g = worlds.graph
     x = g.x.toarray() if hasattr(g.x, "toarray") else g.x
     masks: dict[str, Any] = {"train_mask": g.train, "val_mask": g.val, "test_mask": g.test}
@@ -111,7 +111,7 @@ def write_worlds(worlds: Worlds, folder: Path) -> None:
 
 
 def read_release(out: Path, worlds: Worlds) -> Release:
-    """What the program wrote, checked. Raises ValueError that names the file and the shape expected."""
+    """The program's output as a release. Raises ValueError with the file and the expected shape."""
     shape = (worlds.runs, worlds.watch.size, worlds.graph.classes)
     posteriors = _array(out / "posteriors.npy", shape)
     if (posteriors < 0).any():
@@ -130,7 +130,7 @@ def read_release(out: Path, worlds: Worlds) -> Release:
 
 def _array(path: Path, shape: tuple[Any, ...]) -> np.ndarray:
     expected = str(shape).replace("Ellipsis", "…")
-    if not path.is_file():  # nor a pipe, which would be waited for
+    if not path.is_file():  # a named pipe would block
         raise ValueError(f"{path.name}: missing; expected shape {expected}.")
     try:
         array = np.load(path, allow_pickle=False)
@@ -147,18 +147,18 @@ def _array(path: Path, shape: tuple[Any, ...]) -> np.ndarray:
 
 
 def load_model(address: str) -> Any:
-    """FILE.py:Name -> the class, function or model of that name. Raises ValueError if there is none."""
+    """FILE.py:Name -> the object of that name. Raises ValueError if there is none or the file raises."""
     file, _, name = address.rpartition(":")
     path = Path(file)
     if not name or path.suffix != ".py":
-        raise ValueError(f"model={address}: must be FILE.py:Name. Systems that come with the harness: `audit models`.")
+        raise ValueError(f"model={address}: must be FILE.py:Name. For the systems of this package see `audit models`.")
     if not path.is_file():
         raise ValueError(f"model={address}: {path} does not exist.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up; worker processes import it by this name
+    sys.modules[path.stem] = module  # dataclasses look up their module; worker processes import it by this name
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
@@ -170,7 +170,7 @@ def load_model(address: str) -> Any:
 
 
 def blamed(fault: BaseException, path: Path) -> str:
-    """The last line of a user's file that was reached, and what went wrong there, in one line."""
+    """The last line of the user's file in the traceback, and the exception, in one line."""
     lines = [
         frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == path.resolve()
     ]
@@ -178,8 +178,8 @@ def blamed(fault: BaseException, path: Path) -> str:
     return f"{at}: {type(fault).__name__}: {one_line(fault)}"
 
 
-def of_the_harness(model: Model) -> bool:
-    """Whether it is one of the harness's own systems or made of one, whose fields their audits may read."""
+def is_built_in(model: Model) -> bool:
+    """Whether the model is a system of this package or a subclass of one."""
     ours = Model.__module__.rpartition(".")[0]
     modules = {base.__module__ for base in type(model).__mro__} - {Model.__module__, Looped.__module__}
     return any(module.startswith(f"{ours}.") for module in modules)
@@ -198,12 +198,12 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
                 made = made()
             except TypeError as fault:
                 way = "Give its fields defaults; a function train(graph, seed) becomes a model by Looped(train)."
-                raise ValueError(f"model={model}: cannot be made without arguments ({fault}). {way}") from None
+                raise ValueError(f"model={model}: cannot be constructed without arguments ({fault}). {way}") from None
             except (Exception, SystemExit) as fault:
                 raise ValueError(f"model={model}: {blamed(fault, Path(model.rpartition(':')[0]))}") from None
         checked(made, f"model={model}")
         if made.name in found:
-            raise ValueError(f"model={model}: is called '{made.name}', as the program of --target is. Give it another name.")
+            raise ValueError(f"model={model}: is called '{made.name}', like the program of --target. Give it another name.")
         found[made.name] = lambda mode, facts, private: made
     return found
 
@@ -215,7 +215,7 @@ def checked(made: Any, where: str) -> None:
         raise ValueError(f"{where}: lacks {absent}. docs/own-model.md says what each of them is.")
     if made.unit not in tuple(Unit):
         raise ValueError(f"{where}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
-    if made.name in SYSTEMS and not of_the_harness(made):
-        raise ValueError(f"{where}: is called '{made.name}', as a system of the harness is. Give it a name of its own.")
+    if made.name in SYSTEMS and not is_built_in(made):
+        raise ValueError(f"{where}: is called '{made.name}', as a built-in system is. Give it a name of its own.")
     if "/" in made.name or not made.name.strip("."):
         raise ValueError(f"{where}: is called '{made.name}', which names no folder to keep its runs in. Use letters.")

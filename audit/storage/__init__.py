@@ -1,1 +1,1 @@
-"""Where parts of a run lie, and who computes the missing ones: this process, worker processes, or a Ray cluster."""
+"""Stores the parts of a run, and computes missing ones in this process, in worker processes or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""Who computes the chunks: this process, worker processes, or a Ray cluster. The results are the same."""
+"""Executors of chunks: this process, worker processes, or a Ray cluster. The results are equal."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
 
 Execute = Callable[[Iterable[Task]], Iterator[Path]]
-BATCH_SECONDS = 0.5  # chunks are handed out in batches that take about this long, so that tiny ones cost little
-AHEAD = 3  # batches in flight for each worker; tasks carry their worlds, and thousands of them need not be in memory at once
+BATCH_SECONDS = 0.5  # target duration of a batch of chunks, so that the overhead of small chunks is low
+AHEAD = 3  # batches in flight for each worker; a limit, because tasks contain their worlds and fill memory
 
 
 def one_thread() -> None:
-    """Two workers scale exactly; OpenMP threads on a busy machine do not."""
+    """Limits torch to one thread: worker processes scale better than OpenMP threads on a busy machine."""
     import torch
 
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-    warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # Ray's shared memory, which nobody writes to
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # Ray's shared memory is read-only
 
 
-def bare(tasks: list[Task]) -> list[Task]:
-    """The tasks without their graph, which travels once and not with each of them."""
+def without_graph(tasks: list[Task]) -> list[Task]:
+    """The tasks without their graph, which is sent once and not with each task."""
     return [(model, replace(worlds, graph=None), where, device) for model, worlds, where, device in tasks]  # type: ignore[arg-type]
 
 
-def on(graph: Graph, tasks: list[Task]) -> list[Task]:
+def with_graph(graph: Graph, tasks: list[Task]) -> list[Task]:
     """The same tasks with their graph again."""
     return [(model, replace(worlds, graph=graph), where, device) for model, worlds, where, device in tasks]
 
 
-def spread(
+def in_batches(
     tasks: Iterable[Task], workers: int, submit: Callable[[list[Task]], Any], collect: Callable[[list[Task], Any], float]
 ) -> Iterator[Path]:
-    """Hands out batches and yields their parts in order.
+    """Submits the tasks in batches and yields the paths of their parts in order.
 
     submit: starts a batch and returns a handle. collect: waits until the batch is on disk and returns the seconds it took.
     """
@@ -76,15 +76,15 @@ def spread(
         yield from (Path(where) for _, _, where, _ in batch)
 
 
-def rescue(batch: list[Task]) -> float:
-    """What a lost worker was given is computed here, one chunk at a time; the next batches are small again."""
+def compute_here(batch: list[Task]) -> float:
+    """Computes the batch of a lost worker in this process. Returns infinite seconds, so that the next batches are small."""
     for _ in in_process(batch):
         pass
     return math.inf
 
 
-def follow() -> None:
-    """A worker leaves Ctrl-C to its parent and never outlives it."""
+def start_worker() -> None:
+    """Initialises a worker: it ignores Ctrl-C, which its parent handles, and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     one_thread()
 
@@ -99,16 +99,16 @@ def follow() -> None:
 
 @functools.lru_cache(maxsize=1)
 def read_graph(path: str) -> Graph:
-    """The graph that `processes` left in its own folder for its own workers."""
+    """The graph that `processes` has written for its workers."""
     with open(path, "rb") as f:
         graph: Graph = pickle.load(f)
     return graph
 
 
-def work(path: str, batch: list[Task]) -> float:
+def compute_batch(path: str, batch: list[Task]) -> float:
     """Computes and stores a batch in a worker. Returns the seconds it took."""
     clock = time.perf_counter()
-    for task in on(read_graph(path), batch):
+    for task in with_graph(read_graph(path), batch):
         fit_part(task)
     return time.perf_counter() - clock
 
@@ -119,7 +119,7 @@ def processes(jobs: int) -> Iterator[Execute]:
     pool: ProcessPoolExecutor | None = None
 
     def start() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=follow)
+        return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker)
 
     def execute(tasks: Iterable[Task]) -> Iterator[Path]:
         first = list(itertools.islice(tasks := iter(tasks), 2))
@@ -135,25 +135,25 @@ def processes(jobs: int) -> Iterator[Execute]:
             nonlocal pool
             pool = pool or start()
             try:
-                return pool.submit(work, str(path), bare(batch))
+                return pool.submit(compute_batch, str(path), without_graph(batch))
             except BrokenProcessPool:
                 pool = start()
-                return pool.submit(work, str(path), bare(batch))
+                return pool.submit(compute_batch, str(path), without_graph(batch))
 
         def collect(batch: list[Task], future: Any) -> float:
             try:
                 return float(future.result())
-            except BrokenProcessPool:  # a worker was killed, most likely for memory
-                return rescue(batch)
+            except BrokenProcessPool:  # a worker was killed, probably for lack of memory
+                return compute_here(batch)
 
-        yield from spread(itertools.chain(first, tasks), jobs, submit, collect)
+        yield from in_batches(itertools.chain(first, tasks), jobs, submit, collect)
 
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         try:
             yield execute
         except BaseException:
             for worker in multiprocessing.active_children():
-                worker.terminate()  # parts are renamed into place, so nothing half done is left
+                worker.terminate()  # parts are renamed into place, so no incomplete part is left
             raise
         finally:
             if pool is not None:
@@ -162,10 +162,11 @@ def processes(jobs: int) -> Iterator[Execute]:
 
 @contextmanager
 def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
-    """Chunks as Ray tasks on `address`; "local" starts `jobs` workers here.
+    """Chunks as Ray tasks on `address`; "local" starts `jobs` workers on this machine.
 
-    The graph lies once in each node's object store. Releases come back through it too, so that no folder need be shared;
-    the nodes need this package, and a model from a user's own file travels by value.
+    Each node's object store holds the graph once. Releases return through it too, so no shared folder is needed. The nodes
+    need this package; a model from a user's own file is pickled by value. Raises ValueError if Ray is not installed or
+    the cluster cannot be reached.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
@@ -185,18 +186,18 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
     numbers = itertools.count()
 
     @functools.cache
-    def say_lost() -> None:
-        logging.getLogger(__name__).warning("ray: the cluster is lost; what is left is computed in this process")
+    def warn_lost() -> None:
+        logging.getLogger(__name__).warning("ray: the cluster is lost; the remaining chunks are computed in this process")
 
     def collect(batch: list[Task], number: int | None) -> float:
         if number is None:
-            return rescue(batch)
+            return compute_here(batch)
         try:
             seconds = cluster.ask("collect", number, [where for _, _, where, _ in batch])
         except ClusterLost:
-            say_lost()
-            return rescue(batch)
-        return rescue(batch) if seconds is None else float(seconds)
+            warn_lost()
+            return compute_here(batch)
+        return compute_here(batch) if seconds is None else float(seconds)
 
     def execute(tasks: Iterable[Task]) -> Iterator[Path]:
         first = next(tasks := iter(tasks), None)
@@ -212,34 +213,34 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
                     cluster.ask("hold", graph.digest, graph)
                     held.add(graph.digest)
                 number = next(numbers)
-                cluster.ask("submit", number, graph.digest, ray.cloudpickle.dumps(bare(batch)))
+                cluster.ask("submit", number, graph.digest, ray.cloudpickle.dumps(without_graph(batch)))
             except ClusterLost:
-                say_lost()
+                warn_lost()
                 return None
             return number
 
-        yield from spread(itertools.chain([first], tasks), workers, submit, collect)
+        yield from in_batches(itertools.chain([first], tasks), workers, submit, collect)
 
     try:
         yield execute
     except BaseException:
-        cluster.process.terminate()  # it may be waiting for a batch that nobody wants any more
+        cluster.process.terminate()  # it may be waiting for a batch that is no longer needed
         raise
     finally:
         cluster.stop()
 
 
 def compute(graph: Graph, batch: bytes) -> tuple[list[Release], float]:
-    """A Ray task: the releases of a batch, and the seconds they took."""
+    """The body of a Ray task: the releases of a pickled batch, and the seconds it took."""
     one_thread()
     clock = time.perf_counter()
-    tasks = on(graph, pickle.loads(batch))
+    tasks = with_graph(graph, pickle.loads(batch))
     return [fit(model, worlds, device) for model, worlds, _, device in tasks], time.perf_counter() - clock
 
 
 @contextmanager
 def executor(jobs: int, ray_address: str | None) -> Iterator[Execute]:
-    """The executor that a plan asks for."""
+    """The executor for the options --jobs and --ray of a plan."""
     one_thread()
     if ray_address:
         with ray_cluster(ray_address, jobs) as execute:

@@ -1,4 +1,4 @@
-"""A process of its own that talks to Ray: when its head or this node's daemon is lost, Ray ends the process that talks to it."""
+"""A separate process as the client of Ray, because Ray kills its client when the cluster is lost."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .store import save
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 30  # seconds that Ray has for shutting down
+PATIENCE = 30  # seconds to wait for Ray to shut down
 
 
 class ClusterLost(Exception):
-    """The process that talks to Ray has ended."""
+    """The client process of Ray has ended."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The other end of `serve`. Its methods raise what was raised there, and ClusterLost when nobody is there any more."""
+    """A handle of the process that runs `serve`. Methods re-raise its exceptions, and raise ClusterLost if it has ended."""
 
     process: Any
     pipe: Connection
@@ -61,7 +61,7 @@ class Cluster:
 
 
 def serve(pipe: Connection, address: str, cpus: int | None, compute: Any) -> None:
-    """Answers (False, value) or (True, a pickled exception) to every question, first of all how many workers there are."""
+    """Answers each request with (False, value) or (True, pickled exception). The first answer is the number of workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
     import ray
@@ -76,7 +76,7 @@ def serve(pipe: Connection, address: str, cpus: int | None, compute: Any) -> Non
         batches[number] = remote.remote(graphs[digest], batch)
 
     def collect(number: int, paths: list[str]) -> float | None:
-        """The seconds it took, or None where it was lost with its workers more often than Ray tries again."""
+        """Stores the releases of a batch. Returns its seconds, or None if Ray has given up on it after its retries."""
         try:
             releases, seconds = ray.get(batches.pop(number))
         except ray.exceptions.RayTaskError as fault:
@@ -106,7 +106,7 @@ def serve(pipe: Connection, address: str, cpus: int | None, compute: Any) -> Non
 def reply(pipe: Connection, act: Callable[..., Any], *words: Any) -> None:
     try:
         pipe.send((False, act(*words)))
-    except Exception as fault:  # of a user's own model, too
+    except Exception as fault:  # a user's own model may raise anything
         import ray.cloudpickle
 
         pipe.send((True, ray.cloudpickle.dumps(fault)))

@@ -1,4 +1,4 @@
-"""The folder of a run: one run at a time in it, its plan, its versions, and its secret key."""
+"""The folder of a run: its lock, plan, versions and secret key."""
 
 from __future__ import annotations
 
@@ -39,34 +39,36 @@ def opened(plan: Plan) -> Iterator[Path]:
 
 
 def root_key(plan: Plan, folder: Path) -> Key:
-    """The key that all randomness of the run comes from.
+    """The root key of a run, from which all its randomness is derived.
 
-    With a seed: reproducible by anybody. Without: 256 secret bits from the operating system, kept in the folder with
-    owner-only permissions so that a killed run can be resumed; whoever holds them can subtract the noise. Raises ValueError
-    where the file does not hold them: noise from a shorter key could be guessed.
+    With a seed, anybody can reproduce the run. Without one, the key is 256 bits from the operating system, stored in the
+    folder with owner-only permissions so that a killed run can resume; whoever reads it can subtract the noise. Raises
+    ValueError if the file is incomplete: noise from a shorter key could be guessed.
     """
     if plan.seed is not None:
         return Key("seed", plan.seed)
     path = folder / "key"
     if not path.exists():
-        aside = path.with_name(".key")  # a full disk must not leave half a key
+        aside = path.with_name(".key")  # renamed when complete: a full disk must not leave a truncated key
         aside.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
             f.write(Key.fresh())
         os.replace(aside, path)
     secret = path.read_text(errors="replace").strip()
-    if len(secret) != len(Key.fresh()) or not set(secret) <= set(hexdigits):  # a file system may leave zeros after a crash
-        raise ValueError(f"{path}: not a whole key. Remove it: a new one is made, and the parts made with the old one again.")
+    if len(secret) != len(Key.fresh()) or not set(secret) <= set(hexdigits):  # after a crash a file system may leave zeros
+        raise ValueError(
+            f"{path}: not a complete key. Remove the file; the run then makes a new key and computes its parts again."
+        )
     return Key("secret", secret)
 
 
 def randomness(plan: Plan) -> str:
     """How the noise was seeded, for the report."""
-    return "cryptographic" if plan.seed is None else "reproducible, asked for with --seed"
+    return "cryptographic" if plan.seed is None else "reproducible, by --seed"
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the figures rest on."""
+    """The versions of Python and of the libraries that results depend on."""
     found = {"python": platform.python_version()}
     for name in VERSIONED:
         try:
@@ -77,10 +79,10 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """The machine, in words."""
+    """Operating system, processor and number of cores."""
     return {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}
 
 
 def write_spec(folder: Path) -> None:
-    """RUN/spec.json: what the run was made with."""
+    """Writes RUN/spec.json: versions and machine."""
     (folder / "spec.json").write_text(json.dumps({"versions": versions(), "machine": machine()}, indent=1))

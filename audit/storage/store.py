@@ -1,4 +1,4 @@
-"""Finished chunks of runs on disk: named by their content, written aside and renamed, resumed, never trusted blindly."""
+"""Finished chunks of runs on disk: named by a hash of their inputs, written atomically, checked when read."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 Task = tuple["Model", "Worlds", str, str]
 SOURCE_SUFFIXES = {".py", ".c", ".h"}
-CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger ones fall out of the caches and lose more when killed
+CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger ones miss the caches, and lose more work if killed
 
 
 @functools.cache
 def code_version() -> str:
-    """A hash of the source of models/, its sub-packages included: parts made by other code are not reused."""
+    """A hash of the source of models/ and its sub-packages. Parts of other code are not reused."""
     return source_digest(Path(models.__file__).parent)
 
 
@@ -46,9 +46,9 @@ def source_digest(folder: Path) -> str:
 
 
 def own_code(model: Model) -> list[str]:
-    """Hashes of the files that a user's own model comes from: its module, those of its functions, what its command names.
+    """Hashes of the files of a user's own model: its module, those of its functions, and files named in its command.
 
-    What those files import is not seen.
+    Files that these import are not included.
     """
     fields: list[Any] = [getattr(model, f.name) for f in dataclasses.fields(model)] if dataclasses.is_dataclass(model) else []
     modules = {getattr(part, "__module__", "") for part in (type(model), *fields) if callable(part)}
@@ -59,7 +59,7 @@ def own_code(model: Model) -> list[str]:
 
 
 def identity(model: Model, game: Game) -> str:
-    """Names the releases of `model` in `game`: recipe, randomness, units, graph and code."""
+    """A hash of everything that determines the releases of `model` in `game`: fields, seeds, units, graph and code."""
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
     code = [code_version(), *own_code(model)]
     text = json.dumps([type(model).__name__, fields, game.identity, code], sort_keys=True, default=_named)
@@ -67,14 +67,14 @@ def identity(model: Model, game: Game) -> str:
 
 
 def _named(value: Any) -> str:
-    """A function by its name and not by its place in memory, an array by all its bytes; anything else as it prints."""
+    """A JSON value for a field: a function by its name, an array by a hash of its bytes, anything else by its str."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {hashlib.blake2b(value.tobytes(), digest_size=12).hexdigest()}"
     return str(getattr(value, "__qualname__", value))
 
 
 def save(release: Release, path: Path) -> None:
-    """Writes aside and renames, so that a part is either whole or absent. Raises OSError that names the part."""
+    """Writes a part atomically: it is either complete or absent. Raises OSError with the path of the part."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,10 +90,10 @@ def save(release: Release, path: Path) -> None:
 
 
 def load(path: Path) -> Release | None:
-    """A stored part, or None where it is absent or damaged (every member of the file carries a checksum)."""
+    """A stored part, or None if it is absent or damaged (every array in the file has a checksum)."""
     try:
         with np.load(path, allow_pickle=False) as f:
-            members = {n: f[n] for n in f.files}  # all of them: only a member that is read is checked
+            members = {n: f[n] for n in f.files}  # reads all arrays: only then are all checksums verified
         watch, public = members.pop("watch"), json.loads(str(members.pop("public")))
         return Release({n.removeprefix("array:"): a for n, a in members.items()}, watch, public)
     except Exception:  # a damaged file makes its reader raise almost anything
@@ -101,30 +101,30 @@ def load(path: Path) -> Release | None:
 
 
 def fit(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
-    """Trains one chunk, in halves where the memory does not suffice. Raises MemoryError where a single run is too much."""
+    """Trains one chunk, split in halves if memory runs out. Raises MemoryError if a single run does not fit."""
     try:
         return model.fit(worlds, device)
     except (MemoryError, RuntimeError) as fault:
         if not out_of_memory(fault):
             raise
-    half = len(worlds) // 2  # out of the except clause, whose traceback holds on to the arrays
+    half = len(worlds) // 2  # outside of the except clause, whose traceback would keep the arrays alive
     if not half:
         raise MemoryError(
-            f"{model.name}: there is not enough memory left for a single run on {worlds.graph.name}. "
+            f"{model.name}: not enough memory for a single run on {worlds.graph.name}. "
             "Use fewer --jobs, a smaller graph or a larger machine"
         )
     return Release.join([fit(model, worlds[:half], device), fit(model, worlds[half:], device)])
 
 
 def out_of_memory(fault: Exception) -> bool:
-    """NumPy raises MemoryError; torch a RuntimeError of its own on a GPU, and one without a name on the CPU."""
+    """Whether an exception means lack of memory: MemoryError in NumPy, a RuntimeError in torch, on CPU or GPU."""
     if isinstance(fault, MemoryError):
         return True
     return type(fault).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(fault)
 
 
 def fit_part(task: Task) -> Path:
-    """Trains one chunk and stores it. Runs in this process or in a worker's."""
+    """Trains one chunk and stores it; runs in this process or in a worker."""
     model, worlds, where, device = task
     path = Path(where)
     save(fit(model, worlds, device), path)
@@ -132,13 +132,13 @@ def fit_part(task: Task) -> Path:
 
 
 def in_process(tasks: Iterable[Task]) -> Iterator[Path]:
-    """The simplest executor: one chunk after another, here."""
+    """The simplest executor: one chunk after another, in this process."""
     return map(fit_part, tasks)
 
 
 @dataclass(frozen=True)
 class Store:
-    """Where parts lie, how much memory a chunk may take, and who computes the missing ones."""
+    """The parts of a run on disk, and the executor that computes missing ones."""
 
     root: Path
     memory: int = 8 << 30  # bytes of working memory a chunk may take, beside the graph
@@ -147,9 +147,9 @@ class Store:
     fresh: bool = False  # ignore what is stored
 
     def chunk(self, model: Model, graph: Graph) -> int:
-        """Runs in one chunk: what the memory allows, small enough that little is lost and workers share the work.
+        """The number of runs in one chunk, at most CHUNK_BYTES of working memory where possible.
 
-        Raises ValueError where the memory does not allow a single run.
+        Raises ValueError if a single run needs more than `memory`.
         """
         needed = max(1, model.footprint(graph))
         if needed > self.memory:
@@ -160,13 +160,13 @@ class Store:
         return max(1, min(1024, CHUNK_BYTES // needed))
 
     def fit(self, model: Model, game: Game, runs: int) -> Seen:
-        """Plays `runs` rounds; chunks that are already stored and whole are read, the others computed."""
+        """The results of `runs` rounds: stored chunks are read, the others computed."""
         parts = list(self.parts(model, game, runs))
         bits = np.concatenate([part.bits for part in parts])
         return Seen(Release.join([part.release for part in parts]), parts[0].challenge, bits)
 
     def parts(self, model: Model, game: Game, runs: int) -> Iterator[Seen]:
-        """The same chunk by chunk, for those who need not hold what all rounds released."""
+        """The same chunk by chunk, for callers that do not need all releases in memory."""
         rounds = game.rounds(runs)
         folder = self.root / model.name / identity(model, game)
         size = self.chunk(model, game.graph)
@@ -179,11 +179,11 @@ class Store:
             path = next(made) if s in missing else paths[s]
             release = load(path)
             if release is None:
-                raise OSError(f"{path}: the part that was just written cannot be read back; is the disk full?")
+                raise OSError(f"{path}: the part was written but cannot be read back. Is the disk full?")
             yield Seen(release, rounds.challenge, rounds.bits[s : s + size])
 
 
 def _whole(path: Path, runs: int) -> bool:
-    """Whether a part with so many runs is stored and undamaged."""
+    """Whether an undamaged part with so many runs is stored."""
     part = load(path)
     return part is not None and len(part) == runs

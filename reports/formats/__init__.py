@@ -1,1 +1,1 @@
-"""The files that a run leaves: HTML, JUnit, terminal tables and the MLflow mirror."""
+"""The output formats of a run: HTML, JUnit, terminal tables and the MLflow mirror."""

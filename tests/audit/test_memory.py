@@ -25,18 +25,18 @@ UNDER_A_LIMIT = """
 import re, resource, sys, tempfile
 from pathlib import Path
 import numpy as np, torch
-from gnnaudit.accounting.calibrate import calibrate
+from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.audit.audits import AUDITS
+from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.store import Store
-from gnnaudit.models.datasets import load
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.data.loading import load
 from gnnaudit.models.gap import Gap
 from gnnaudit.models.graph import Worlds
 from gnnaudit.models.lpgnn import Lpgnn
-from gnnaudit.models.mapped import read
-from gnnaudit.models.progap import ProGap
+from gnnaudit.models.graph.memory_mapped import read
+from gnnaudit.models.gap import ProGap
 from gnnaudit.models.vesper import Vesper
 
 torch.set_num_threads(1)

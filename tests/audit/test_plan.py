@@ -73,7 +73,7 @@ def test_what_is_no_plan_file_is_named(tmp_path):
 @pytest.mark.parametrize("text", ['[runs]\nmodels = "gap"\n', 'models = "gap"\n', "[run]\n[gap]\nhops = 2\n"])
 def test_what_stands_outside_of_the_table_run_is_refused_and_never_overlooked(tmp_path, text):
     (tmp_path / "plan.toml").write_text(text)
-    with pytest.raises(ValueError, match="outside"):
+    with pytest.raises(ValueError, match="must be inside"):
         read(tmp_path / "plan.toml", {})
 
 

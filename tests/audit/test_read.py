@@ -12,7 +12,7 @@ from gnnaudit.audit.audits.edge_sums import quantiles
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting, offered
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.run import testimony as told_of
+from gnnaudit.audit.run import evidence as told_of
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.gap.gap import Gap

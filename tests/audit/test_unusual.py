@@ -95,7 +95,7 @@ def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_to
     strong = {"models": "gap", "audits": "residual"}
     assert ran(tmp_path / "alone", **strong)[0] == 0
     code, told, rows = ran(tmp_path / "both", model=own("refuses"), **strong | {"models": "gap,looped"})
-    assert (code, told["verdict"]) == (3, "too weak; not looked at: looped")
+    assert (code, told["verdict"]) == (3, "too weak; not tested: looped")
     assert {r["kind"] for r in rows if r["model"] == "looped"} == {"account", "skipped"}
     (fault,) = ET.parse(tmp_path / "both" / "junit.xml").getroot().iter("error")
     assert "no audit tested" in fault.get("message")
@@ -144,16 +144,16 @@ def test_arrays_of_ones_own_under_names_of_the_harness_are_looked_at_or_refused_
 
 
 def test_a_model_cannot_keep_its_runs_outside_of_the_folder(own):
-    with pytest.raises(ValueError, match=r"'\.\./elsewhere', which names no folder"):
+    with pytest.raises(ValueError, match=r"'\.\./elsewhere', which is not a valid folder name"):
         recipes(read(None, {"model": own("elsewhere")}))
 
 
 def test_two_models_of_one_name_are_refused(own):
     with pytest.raises(ValueError, match="is called 'target', as the program"):
         recipes(read(None, {"model": own("Target"), "target": f"{sys.executable} x {{worlds}} {{out}}"}))
-    with pytest.raises(ValueError, match="is called 'gap', as a system"):
+    with pytest.raises(ValueError, match="is called 'gap', like a system"):
         recipes(read(None, {"model": own("Mine"), "models": "mlp,gap"}))
-    with pytest.raises(ValueError, match="is called 'dpar', as a system of the harness"):
+    with pytest.raises(ValueError, match="is called 'dpar', like a system of this package"):
         recipes(read(None, {"model": own("usurper")}))
     assert list(recipes(read(None, {"model": own("Mine")}))) == ["gap"]  # which it is made of
     assert list(recipes(read(None, {"model": own("Mine"), "models": "mlp"}))) == ["gap", "mlp"]

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_t, norm
 
 from gnnaudit.attacks.base import Challenge, Pilot
 from gnnaudit.attacks.membership.lira import Lira, Moments, ends_logit
-from gnnaudit.attacks.membership.multi_lira import MultiLira, Together, laws_of, strongest
+from gnnaudit.attacks.membership.multi_lira import MultiLira, SumOfRatios, laws_of, strongest
 from gnnaudit.attacks.membership.rmia import Relative
 from gnnaudit.attacks.signals import label_logit, neighbours_logit
 from gnnaudit.models.base import Release
@@ -111,7 +111,7 @@ def test_the_signals_of_an_edge_do_not_depend_on_the_order_of_its_ends_for_the_d
 
 def test_a_sum_of_ratios_is_their_sum(pilot):
     parts = (Lira(query=QUERY), MultiLira("node", (QUERY,), ()))
-    both = Together(parts).fit(pilot).score(pilot.release, pilot.challenge)
+    both = SumOfRatios(parts).fit(pilot).score(pilot.release, pilot.challenge)
     each = [a.fit(pilot).score(pilot.release, pilot.challenge) for a in parts]
     np.testing.assert_allclose(both, each[0] + each[1])
     assert strongest().needs == ("posteriors@0-hop", "posteriors@full", "posteriors@half")

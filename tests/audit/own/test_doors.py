@@ -143,7 +143,7 @@ def test_a_model_is_found_as_itself_or_as_what_makes_it(tmp_path):
     path.write_text(FUNCTION)
     for name in ("fixed", "make"):
         assert list(own_models(None, f"{path}:{name}")) == ["looped"]
-    with pytest.raises(ValueError, match="cannot be made without arguments"):
+    with pytest.raises(ValueError, match="cannot be constructed without arguments"):
         own_models(None, f"{path}:needs")
 
 

@@ -19,7 +19,7 @@ from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage import executor as executor_module
 from gnnaudit.audit.storage import store as store_module
-from gnnaudit.audit.storage.executor import bare, on, processes, ray_cluster, spread
+from gnnaudit.audit.storage.executor import in_batches, processes, ray_cluster, with_graph, without_graph
 from gnnaudit.audit.storage.store import Store, fit
 from gnnaudit.models.base import Release
 from gnnaudit.models.random.streams import normal
@@ -79,8 +79,8 @@ def test_where_every_worker_dies_the_parent_computes(tmp_path, game):
 def test_a_task_travels_without_its_graph(game):
     worlds = game.rounds(4).worlds
     task = (Sums(), worlds, "part.npz", "cpu")
-    assert len(pickle.dumps(bare([task]))) < len(pickle.dumps([task])) - worlds.graph.x.nbytes
-    assert on(worlds.graph, bare([task]))[0][1].graph is worlds.graph
+    assert len(pickle.dumps(without_graph([task]))) < len(pickle.dumps([task])) - worlds.graph.x.nbytes
+    assert with_graph(worlds.graph, without_graph([task]))[0][1].graph is worlds.graph
 
 
 @pytest.mark.parametrize("cost", [1e-4, 0.1, 2.0])
@@ -97,7 +97,7 @@ def test_tiny_tasks_are_batched_and_long_ones_are_not(cost):
         done.append(handle)
         return cost * len(batch)
 
-    paths = list(spread(((None, None, f"{i:06d}", "cpu") for i in range(10_000)), 2, submit, collect))
+    paths = list(in_batches(((None, None, f"{i:06d}", "cpu") for i in range(10_000)), 2, submit, collect))
     assert [p.name for p in paths] == [f"{i:06d}" for i in range(10_000)]
     assert done == sorted(done)
     assert max(ahead) <= 2 * executor_module.AHEAD
@@ -111,7 +111,7 @@ def test_a_chunk_that_does_not_fit_in_memory_is_halved_until_it_does(game):
 
 
 def test_a_single_run_that_does_not_fit_is_said_in_one_line(game):
-    with pytest.raises(MemoryError, match="not enough memory left for a single run") as fault:
+    with pytest.raises(MemoryError, match="not enough memory for a single run") as fault:
         fit(Sums(largest=0), game.rounds(3).worlds)
     assert "\n" not in str(fault.value)
 
@@ -128,11 +128,11 @@ def test_torch_out_of_memory_is_out_of_memory_and_other_faults_are_not():
 def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path):
     code = """
     import os, time
-    from gnnaudit.audit.executor import follow
+    from gnnaudit.audit.storage.executor import start_worker
     from concurrent.futures import ProcessPoolExecutor
     import multiprocessing
     def main():
-        pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=follow)
+        pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker)
         print(pool.submit(os.getpid).result(), flush=True)
         time.sleep(60)
     if __name__ == "__main__":
