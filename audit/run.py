@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 import time
@@ -18,13 +19,14 @@ from ..models.data.loading import describe, load_described
 from ..models.facts import Facts
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
-from ..reports.evidence import Evidence, Verdict, exit_code, judge
+from ..reports.evidence import ANY, Evidence, Verdict, exit_code, judge
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
+from .own.doors import of_the_harness
 from .planned_cases import Factory, cases, recipes
 from .second_look import confirmed, marked
 from .storage.executor import executor
@@ -95,7 +97,7 @@ def carry_out(
             written |= {evidence_files.write(one, folder) for one in seen}
             studied += [row for one in seen for row in result_files.bound_rows(one, plan.notices)]
             studied += ledger_rows(case, ceiling, Facts.of(graph))
-            verdicts.append(judge(case.claim, ceiling, [b for o in outcomes for b in o.bounds], plan.notices))
+            verdicts.append(judge(case.claim, ceiling, [b for one in seen for b in one.bounds], plan.notices))
             if verbose:
                 console.print("\n".join(f"  {text}" for text in told(studied)), highlight=False, markup=False)
             rows += studied
@@ -185,6 +187,7 @@ def verdict_line(code: int, rows: list[Any]) -> str:
 
 
 def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Plan) -> Evidence:
+    covers = covered(case, outcome)
     return Evidence(
         claim=case.claim,
         model=case.model.name,
@@ -192,7 +195,7 @@ def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pl
         game=outcome.audit,
         ledger=str(case.model.ledger),
         uppers=ceiling,
-        bounds=outcome.bounds,
+        bounds=tuple(dataclasses.replace(bound, covers=covers) for bound in outcome.bounds),
         curves=outcome.curves,
         reach=outcome.reach,
         read=outcome.read,
@@ -201,6 +204,16 @@ def testimony(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pl
         versions=versions(),
         seconds=outcome.seconds,
     )
+
+
+def covered(case: Case, outcome: Outcome) -> dict[str, str]:
+    """Array -> the sort of violation that an outcome would have shown there.
+
+    In the harness's own systems all other arrays are computed from those that an audit reads. In a stranger's model nobody knows.
+    """
+    if outcome.covers is not None:
+        return dict(outcome.covers)
+    return dict.fromkeys(case.claim.exposes if of_the_harness(case.model) else outcome.read, ANY)
 
 
 def told(rows: list[Any]) -> Iterator[str]:
