@@ -53,7 +53,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one audit saw of one case: bounds, arrays to plot, how far it could see, which released arrays it read, seconds."""
+    """What one audit saw of one case: bounds, arrays to plot, how far it could see, which released arrays it read, seconds.
+
+    covers: array -> the sort of violation that would have been noticed in it; None where that is not known by array.
+    """
 
     audit: str
     bounds: tuple[Bound, ...]
@@ -61,6 +64,7 @@ class Outcome:
     reach: str = ""
     read: tuple[str, ...] = ()
     seconds: float = 0.0
+    covers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 import time
@@ -18,13 +19,14 @@ from ..models.data.loading import describe, load_described
 from ..models.facts import Facts
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
-from ..reports.evidence import Evidence, Verdict, exit_code, judge
+from ..reports.evidence import ANY, Evidence, Verdict, exit_code, judge
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
+from .own.doors import is_built_in
 from .planned_cases import Factory, cases, recipes
 from .second_look import confirmed, marked
 from .storage.executor import executor
@@ -95,7 +97,7 @@ def carry_out(
             written |= {evidence_files.write(one, folder) for one in found}
             studied += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
             studied += ledger_rows(case, ceiling, Facts.of(graph))
-            verdicts.append(judge(case.claim, ceiling, [b for o in outcomes for b in o.bounds], plan.notices))
+            verdicts.append(judge(case.claim, ceiling, [b for one in found for b in one.bounds], plan.notices))
             if verbose:
                 console.print("\n".join(f"  {text}" for text in summary_lines(studied)), highlight=False, markup=False)
             rows += studied
@@ -186,6 +188,7 @@ def verdict_line(code: int, rows: list[Any]) -> str:
 
 def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Plan) -> Evidence:
     """The evidence file of one audit."""
+    covers = covered(case, outcome)
     return Evidence(
         claim=case.claim,
         model=case.model.name,
@@ -193,7 +196,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
         game=outcome.audit,
         ledger=str(case.model.ledger),
         uppers=ceiling,
-        bounds=outcome.bounds,
+        bounds=tuple(dataclasses.replace(bound, covers=covers) for bound in outcome.bounds),
         curves=outcome.curves,
         reach=outcome.reach,
         read=outcome.read,
@@ -202,6 +205,16 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
         versions=versions(),
         seconds=outcome.seconds,
     )
+
+
+def covered(case: Case, outcome: Outcome) -> dict[str, str]:
+    """Array -> the sort of violation that an outcome would have shown there.
+
+    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model nobody knows that.
+    """
+    if outcome.covers is not None:
+        return dict(outcome.covers)
+    return dict.fromkeys(case.claim.exposes if is_built_in(case.model) else outcome.read, ANY)
 
 
 def summary_lines(rows: list[Any]) -> Iterator[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..accounting.upper.accountants import Upper
 
+ANY = "noise too small"  # the sort of violation that a test is for where none is said
 GRID = 1e-3  # relative; accountants differ by less through their grids, so a smaller excess is ignored
 
 
@@ -130,6 +131,8 @@ class LowerBound(Protocol):
     def assumed(self) -> tuple[str, ...]: ...  # what it rests on and nobody proved or checked
     @property
     def failed(self) -> tuple[str, ...]: ...  # the conditions whose failure withdrew it
+    @property
+    def covers(self) -> Mapping[str, str] | None: ...  # array -> the violation it would detect there; None: the same in all
 
 
 class UpperBound(Protocol):
@@ -160,6 +163,7 @@ def judge(
     notices: the violation that the plan asks to detect, as a factor of the noise.
     from_ledger: whether the claim follows from the ledger and from nothing else, as one that was calibrated does.
 
+    The smallest detectable violation is the worst over the arrays that the claim exposes, each by its most sensitive test.
     A refutation that a second test with fresh randomness did not confirm does not count, and neither does one that rests on an
     unchecked assumption. A bound against the ledger says that the code is not as private as its own ledger; the claim falls with
     the ledger if it has no other ground. A test may also refute the ledger without an epsilon above the claim; then no upper
@@ -174,7 +178,8 @@ def judge(
             return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}", 1)
         measured = f"{_worded(worst)} against a claim of {claim.epsilon:g}{sure}"
         if worst.against == "claim":
-            return Verdict("refuted", f"refuted: {measured}", 1)
+            why = f"; {worst.method}" if math.isinf(worst.epsilon) else ""
+            return Verdict("refuted", f"refuted: {measured}{why}", 1)
         if from_ledger:
             ground = "the code is not as private as its own ledger, the claim's only ground"
             return Verdict("refuted", f"refuted: {measured}; {ground}", 1)
@@ -194,16 +199,29 @@ def judge(
         return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nobody checked that", 3)
     if any(b.refuted for b in bounds):
         return Verdict("inconclusive", "inconclusive: refuted once, but not again with fresh randomness", 3)
-    sharpest = min(bounds, key=lambda b: b.notices)
+    by_array = {array: [b for b in bounds if b.covers is None or array in b.covers] for array in claim.exposes}
+    unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
+    if unseen:
+        where = "" if len(unseen) == len(by_array) else f" in {' and '.join(unseen)}"
+        why = next((f"; a bound was withdrawn: {b.failed[0]}" for b in bounds if b.failed), "")
+        sentence = f"inconclusive: not refuted, and the smallest detectable violation{where} is unknown{why}"
+        return Verdict("inconclusive", sentence, 3)
+    best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
+    sharpest = max(best_of.values(), key=lambda b: b.notices)
     noticed = f"a true epsilon above {up(sharpest.reach, 3)} would have been noticed"
     if sharpest.notices <= notices:
-        return Verdict("not-refuted", f"not refuted; {noticed}", 0)
-    if math.isinf(sharpest.notices):
-        why = next((f"; a bound was withdrawn: {b.failed[0]}" for b in bounds if b.failed), "")
-        sentence = f"inconclusive: not refuted, and the smallest detectable violation is unknown{why}"
-        return Verdict("inconclusive", sentence, 3)
+        return Verdict("not-refuted", f"not refuted; {noticed}{_sorts(best_of)}", 0)
     factor = f"a factor of {up(sharpest.notices, 3)}; the plan asks for {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
+
+
+def _sorts(best_of: Mapping[str, LowerBound]) -> str:
+    """What was looked for, array by array, where an audit says so."""
+    arrays: dict[str, list[str]] = {}
+    for array, bound in best_of.items():
+        if bound.covers is not None and bound.covers[array] != ANY:
+            arrays.setdefault(bound.covers[array], []).append(array)
+    return "".join(f"{'; ' if i else ': '}{sort} {', '.join(names)}" for i, (sort, names) in enumerate(arrays.items()))
 
 
 def lowest(ceiling: Sequence[UpperBound]) -> tuple[float, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -123,9 +124,12 @@ class BoundRow(Row):
     confidence: Number
     rounds: int
     exposes: list[str] = []
+    claimed: list[str] = []  # the arrays that the claim covers
     verdict: str
     notices: Number | None = None  # the smallest detectable violation, as a factor of the noise
     reach: Number | None = None  # the true epsilon of that violation
+    detectable_epsilon: Number | None = None  # the same; None where nobody knows
+    detectable_by: dict[str, str] | None = None  # array -> the sort of violation that would have been noticed in it
     method: str = ""
     confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was none
     theorem: str = ""
@@ -209,7 +213,7 @@ def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
     claim = evidence.claim
     common: dict[str, Any] = {"model": evidence.model, "mode": evidence.mode, "unit": claim.unit}
     common |= {"epsilon": claim.epsilon, "delta": claim.delta, "seconds": evidence.seconds}
-    common["exposes"] = list(evidence.read or claim.exposes)
+    common |= {"exposes": list(evidence.read or claim.exposes), "claimed": list(claim.exposes)}
 
     def verdict(refuted: bool, factor: float) -> str:
         return "refuted" if refuted else ("not-refuted" if factor <= notices else "inconclusive")
@@ -226,6 +230,8 @@ def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
             verdict="inconclusive" if b.refuted and b.assumed else verdict(b.refuted, b.notices),
             notices=b.notices,
             reach=b.reach,
+            detectable_epsilon=b.reach if math.isfinite(b.reach) else None,
+            detectable_by=None if b.covers is None else dict(b.covers),
             method=b.method,
             confirmed=b.confirmed,
             theorem=b.theorem,

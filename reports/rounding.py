@@ -31,7 +31,8 @@ def at_least(epsilon: float, alpha: float, shape: str, assumed: tuple[str, ...] 
     """A lower bound with its side, confidence and shape: "at least 4.97 (95 %, shape of the ledger)"; and what it assumes."""
     from ..accounting.lower.bounds import surety
 
-    return f"at least {down(epsilon)} ({surety(percent(1 - alpha), shape, assumed)})"
+    seen = "infinite" if math.isinf(epsilon) else f"at least {down(epsilon)}"
+    return f"{seen} ({surety(percent(1 - alpha), shape, assumed)})"
 
 
 def _round(value: float, digits: int, towards: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,6 +66,7 @@ class _Lower(NamedTuple):
     against: str
     assumed: tuple[str, ...]
     failed: tuple[str, ...]
+    covers: Mapping[str, str] | None
 
 
 class _Upper(NamedTuple):
@@ -104,7 +105,8 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     ceiling = [_Upper(a.accountant, a.value, a.is_upper_bound, a.unsupported) for a in accounts if a.accountant != "published"]
     tests = [_lower(b) for b in bounds]
     delta = next((r.delta for r in (*accounts, *bounds) if r.delta is not None), None)
-    claim = Claim(k.epsilon, delta or 0.0, k.unit or Unit.NODE)
+    claimed = tuple(dict.fromkeys(array for b in bounds for array in b.claimed)) or ("posteriors",)
+    claim = Claim(k.epsilon, delta or 0.0, k.unit or Unit.NODE, exposes=claimed)
     best = max(bounds, key=lambda b: b.value, default=None)
     return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), judge(claim, ceiling, tests, notices))
 
@@ -114,7 +116,8 @@ def _lower(b: BoundRow) -> _Lower:
     assumed = tuple(c["what"] for c in b.conditions if c["how"] == "assumed")
     failed = tuple(f"{c['what']} ({c['detail']})" for c in b.conditions if c["how"] == "failed")
     refuted = b.verdict == "refuted" or (bool(assumed) and b.value > b.epsilon)
-    return _Lower(b.value, 1 - b.confidence, b.shape, refuted, *noticed, b.method, b.confirmed, b.against, assumed, failed)
+    common = b.value, 1 - b.confidence, b.shape, refuted, *noticed
+    return _Lower(*common, b.method, b.confirmed, b.against, assumed, failed, b.detectable_by)
 
 
 def _or_none_noticed(value: float | None) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,8 @@ class Bound:
 
     The bound is `theorem`, which holds under all `conditions`. against says what falls if it refutes: "claim", the claim;
     "ledger", the curve of the ledger alone, as the code is not as private as its own ledger says. withdrawn: the epsilon that was
-    seen before a condition failed; `epsilon` is then 0, and nothing would have been noticed.
+    seen before a condition failed; `epsilon` is then 0, and nothing would have been noticed. covers: array -> the sort of
+    violation that it would have noticed there; None where it is not known by array.
     """
 
     epsilon: float  # nats
@@ -57,6 +58,7 @@ class Bound:
     conditions: tuple[Condition, ...] = ()
     against: str = "claim"  # or "ledger"
     withdrawn: float | None = None  # nats
+    covers: Mapping[str, str] | None = None
 
     @property
     def assumed(self) -> tuple[str, ...]:

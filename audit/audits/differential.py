@@ -15,9 +15,11 @@ from ...accounting.lower.bounds import Bound
 from ...accounting.upper.accountants import tightest, upper
 from ...accounting.upper.tradeoff import curve, scaled
 from ..case import Case, Outcome, Setting, keeping, offered
+from ..heard.gate import a_strangers
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..own.doors import External
+from . import heard_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +50,8 @@ def differential(setting: Setting) -> Outcome:
     whatever the plan says: an accelerator adds up in another order each time, and a repetition must repeat.
     """
     case = setting.case
+    if a_strangers(case.model):
+        return heard_noise.listen(setting)
     union, ledger = case.counted(setting.graph), charged(case.model.ledger)
     frozen, other = (world(union, setting.key.fold("frozen", i).seed) for i in range(2))
     if case.claim.unit is Unit.FEATURES:

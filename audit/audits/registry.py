@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...accounting.claim import Unit
 from ..case import Case, Outcome, Setting
 from ..channels import entries, exact, transcript, user_reports, votes
+from ..heard.gate import disbelieved
 from . import blackbox, differential, edge_sums, gradients, node_stars, replay
 
 
@@ -23,8 +24,13 @@ class Audit:
     play: Callable[[Setting], Outcome]
 
     def run(self, setting: Setting) -> Outcome:
-        """Its bounds, each test at the setting's alpha, and the seconds that they took."""
+        """Its bounds, each test at the setting's alpha, and the seconds that they took.
+
+        Raises ValueError where it assumes what was not heard of a model that is not the harness's own.
+        """
         started = time.perf_counter()
+        if reason := disbelieved(self.name, setting):
+            raise ValueError(f"it assumes Gaussian noise on sums over neighbours; {reason}")
         return dataclasses.replace(self.play(setting), seconds=time.perf_counter() - started)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from ...accounting.claim import Unit
 from ...models.base import Model, Release
 from ...models.errors import one_line
+from ...models.hearing import hearable
 from ...models.looped import Looped
 from ...models.systems import SYSTEMS
 
@@ -161,7 +162,8 @@ def load_model(address: str) -> Any:
     sys.modules[path.stem] = module  # dataclasses look up their module; worker processes import it by this name
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        spec.loader.exec_module(module)
+        with hearable():  # generators that the module makes and keeps are heard later on
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as fault:
         raise ValueError(f"model={address}: {blamed(fault, path)}") from None
     if not hasattr(module, name):

@@ -98,7 +98,8 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot
             best = max((b for b in line.bounds if ", ".join(b.exposes) == view), key=lambda b: b.value)
             rows.append((name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence))
     views = sorted({r[3] for r in rows})
-    widest = max([epsilon, *(r[4] for r in rows)])
+    widest = max([epsilon, *(r[4] for r in rows if math.isfinite(r[4]))])
+    whole = 1.06 * widest  # how long the bar of an infinite bound is: over the whole picture
     bars = {who: [r for r in rows if r[0] == who] for who in (name(*line.key[1:3]) for line in claims)}
     first, height = {}, 0.0  # where the bars of each model begin: one below the other, a gap after each model
     for who, seen in bars.items():
@@ -113,12 +114,13 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot
                     "color": COLOURS[BRIGHT[view % len(BRIGHT)]],
                     "hatch": "" if view < len(BRIGHT) else "//",
                 }
-                axes.barh(first[who] + i, r[4], 0.9, label=f"lower bound from {r[3]}", **colour)
-                inside = r[4] > 0.35 * widest
+                length = min(r[4], whole)
+                axes.barh(first[who] + i, length, 0.9, label=f"lower bound from {r[3]}", **colour)
+                inside = length > 0.35 * widest
                 ink: dict[str, Any] = {"color": "#000000" if inside else INK, "fontsize": 8, "va": "center"}
                 shift: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points"}
-                axes.annotate(f"≥ {down(r[4])}", (0 if inside else r[4], first[who] + i), **shift, **ink)
-            if line.upper:
+                axes.annotate(_seen(r[4]), (0 if inside else length, first[who] + i), **shift, **ink)
+            if line.upper and math.isfinite(line.upper[0]):
                 diamond: dict[str, Any] = {"marker": "D", "color": INK, "markerfacecolor": "none", "linestyle": "none"}
                 axes.plot(line.upper[0], _middle(first[who], bars[who]), label="upper bound of the ledger", **diamond)
         axes.axvline(epsilon, color=COLOURS[1], linestyle="--", linewidth=1.5, label="claimed")
@@ -134,6 +136,10 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot
     title = f"Claimed ε = {epsilon:g}, protects {UNITS[unit]}"
     size = (4.6, 1.2 + 0.2 * height + 0.2 * (len(views) + 2))
     return Plot(slug("epsilon", unit, f"{epsilon:g}"), title, f"Claimed {epsilon:g}: {summary}.", header, tuple(rows), draw, size)
+
+
+def _seen(epsilon: float) -> str:
+    return "infinite" if math.isinf(epsilon) else f"≥ {down(epsilon)}"
 
 
 def _middle(first: float, seen: Sequence[Any]) -> float:

@@ -103,6 +103,27 @@ def test_a_verdict_that_does_not_refute_says_what_it_would_have_noticed():
     )
 
 
+def test_what_would_have_been_noticed_is_the_worst_over_the_arrays_of_the_claim():
+    both = dataclasses.replace(CLAIM, exposes=("posteriors", "aggregates"))
+    sums = dataclasses.replace(look(0.5, notices=1.1), covers={"aggregates": "noise too small anywhere in"})
+    rest = dataclasses.replace(look(0.5, notices=1.3), covers={"posteriors": "a path past the noise to"})
+    assert judge(both, [], [sums, rest]).sentence == (
+        "not refuted; a true epsilon above 1.43 would have been noticed: "
+        "a path past the noise to posteriors; noise too small anywhere in aggregates"
+    )
+    alone = judge(both, [], [sums])
+    assert alone.exit_code == 3
+    assert "in posteriors is unknown" in alone.sentence
+
+
+def test_an_infinite_bound_is_worded_with_what_was_found():
+    found = dataclasses.replace(look(math.inf, refuted=True, alpha=0.0), shape="exact", method="edge (0, 1) shows")
+    verdict = judge(CLAIM, [], [found])
+    assert verdict.exit_code == 1
+    assert verdict.sentence.startswith("refuted: infinite (100 %, exact)")
+    assert verdict.sentence.endswith("edge (0, 1) shows")
+
+
 @pytest.mark.parametrize("bounds", [[], [look(0.5, notices=1.6)], [look(0.5, notices=math.inf)]])
 def test_an_audit_that_could_not_have_noticed_is_inconclusive(bounds):
     verdict = judge(CLAIM, [ceiling(0.9)], bounds, notices=1.5)

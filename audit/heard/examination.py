@@ -1,0 +1,180 @@
+"""All that is found out about a model by listening to it.
+
+Faults that are certain, how far one secret moves what noise covers, and why nothing may be said of some of what is released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...accounting.claim import Unit
+from .forcing import Forced, forced
+from .paths import certificate, changed
+from .playing import Diverged, play, same_numbers
+from .sources import laid_out
+from .study import Study, study
+from .worlds import Without, small, without_any, without_one
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Model
+    from ...models.graph.graph import Graph
+    from ..key import Key
+
+SHARED = 3  # numbers of two draws that agree by chance
+NOTHING = 1e-4  # in units of the noise: what rounding moves
+ATTEMPTS = 4  # secrets that change something for which a certificate is tried
+SECRETS = ((5_000, 24), (20_000, 6))  # up to so many nodes, so many secrets are taken away one by one; beyond, three
+
+
+@dataclass(frozen=True)
+class Move:
+    """How far one secret moves the means, given the released history, in units of the noise at scale 1: by the law of the noise.
+
+    euclidean: of Gaussian noise, all cells together. entries: the moves of single entries with other noise.
+    """
+
+    secret: str
+    euclidean: float = 0.0
+    entries: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """study: of the whole graph. faults: certificates, each of an infinite epsilon. moves: of single secrets.
+
+    told: what was done. doubts: array -> why nothing is said of it; "" for all arrays.
+    """
+
+    study: Study
+    faults: tuple[str, ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    moves: tuple[Move, ...] = ()
+    told: str = ""
+
+    @property
+    def laws(self) -> set[str]:
+        return {s.block.law for s in self.study.sources}
+
+    @property
+    def noisy(self) -> tuple[str, ...]:
+        """Arrays all of whose cells carry noise that was heard."""
+        cells = {s.cell for s in self.study.sources}
+        arrays = {c.array for c in cells}
+        return tuple(a for a in sorted(arrays) if all(c in cells for c in self.study.base.cells if c.array == a))
+
+
+def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
+    """The whole graph, and a small one of odd parts."""
+    first = _examined(model, graph, unit, key)
+    if first.faults or "" in first.doubts:
+        return first
+    try:
+        second = _examined(model, small(graph), unit, key.fold("small"))
+    except Exception as refusal:  # a stranger's model may take no other graph, and says so in its own way
+        told = f"{first.told}; the small graph of odd parts was refused ({type(refusal).__name__}: {refusal})"
+        return Examination(first.study, first.faults, first.doubts, first.moves, told)
+    where = " on a small graph of odd parts"
+    doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
+    moves = (*first.moves, *second.moves)
+    return Examination(first.study, tuple(f + where for f in second.faults), doubts, moves, first.told)
+
+
+def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
+    limit = next((most for nodes, most in SECRETS if graph.nodes <= nodes), 3)
+    made = study(model, graph, key)
+    if made.doubts:
+        return Examination(made, (), {"": made.doubts[0]})
+    doubts: dict[str, str] = {}
+    reuse = used_twice(made)
+    if reuse:
+        doubts[""] = reuse
+    rows = weakest(made)
+    for absent in without_any(made.whole, unit, key):
+        differ, _, stray = _without(made, absent)
+        stray |= reseeded(made, absent)
+        doubts |= {array: text for array, text in stray.items() if array not in doubts}
+        for mask in sorted(differ.values(), key=lambda m: m.mean()):
+            if mask.ndim and len(mask) == graph.nodes:
+                rows = np.concatenate([rows, np.flatnonzero(mask.reshape(len(mask), -1).any(1))])
+    rows = np.array(list(dict.fromkeys(rows.tolist())), dtype=np.int64)
+    moves, attempts = [], 0
+    for absent in without_one(made.whole, unit, key, rows, limit):
+        differ, other, stray = _without(made, absent)
+        if other is not None and differ and attempts < ATTEMPTS:
+            attempts += 1
+            found = certificate(made, absent.worlds, other, differ, absent.secret)
+            if found is not None:
+                return Examination(made, (str(found),), doubts)
+        doubts |= {array: text for array, text in stray.items() if array not in doubts}
+        if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
+            moves.append(_move(made, other, absent))
+    count = len(made.sources)
+    told = f"{count} draws of noise were found in what is released; {len(moves)} secrets were taken away one by one"
+    return Examination(made, (), doubts, tuple(moves), told)
+
+
+def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:
+    """What changes without a secret, the run, and for each array that changes why nothing is said of it."""
+    try:
+        other = forced(made.model, absent.worlds, made.base, made.sources, made.copies)
+    except Diverged as line:
+        return {}, None, {"": f"{absent.secret} changes what is drawn ({line})"}
+    differ = changed(made, other.play, absent.hidden)
+    texts = {cell.array: f"{absent.secret} changes {cell} in a way that no noise was found to cover" for cell in differ}
+    return differ, other, texts
+
+
+def _move(made: Study, other: Forced, absent: Without) -> Move:
+    squares, entries = 0.0, []
+    for source, shift in zip(made.sources, other.shifts, strict=True):
+        by = laid_out(shift, source.factor.shape, source.across).copy()
+        if absent.hidden is not None:
+            by[absent.hidden] = 0.0
+        if source.block.law == "normal":
+            squares += float((by**2).sum())
+        else:
+            entries += [float(v) for v in np.abs(by[np.abs(by) > NOTHING])]
+    return Move(absent.secret, math.sqrt(squares), tuple(entries))
+
+
+def weakest(made: Study) -> NDArray[np.int64]:
+    """The rows with the least noise, where not all have the same."""
+    uneven = [s.factor for s in made.sources if s.factor.ndim and np.ptp(np.abs(s.factor)) > NOTHING * np.abs(s.factor).max()]
+    rows = [np.argsort(np.abs(f.reshape(len(f), -1)).min(1), kind="stable")[:SHARED] for f in uneven]
+    return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+
+
+def reseeded(made: Study, absent: Without) -> dict[str, str]:
+    """Whether the same seed draws other noise in a world without secrets: then nothing that is drawn can be held fixed."""
+    draws = play(made.model, absent.worlds).draws
+    for source in made.sources:
+        for at, _ in source.block.parts:
+            if at >= len(draws) or not same_numbers(draws[at], made.base.draws[at]):
+                return {"": f"{absent.secret} changes the noise that the same seed draws ({source.block.line})"}
+    return {}
+
+
+def used_twice(made: Study) -> str | None:
+    """Whether numbers that are noise are drawn again, by another place or with another seed."""
+    seen: dict[str, NDArray[np.float64]] = {}
+    for number, draws in enumerate((made.base.draws, made.others[0])):
+        for source in made.sources:
+            if not draws[source.block.parts[0][0]].spread:
+                continue
+            numbers = np.abs(np.concatenate([draws[a].units.ravel()[p] for a, p in source.block.parts]))
+            name = f"{source.cell} with seed {number + 1}"
+            for other, known in seen.items():
+                common = np.intersect1d(numbers, known).size
+                if common > SHARED:
+                    return f"{common} numbers are noise on {name} and on {other}"
+            if numbers.size - np.unique(numbers).size > SHARED:
+                return f"{numbers.size - np.unique(numbers).size} numbers of the noise on {name} repeat"
+            seen[name] = numbers
+    return None

@@ -1,0 +1,52 @@
+"""The same release from another graph: noise is adjusted until every noisy cell is the same number again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .playing import Cell, Play, play, rounding
+from .sources import Source, in_line, moved_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Model
+    from ...models.graph.graph import Worlds
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Forced:
+    """play: the other graph's run. shifts: by how much each source's numbers were moved, in units of their law at scale 1."""
+
+    play: Play
+    shifts: tuple[Floats, ...]
+
+
+def forced(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> Forced:
+    """A run on `worlds` with base's draws, of which the sources' are moved: number + (clean - other clean) / factor.
+
+    The clean values of a hop follow from the releases before it, so that each repetition makes one more hop the same: as many as
+    there are sources, and one more. Where several sources are on one entry, each takes its share by variance.
+    """
+    shifts = [np.zeros(s.block.size) for s in sources]
+    variance: dict[Cell, Floats] = {}
+    for s in sources:
+        variance[s.cell] = variance.get(s.cell, 0.0) + s.factor**2
+    again = base
+    for _ in range(len(sources) + 2):
+        numbers = moved_by(base.draws, [(s.block, d) for s, d in zip(sources, shifts, strict=True)], copies)
+        again = play(model, worlds, numbers, base.draws)
+        gaps = [base.cells[s.cell] - again.cells[s.cell] for s in sources]
+        if all((np.abs(g[s.noised]) <= rounding(base.cells[s.cell][s.noised])).all() for s, g in zip(sources, gaps, strict=True)):
+            break
+        for i, (s, gap) in enumerate(zip(sources, gaps, strict=True)):
+            total = variance[s.cell]
+            step = np.divide(gap * s.factor, total, out=np.zeros_like(gap), where=total > 0)
+            shifts[i] += in_line(np.where(s.noised, step, 0.0), s.across)
+    return Forced(again, tuple(shifts))

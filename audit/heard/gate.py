@@ -1,0 +1,91 @@
+"""Which audits may be believed about a model that is not the harness's own: those whose assumptions were heard to hold."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.graph.graph import Worlds
+from ..case import Case, Setting, keeping, offered
+from ..own.doors import External, is_built_in
+from .examination import Examination, examine
+from .playing import play
+
+if TYPE_CHECKING:
+    from ...models.base import Model
+    from ...models.graph.graph import Graph
+    from ..key import Key
+
+OF_SUMS = ("replay", "residual", "game")  # they take what is released for sums of what goes in, and Gaussian noise on them
+EQUAL = 1e-3  # relative: a stated size of noise that is the size of the noise
+LAST: list[tuple[Any, str, Examination]] = []  # of the model that is being audited, which several audits ask about
+
+
+def a_strangers(model: Model) -> bool:
+    """Whether the model runs in this process and is not the harness's own, which tells of its noise by calls."""
+    return not isinstance(model, External) and not is_built_in(model)
+
+
+def examined(case: Case, graph: Graph, key: Key) -> Examination:
+    """What is found out by listening to the case's model, as it releases all that it offers. Kept for the next who asks."""
+    for model, digest, found in LAST:
+        if model is case.model and digest == graph.digest:
+            return found
+    found = examine(keeping(case.model, offered(case.model)), graph, case.claim.unit, key)
+    if not found.faults:
+        found = _as_served(case, graph, key, found)
+    LAST[:] = [(case.model, graph.digest, found)]
+    return found
+
+
+def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examination:
+    """The same, unless the model releases something else when it is not asked to keep more than it serves."""
+    if set(case.model.releases) == set(offered(case.model)) or "" in found.doubts:
+        return found
+    served = play(case.model, Worlds.of(graph, found.study.whole.seeds))
+    if all(np.array_equal(a, found.study.base.cells.get(cell, np.zeros(0))) for cell, a in served.cells.items()):
+        return found
+    text = "what is served changes when more is kept, so that an audit of all arrays is not one of what is served"
+    alone = examine(case.model, graph, case.claim.unit, key)
+    return dataclasses.replace(found, faults=alone.faults, doubts={**found.doubts, "": text})
+
+
+def disbelieved(name: str, setting: Setting) -> str | None:
+    """Why an audit of sums would say nothing true of this model; None where all that it assumes was heard to hold."""
+    case = setting.case
+    if name not in OF_SUMS or not a_strangers(case.model):
+        return None
+    union = case.counted(setting.graph)
+    found = examined(case, union, setting.key)
+    reason = found.doubts.get("") or next((found.doubts[a] for a in ("aggregates", "inputs") if a in found.doubts), None)
+    if found.faults or reason:
+        return reason or "some of what it releases carries no noise"
+    return _not_sums(case, union, found)
+
+
+def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
+    from ...accounting.events.tree import gaussian_mu
+
+    made = found.study
+    if gaussian_mu(case.model.ledger) is None:
+        return "its ledger is no composition of Gaussian mechanisms"
+    cells = [c for c in made.base.cells if c.array == "aggregates"]
+    stated = keeping(case.model, offered(case.model)).fit(made.whole).public.get("noise_std")
+    for cell in cells:
+        sources = made.on(cell)
+        if len(sources) != 1 or sources[0].block.law != "normal":
+            return f"{cell} is no value with one draw of Gaussian noise"
+        factor, source = sources[0].factor, sources[0]
+        if float(np.ptp(factor)) > EQUAL * float(np.abs(factor).max()):
+            return f"the noise on {cell} is not of one size"
+        if stated is None or abs(abs(float(factor.flat[0])) - stated) > EQUAL * stated:
+            return f"the noise on {cell} has a standard deviation of {abs(float(factor.flat[0])):.4g}; noise_std says {stated}"
+        rows = next((a for c, a in made.base.cells.items() if (c.array, c.hop) == ("inputs", cell.hop)), None)
+        if rows is None:
+            return f"no rows are released that {cell} sums"
+        clean = made.base.cells[cell] - factor * source.numbers(made.base.draws)
+        if np.abs(clean - graph.adjacency() @ rows).max() > EQUAL * abs(float(factor.flat[0])):
+            return f"{cell} is no sum over neighbours of the rows that go in"
+    return None

@@ -1,0 +1,110 @@
+"""Ways from a secret to the release that no noise covers: what changes although every noisy value is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .forcing import Forced
+from .playing import Cell, Diverged, Play, play
+from .sources import moved_by
+from .study import Study, tried_hard
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Worlds
+
+Masks = Mapping[Cell, "NDArray[np.bool_]"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """One secret changes entries that no draw can change: epsilon is infinite."""
+
+    secret: str
+    cell: Cell
+    rows: int
+    entries: int
+    size: float
+
+    def __str__(self) -> str:
+        where = f"{self.entries} entries in {self.rows} rows of {self.cell}"
+        return f"{self.secret} changes {where} by up to {self.size:.3g} with every noisy value the same: no noise covers them"
+
+
+def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -> dict[Cell, NDArray[np.bool_]]:
+    """The entries of each cell that differ by more than rounding. hidden: nodes whose own rows do not count."""
+    found = {}
+    for cell, before in made.base.cells.items():
+        other = after.cells.get(cell)
+        if other is None or other.shape != before.shape:
+            found[cell] = np.ones(before.shape, dtype=bool)
+            continue
+        differ = ~(np.abs(other - before) <= made.slack[cell])
+        if hidden is not None and differ.ndim and differ.shape[0] == made.whole.graph.nodes:
+            differ[hidden] = False
+        if differ.any():
+            found[cell] = differ
+    return found
+
+
+def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secret: str) -> Certificate | None:
+    """Entries that no draw can change in one of two neighbouring worlds, and that differ between them; None where there are none.
+
+    Given the noisy values these entries are then a function of the graph alone: with another graph they are other ones for sure.
+    Where a noisy cell differs elsewhere, too, its noise could not be made to fit, and nothing is certain of what follows from it.
+    """
+    sides = ((made.whole, None), (worlds, other))
+    found: dict[Cell, NDArray[np.bool_]] = {}
+    for cell, mask in sorted(differ.items(), key=lambda item: not made.on(item[0])):
+        entries = np.zeros_like(mask)
+        for world, side in sides:
+            entries |= mask & fixed(made, world, side, cell)
+            if entries.any() and not (mask & ~entries).any():
+                break
+        if made.on(cell) and (mask & ~entries).any():
+            return None
+        if entries.any():
+            found[cell] = entries
+    if not found:
+        return None
+    cell = min(found, key=lambda c: int(found[c].sum()))
+    entries = found[cell]
+    gap = np.abs(other.play.cells[cell] - made.base.cells[cell])[entries]
+    rows = int(entries.reshape(len(entries), -1).any(1).sum()) if entries.ndim else 1
+    return Certificate(secret, cell, rows, int(entries.sum()), float(gap.max()))
+
+
+def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDArray[np.bool_]:
+    """The entries of a cell that no draw changes, the noise on other cells being what it is.
+
+    Those that the first other numbers do not change must all withstand the others, too: else they are noise of another sort, and
+    none counts. On a cell without noise of its own all entries must withstand.
+    """
+    shifts = other.shifts if other is not None else tuple(np.zeros(s.block.size) for s in made.sources)
+    start: dict[int, NDArray[Any]] = moved_by(
+        made.base.draws, [(s.block, d) for s, d in zip(made.sources, shifts, strict=True)], made.copies
+    )
+    before = other.play.cells[cell] if other is not None else made.base.cells[cell]
+    noisy = bool(made.on(cell))
+    same = np.ones(before.shape, dtype=bool)
+    if not made.free and not noisy:
+        return same
+    for number, (instead, far) in enumerate(tried_hard(made, cell)):
+        moved = {s.block: d for s, d in zip(made.sources, shifts, strict=True)}
+        moved |= {block: moved[block] + change for block, change in far}
+        numbers = {**start, **instead, **moved_by(made.base.draws, moved.items(), made.copies)}
+        try:
+            after = play(made.model, worlds, numbers, made.base.draws).cells[cell]
+        except (Diverged, ValueError, FloatingPointError, ArithmeticError):
+            return np.zeros_like(same)
+        differ = same & (np.abs(after - before) > 0) if after.shape == before.shape else same
+        if number == 0 and noisy:
+            same &= ~differ
+        elif differ.any():
+            return np.zeros_like(same)
+    return same

@@ -1,0 +1,164 @@
+"""Where drawn noise is in what is released: which numbers of which draw stand behind which entry, and with what factor.
+
+Found by trying: other numbers are put in the place of some that were drawn, twice. An entry that is something + factor × number
+then moves by factor × the change both times, and no other entry does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.hearing.draw import SHIFTED
+from .playing import Cell, Diverged, Play, play, rounding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Model
+    from ...models.graph.graph import Worlds
+    from ...models.hearing import Draw
+
+    Floats = NDArray[np.float64]
+
+MOST = 24  # blocks of numbers that are tried one by one
+AGREE = 0.9  # of the entries that a block moves
+WHOLE = ("choice", "geometric", "poisson", "binomial", "integers")  # laws of whole numbers
+ADDED = (*SHIFTED, *WHOLE)  # laws whose numbers may be added to a value
+Part = tuple[int, slice]  # a draw, and which of its numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """As many consecutive numbers as a cell has entries. copies: draws that always give the numbers of another one."""
+
+    parts: tuple[Part, ...]
+    size: int
+    law: str
+    line: str
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A block that is noise on a cell. factor: on each entry, in units of the law at scale 1; 0 where it does not follow.
+
+    across: the numbers fill the cell column by column.
+    """
+
+    block: Block
+    cell: Cell
+    factor: Floats
+    across: bool
+
+    @property
+    def noised(self) -> NDArray[np.bool_]:
+        return self.factor != 0
+
+    def numbers(self, draws: Sequence[Draw]) -> Floats:
+        """Its numbers in a run with these draws, at location 0 and scale 1, in the order of the cell's entries."""
+        line = np.concatenate([draws[at].units.ravel()[part] for at, part in self.block.parts])
+        return laid_out(line, self.factor.shape, self.across)
+
+
+def laid_out(numbers: Floats, shape: tuple[int, ...], across: bool) -> Floats:
+    """Numbers of a block in the order of a cell's entries."""
+    return numbers.reshape(shape[::-1]).T if across else numbers.reshape(shape)
+
+
+def in_line(entries: Floats, across: bool) -> Floats:
+    """The reverse."""
+    return (entries.T if across else entries).ravel()
+
+
+def blocks(draws: Sequence[Draw], sizes: Iterable[int], known: Iterable[int] = ()) -> list[Block]:
+    """Candidates: a draw as large as a cell, parts of a larger one, consecutive small ones of one line. known: no candidates."""
+    allowed, found = set(sizes), []
+    pending: list[Part] = []
+    skipped = set(known)
+    for at, draw in enumerate(draws):
+        count = draw.values.size
+        if at in skipped or draw.law not in ADDED or not count or draw.values.dtype.kind not in "iuf":
+            continue
+        if count in allowed:
+            found.append(Block(((at, slice(0, count)),), count, draw.law, draw.line))
+            continue
+        whole = next((s for s in sorted(allowed, reverse=True) if s > 1 and count % s == 0), None)
+        if whole is not None:
+            pieces = (slice(first, first + whole) for first in range(0, count, whole))
+            found += [Block(((at, piece),), whole, draw.law, draw.line) for piece in pieces]
+            continue
+        if pending and (draws[pending[0][0]].law, draws[pending[0][0]].line) != (draw.law, draw.line):
+            pending = []
+        pending.append((at, slice(0, count)))
+        total = sum(part.stop for _, part in pending)
+        if total in allowed:
+            found.append(Block(tuple(pending), total, draw.law, draw.line))
+        if total in allowed or total > max(allowed):
+            pending = []
+    return found
+
+
+def moved_by(
+    draws: Sequence[Draw], changes: Iterable[tuple[Block, Floats]], copies: Mapping[int, int] | None = None
+) -> dict[int, NDArray[Any]]:
+    """Numbers for the draws of blocks that are moved by so much, in units of their scale. Copies move with what they copy."""
+    new: dict[int, NDArray[Any]] = {}
+    for block, change in changes:
+        first = 0
+        for at, part in block.parts:
+            draw = draws[at]
+            numbers = new.setdefault(at, np.array(draw.values)).reshape(-1)
+            scale = np.broadcast_to(np.asarray(draw.scale, dtype=np.float64), draw.values.shape).reshape(-1)[part]
+            moved = draw.values.reshape(-1)[part] + scale * change[first : first + part.stop - part.start]
+            numbers[part] = moved if numbers.dtype.kind == "f" else np.rint(moved)
+            new[at] = numbers.reshape(draw.values.shape)
+            first += part.stop - part.start
+    for copy, original in (copies or {}).items():
+        if original in new:
+            new[copy] = new[original]
+    return new
+
+
+def nudge(block: Block, seed: int, size: float = 1.0) -> Floats:
+    """A change of each number: its own, never near zero, whole for laws of whole numbers."""
+    rng = np.random.default_rng([seed, block.size, block.parts[0][0], block.parts[0][1].start])
+    change = (1 + rng.random(block.size)) * rng.choice([-1.0, 1.0], size=block.size) * size
+    return np.rint(change) if block.law in WHOLE else change
+
+
+def located(model: Model, worlds: Worlds, base: Play, tried: Sequence[Block], copies: Mapping[int, int]) -> list[Source]:
+    """The blocks that are noise on a cell, each with the first cell where it is."""
+    return [source for block in tried if (source := _located(model, worlds, base, block, copies)) is not None]
+
+
+def _located(model: Model, worlds: Worlds, base: Play, block: Block, copies: Mapping[int, int]) -> Source | None:
+    changes = [nudge(block, seed) for seed in (1, 2)]
+    try:
+        plays = [play(model, worlds, moved_by(base.draws, [(block, c)], copies), base.draws) for c in changes]
+    except Diverged:
+        return None
+    for cell, before in base.cells.items():
+        if before.size != block.size:
+            continue
+        for across in (False, True) if before.ndim == 2 else (False,):
+            factor = _factor(before, [p.cells[cell] for p in plays], [laid_out(c, before.shape, across) for c in changes])
+            if factor is not None:
+                return Source(block, cell, factor, across)
+    return None
+
+
+def _factor(before: Floats, after: Sequence[Floats], changes: Sequence[Floats]) -> Floats | None:
+    """The factor on each entry, if nearly all entries that move do so in proportion to their own number; else None."""
+    one, other = (a - before for a in after)
+    slack = rounding(np.maximum(np.abs(before), np.maximum(np.abs(after[0]), np.abs(after[1]))))
+    moves = (np.abs(one) > slack) | (np.abs(other) > slack)
+    factors = [d / c for d, c in zip((one, other), changes, strict=True)]
+    agree = moves & (np.abs(factors[0] - factors[1]) <= 4 * slack) & (factors[0] != 0)
+    if not moves.any() or agree.sum() < AGREE * moves.sum():
+        return None
+    found = np.where(agree, (factors[0] + factors[1]) / 2, 0.0)
+    common = float(np.median(found[agree]))
+    return np.where(agree & (np.abs(found - common) <= 8 * slack), common, found)

@@ -1,0 +1,175 @@
+"""A model on one graph, listened to: what it draws, which draws are noise and on what, and what else a draw could change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.graph.graph import Worlds
+from ...models.hearing.draw import SHIFTED
+from .playing import Cell, Diverged, Play, alike, play, rounding
+from .sources import MOST, Source, blocks, in_line, located, moved_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Model
+    from ...models.graph.graph import Graph
+    from ..key import Key
+
+    Floats = NDArray[np.float64]
+
+SEEDS = 3  # a run, and two more for other numbers
+MANY = 20_000  # draws, each of which is written down
+CONTINUOUS = (*SHIFTED, "uniform", "exponential")
+FAR = 1000.0  # in units of the noise: more than any sum, cut or comparison outweighs
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """base: the run on the whole graph. others: the draws of other seeds. sources: noise whose place was found.
+
+    slack: how far rounding alone moves each cell. doubts: why nothing may be said of what this model does. constant: draws that
+    are the same for every seed. copies: draws that repeat an earlier one. free: all other draws that are no source.
+    """
+
+    model: Model
+    whole: Worlds
+    base: Play
+    others: tuple[list[Draw], ...] = ()
+    sources: tuple[Source, ...] = ()
+    constant: frozenset[int] = frozenset()
+    copies: Mapping[int, int] = field(default_factory=dict)
+    slack: Mapping[Cell, Floats] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def free(self) -> list[int]:
+        placed = {at for s in self.sources for at, _ in s.block.parts}
+        taken = placed | self.constant | set(self.copies)
+        return [at for at in range(len(self.base.draws)) if at not in taken]
+
+    def on(self, cell: Cell) -> list[Source]:
+        return [s for s in self.sources if s.cell == cell]
+
+
+if TYPE_CHECKING:
+    from ...models.hearing import Draw
+
+
+def study(model: Model, graph: Graph, key: Key) -> Study:
+    """Plays the whole graph a few times, and finds the noise in what is released."""
+    worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(SEEDS)]
+    plain = play(model, worlds[0])  # what is made at the first use of a library is not the model's
+    if len(plain.draws) > MANY:
+        return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to follow")
+    base, *others = (play(model, w) for w in worlds)
+    made = Study(model, worlds[0], base)
+    if not same(plain, base):
+        return _doubted(made, "the same seed gives another release, so that no run can be repeated")
+    try:
+        heard = close(base, play(model, worlds[1], script=base.draws))
+    except Diverged as line:
+        return _doubted(made, f"another seed draws other numbers of numbers ({line}), so that no run can be repeated with them")
+    if not heard:
+        return _doubted(made, "what is released depends on random numbers that were not heard")
+    if any(len(o.draws) != len(base.draws) for o in others):
+        return _doubted(made, "another seed draws more or fewer numbers")
+    constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, [o.draws[at] for o in others]))
+    copies = repeats([base.draws, others[0].draws])
+    tried = blocks(base.draws, {c.size for c in base.cells.values()}, constant | set(copies))
+    if len(tried) > MOST:
+        return _doubted(made, f"{len(tried)} draws may be noise, and no more than {MOST} are followed")
+    sources = tuple(located(model, worlds[0], base, tried, copies))
+    slack = _slack(model, worlds[0], base, sources, copies)
+    return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack)
+
+
+def _doubted(made: Study, reason: str) -> Study:
+    return Study(made.model, made.whole, made.base, doubts=(reason,))
+
+
+def same(one: Play, other: Play) -> bool:
+    """Whether two runs released the same, bit for bit."""
+    return one.cells.keys() == other.cells.keys() and all(np.array_equal(a, other.cells[c]) for c, a in one.cells.items())
+
+
+def close(one: Play, other: Play) -> bool:
+    """The same up to rounding, where numbers were handed on through a location and a scale."""
+    pairs = ((a, other.cells.get(c)) for c, a in one.cells.items())
+    return all(b is not None and a.shape == b.shape and bool((np.abs(a - b) <= 10 * rounding(a)).all()) for a, b in pairs)
+
+
+def _fixed(draw: Draw, others: Sequence[Draw]) -> bool:
+    """Whether every seed draws the same numbers, of a law that does not."""
+    if draw.law not in CONTINUOUS:
+        return False
+    return all(alike(draw, o) and np.array_equal(draw.values, o.values) for o in others)
+
+
+def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
+    """Draws that, in every one of the runs, give the numbers of an earlier draw: their place -> its place."""
+    first: dict[Any, int] = {}
+    found = {}
+    for at, draws in enumerate(zip(*runs, strict=False)):
+        if draws[0].law not in CONTINUOUS or draws[0].values.dtype.kind != "f":
+            continue
+        name = tuple((d.law, d.values.shape, d.units.tobytes()) for d in draws)
+        original = first.setdefault(name, at)
+        if original != at:
+            found[at] = original
+    return found
+
+
+def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> dict[Cell, Floats]:
+    """How far the cells move where noise moves by no more than what rounding leaves."""
+    slack = {cell: 10 * rounding(a) for cell, a in base.cells.items()}
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        changes = []
+        for s in sources:
+            gap = rounding(base.cells[s.cell]) * rng.choice([-1.0, 1.0], size=s.factor.shape)
+            changes.append((s.block, in_line(np.divide(gap, s.factor, out=np.zeros_like(gap), where=s.noised), s.across)))
+        again = play(model, worlds, moved_by(base.draws, changes, copies), base.draws)
+        for cell, a in base.cells.items():
+            slack[cell] = np.maximum(slack[cell], 20 * float(np.abs(again.cells[cell] - a).max(initial=0)))
+    return slack
+
+
+def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
+    """Other numbers for all free draws, and far moves of the noise on `cell`: what could change its entries would."""
+    rng = np.random.default_rng(1)
+    own = [] if cell is None else made.on(cell)
+    draws = made.base.draws
+    for number in range(6):
+        instead: dict[int, NDArray[Any]] = {}
+        for at in made.free:
+            d, redrawn = draws[at], made.others[number % len(made.others)][at]
+            sizeable = np.isfinite([d.lowest, d.highest]).all() and d.values.dtype.kind in "iufb"
+            if number in (2, 3) and sizeable:
+                end = d.lowest if number == 2 else np.nextafter(d.highest, d.lowest) if d.law == "uniform" else d.highest
+                instead[at] = np.full_like(d.values, end)
+            elif number in (4, 5) and d.spread:
+                instead[at] = (redrawn.values + FAR * d.scale * rng.choice([-1, 1], size=d.values.shape)).astype(d.values.dtype)
+            elif alike(d, redrawn):
+                instead[at] = redrawn.values
+        far = [(s.block, FAR * rng.choice([-1.0, 1.0], size=s.block.size) * (1 + rng.random(s.block.size))) for s in own]
+        yield instead, far
+
+
+def withstands(made: Study) -> bool:
+    """Whether no other draw changes what carries noise: then the noise that was heard is all there is."""
+    if not made.free:
+        return True
+    cells = {s.cell for s in made.sources}
+    for instead, _ in tried_hard(made, None):
+        try:
+            after = play(made.model, made.whole, instead, made.base.draws)
+        except (Diverged, ValueError, ArithmeticError):
+            return False
+        if any(not (np.abs(after.cells[c] - made.base.cells[c]) <= made.slack[c]).all() for c in cells):
+            return False
+    return True

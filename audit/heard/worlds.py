@@ -1,0 +1,98 @@
+"""Worlds without secrets: with no edge at all, without one edge; and a small graph that holds what a real one may lack."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...accounting.claim import Unit
+from ...models.graph.graph import Mask
+from ..case import EDGES
+from ..games.edge_catalogue import catalogue
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph, Worlds
+    from ..key import Key
+
+LEAVES, ALONE, CLIQUE = 130, 5, 12  # of the small graph's hub; nodes without edges; nodes that all know each other
+NEAR = 6  # edges at rows where something changed without any edge
+
+
+@dataclass(frozen=True, eq=False)
+class Without:
+    """A world of one run without some secrets, in words. hidden: nodes whose own rows are not compared."""
+
+    secret: str
+    worlds: Worlds
+    hidden: NDArray[np.int64] | None = None
+
+
+def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
+    """Worlds with no edge, or in two halves without any of the nodes, or with nobody's own features."""
+    graph = whole.graph
+    if unit in EDGES:
+        count = graph.edges.shape[1]
+        mask = Mask(np.arange(count, dtype=np.int64), np.zeros((1, count), dtype=bool))
+        yield Without("the absence of all edges", dataclasses.replace(whole, edges=mask))
+        return
+    order = key.fold("halves").generator().permutation(graph.nodes)
+    for half in (np.sort(order[: graph.nodes // 2]), np.sort(order[graph.nodes // 2 :])):
+        yield _without_nodes(whole, unit, half, "half of the nodes")
+
+
+def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None) -> Iterator[Without]:
+    """Worlds without one edge, node, or one's own features. rows: where something changed that should not; they come first."""
+    graph = whole.graph
+    if unit in EDGES:
+        near = [int(np.flatnonzero((graph.edges == r).any(0))[0]) for r in rows if (graph.edges == r).any()][:NEAR]
+        for edge in list(dict.fromkeys([*near, *(int(e) for e in catalogue(graph, key.fold("edges")))]))[:limit]:
+            u, v = graph.edges[:, edge]
+            mask = Mask(np.array([edge]), np.zeros((1, 1), dtype=bool))
+            yield Without(f"edge ({u}, {v})", dataclasses.replace(whole, edges=mask))
+        return
+    trained = np.flatnonzero(graph.train)
+    busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]
+    for node in list(dict.fromkeys(int(v) for v in (busiest, loneliest, *rows[:NEAR], trained[-1])))[:limit]:
+        yield _without_nodes(whole, unit, np.array([node]), f"node {node}")
+
+
+def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str) -> Without:
+    if unit is not Unit.FEATURES:
+        mask = Mask(nodes.astype(np.int64), np.zeros((1, nodes.size), dtype=bool))
+        return Without(f"the absence of {name}", dataclasses.replace(whole, nodes=mask), nodes)
+    graph = whole.graph
+    x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
+    x[nodes] = x.max() + x.min() - x[nodes]
+    new = dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x)
+    return Without(f"the features of {name}", dataclasses.replace(whole, graph=new), nodes)
+
+
+def small(graph: Graph) -> Graph:
+    """A hub with leaves, nodes without edges, a path, a clique of nodes with equal features, a class nobody has, no validation.
+
+    Features are rows of `graph`, of which it has as many classes and columns.
+    """
+    clique = [(LEAVES + 1 + i, LEAVES + 1 + j) for i in range(CLIQUE) for j in range(i + 1, CLIQUE)]
+    start = LEAVES + 1 + CLIQUE
+    path = [(start + i, start + i + 1) for i in range(5)]
+    edges = np.array(
+        [(0, leaf) for leaf in range(1, LEAVES + 1)] + clique + path + [(LEAVES, LEAVES + 1), (1, 2)], dtype=np.int64
+    ).T
+    nodes = start + 6 + ALONE
+    if graph.directed:
+        edges = np.concatenate([edges, edges[::-1]], axis=1)
+    rows = np.arange(nodes) % graph.nodes
+    rows[LEAVES + 1 : start] = rows[LEAVES + 1]
+    y = np.arange(nodes, dtype=np.int64) % max(graph.classes - 1, 1)
+    y[-1] = graph.classes - 1  # counts as a class, and is in no training set
+    train = np.arange(nodes) % 3 != 2
+    train[-1] = False
+    part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}
+    return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of odd parts", **part)

@@ -1,0 +1,130 @@
+"""One random draw of a training: what was asked of the generator, by which line, and the numbers that it gave."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws on the whole line: any number can be drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """law: the name of the distribution. loc, scale: as asked, numbers or arrays that broadcast. values: what was drawn.
+
+    lowest, highest: the ends of what could have been drawn; infinite where there is none. line: file and line of the code that
+    asked. parameters: what else the law was made of, such as chances.
+    """
+
+    law: str
+    values: NDArray[Any]
+    line: str
+    loc: Any = 0.0
+    scale: Any = 1.0
+    lowest: float = -np.inf
+    highest: float = np.inf
+    parameters: tuple[NDArray[Any], ...] = ()
+
+    @property
+    def units(self) -> NDArray[np.float64]:
+        """The numbers with location 0 and scale 1."""
+        return (self.values.astype(np.float64) - self.loc) / self.scale
+
+    @property
+    def spread(self) -> bool:
+        """Whether it can be noise that is added: any number can be drawn, and a scale is known."""
+        return self.law in SHIFTED and bool(np.all(np.asarray(self.scale) > 0))
+
+
+Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (place in the order of draws, the draw) -> the numbers to go on with
+
+
+@dataclass(eq=False)
+class Hearing:
+    """All draws of one training, in order. change: may put other numbers in the place of those that were drawn."""
+
+    change: Change | None = None
+    draws: list[Draw] = field(default_factory=list)
+    inside: bool = False  # a draw that a generator makes for another of its own draws is part of that one
+
+    def hear(self, draw: Draw) -> NDArray[Any] | None:
+        """Writes the draw down, if a training made it. Returns the numbers that take its place, or None."""
+        if not draw.line:
+            return None
+        instead = None if self.change is None else self.change(len(self.draws), draw)
+        if instead is not None:
+            draw = dataclasses.replace(draw, values=np.array(instead))
+        self.draws.append(draw)
+        return instead
+
+
+class Listening:
+    """Who listens in this process: one at a time, in all its threads."""
+
+    hearing: Hearing | None = None
+
+
+HERE = str(Path(__file__).parent)
+QUIET = (HERE, str(Path(np.__file__).parent), "/torch/", "/scipy/", "/random.py", "/secrets.py", "<__array", "<frozen")
+STANDARD = str(Path(os.__file__).parent)
+
+
+def calling_line() -> str:
+    """File and line of the innermost code that is no library of random numbers; "" for Python's own, as for temporary names."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and any(word in frame.f_code.co_filename for word in QUIET):
+        frame = frame.f_back
+    file = frame.f_code.co_filename
+    if file.startswith(STANDARD) and "site-packages" not in file:
+        return ""
+    return f"{Path(file).name}, line {frame.f_lineno}"
+
+
+def parameters(*given: Any) -> tuple[NDArray[Any], ...]:
+    """Copies of those arguments that are numbers."""
+    arrays = (
+        g.detach().cpu().numpy().copy() if hasattr(g, "detach") else np.array(g) for g in given if not isinstance(g, str | bytes)
+    )
+    return tuple(a for a in arrays if a.dtype.kind in "iufb")
+
+
+Asked = Callable[[str, Sequence[Any], dict[str, Any], Any], Draw]  # (method, arguments, options, result) -> the draw
+
+
+def listened(name: str, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], asked: Asked) -> Any:
+    """The result of call(*args, **options), which is written down if somebody listens."""
+    hearing = Listening.hearing
+    if hearing is None or hearing.inside:
+        return call(*args, **options)
+    hearing.inside = True
+    try:
+        result = call(*args, **options)
+    finally:
+        hearing.inside = False
+    instead = hearing.hear(asked(name, args, options, result))
+    if name == "shuffle" and instead is not None:
+        args[0][:] = instead.tolist() if isinstance(args[0], list) else instead
+        return None
+    return result if instead is None else put(result, instead)
+
+
+def put(result: Any, instead: NDArray[Any]) -> Any:
+    """`instead` in the place and the type of `result`."""
+    if isinstance(result, np.ndarray):
+        result[...] = instead.reshape(result.shape)
+        return result
+    if isinstance(result, bytes):
+        return instead.astype(np.uint8).tobytes()
+    if isinstance(result, list):
+        return instead.tolist()
+    return type(result)(instead.item()) if np.isscalar(result) else result

@@ -1,0 +1,156 @@
+"""NumPy's generators, heard: `Generator`, `RandomState`, and the functions of `numpy.random` that share one hidden state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .draw import Draw, calling_line, listened, parameters
+
+# What a method draws: the law, and the names of its arguments in order, of which loc, scale, low, high, n, a and p are read.
+LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "standard_normal": ("normal", ()),
+    "randn": ("normal", ()),
+    "normal": ("normal", ("loc", "scale")),
+    "laplace": ("laplace", ("loc", "scale")),
+    "gumbel": ("gumbel", ("loc", "scale")),
+    "logistic": ("logistic", ("loc", "scale")),
+    "standard_cauchy": ("cauchy", ()),
+    "standard_t": ("student-t", ()),
+    "random": ("uniform", ()),
+    "random_sample": ("uniform", ()),
+    "rand": ("uniform", ()),
+    "uniform": ("uniform", ("low", "high")),
+    "exponential": ("exponential", ("scale",)),
+    "standard_exponential": ("exponential", ()),
+    "integers": ("integers", ("low", "high")),
+    "randint": ("integers", ("low", "high")),
+    "binomial": ("binomial", ("n", "p")),
+    "choice": ("choice", ("a",)),
+}
+OTHERS = (
+    *(
+        "beta",
+        "bytes",
+        "chisquare",
+        "dirichlet",
+        "f",
+        "gamma",
+        "geometric",
+        "hypergeometric",
+        "logseries",
+        "lognormal",
+        "multinomial",
+    ),
+    *(
+        "multivariate_hypergeometric",
+        "multivariate_normal",
+        "negative_binomial",
+        "noncentral_chisquare",
+        "noncentral_f",
+        "pareto",
+    ),
+    *("permutation", "permuted", "poisson", "power", "random_integers", "rayleigh", "shuffle", "standard_gamma", "tomaxint"),
+    *("triangular", "vonmises", "wald", "weibull", "zipf"),
+)
+METHODS = (*LAWS, *OTHERS)
+BASES = (np.random.Generator, np.random.RandomState)
+
+
+def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
+    """The draw that a method of this name made."""
+    if name == "shuffle":
+        result = np.array(args[0])
+    law, names = LAWS.get(name, (name, ()))
+    given = dict(zip(names, args, strict=False)) | {n: options[n] for n in names if n in options}
+    loc, scale, ends = given.get("loc", 0.0), given.get("scale", 1.0), (-np.inf, np.inf)
+    if law == "uniform":
+        loc = given.get("low", 0.0)
+        scale = np.subtract(given.get("high", 1.0), loc)
+        ends = (float(np.min(loc)), float(np.max(np.add(loc, scale))))
+    elif law == "integers":
+        low, high = (0, given["low"]) if given.get("high") is None else (given["low"], given["high"])
+        ends = (float(np.min(low)), float(np.max(high)) - 1)
+    elif law == "binomial":
+        ends = (0.0, float(np.max(given["n"])))
+    elif law == "choice" and np.asarray(given["a"]).dtype.kind in "iufb":
+        among = np.asarray(given["a"])
+        ends = (float(among.min()), float(among.max())) if among.ndim else (0.0, float(among) - 1)
+    values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
+    located = set(names) <= {"loc", "scale", "low", "high"}  # then loc and scale say it all
+    others = () if located and name in LAWS else parameters(*(() if name == "shuffle" else args), *options.values())
+    return Draw(law, values, calling_line(), loc, scale, *ends, others)
+
+
+class _AlsoPlain(type):
+    """Generators that were made before anybody listened are instances, too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+
+def _method(base: type, name: str) -> Callable[..., Any]:
+    plain = getattr(base, name)
+
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return listened(name, plain.__get__(self), args, options, asked)
+
+    method.__name__, method.__doc__ = name, plain.__doc__
+    return method
+
+
+def _heard(base: Any) -> Any:
+    """A subclass whose draws are heard. It gives the same numbers."""
+    methods: dict[str, Any] = {name: _method(base, name) for name in METHODS if hasattr(base, name)}
+    if base is np.random.Generator:
+        methods["__reduce__"] = lambda self: (Generator, (self.bit_generator,))
+    return _AlsoPlain(base.__name__, (base,), {**methods, "__module__": __name__, "__doc__": base.__doc__})
+
+
+Generator, RandomState = (_heard(base) for base in BASES)
+FUNCTIONS = tuple(m for m in METHODS if hasattr(np.random, m))
+
+
+def default_rng(seed: Any = None) -> Any:
+    """As `numpy.random.default_rng`."""
+    made = PLAIN["default_rng"](seed)
+    if isinstance(made, RandomState) or type(made) is not BASES[0]:
+        return made
+    return Generator(made.bit_generator)
+
+
+PLAIN: dict[str, Any] = {name: getattr(np.random, name) for name in ("default_rng", "Generator", "RandomState", *FUNCTIONS)}
+
+
+def _shared(plain: Any) -> Any:
+    """Stands for the hidden state behind the functions of `numpy.random`: its draws are made by it, and heard."""
+
+    def method(name: str) -> Callable[..., Any]:
+        return lambda self, *args, **options: listened(name, getattr(plain, name), args, options, asked)
+
+    methods: dict[str, Any] = {name: method(name) for name in METHODS if hasattr(plain, name)}
+    methods |= {name: staticmethod(getattr(plain, name)) for name in ("seed", "get_state", "set_state")}
+    return _AlsoPlain("RandomState", (BASES[1],), {**methods, "__module__": __name__})(plain._bit_generator)
+
+
+@contextmanager
+def replaced() -> Iterator[dict[int, Any]]:
+    """NumPy's names stand for what is heard. Yields id of a plain one -> what takes its place."""
+    mtrand: Any = np.random.mtrand
+    plain = mtrand._rand
+    shared = _shared(plain)
+    new = {"default_rng": default_rng, "Generator": Generator, "RandomState": RandomState}
+    new |= {name: getattr(shared, name) for name in FUNCTIONS}
+    old = {name: getattr(np.random, name) for name in new}
+    for name, value in new.items():
+        setattr(np.random, name, value)
+    mtrand._rand = shared
+    try:
+        yield {id(old[name]): value for name, value in new.items()} | {id(plain): shared}
+    finally:
+        for name, value in old.items():
+            setattr(np.random, name, value)
+        mtrand._rand = plain

@@ -1,0 +1,118 @@
+"""Python's own generators, heard: the module `random`, objects of `random.Random`, `secrets`, `os.urandom`."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .draw import Draw, calling_line, listened
+
+LAWS = {"gauss": "normal", "normalvariate": "normal", "random": "uniform"}
+METHODS = (
+    *(
+        "random",
+        "gauss",
+        "normalvariate",
+        "uniform",
+        "expovariate",
+        "triangular",
+        "betavariate",
+        "gammavariate",
+        "lognormvariate",
+    ),
+    *(
+        "vonmisesvariate",
+        "paretovariate",
+        "weibullvariate",
+        "binomialvariate",
+        "getrandbits",
+        "randbytes",
+        "randint",
+        "randrange",
+    ),
+    *("choice", "choices", "sample", "shuffle"),
+)
+
+
+def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
+    """The draw that a method of this name made. args: without the generator itself."""
+    result = list(args[0]) if name == "shuffle" else result
+    law, loc, scale, ends = LAWS.get(name, name), 0.0, 1.0, (-np.inf, np.inf)
+    if law == "normal":
+        given = dict(zip(("mu", "sigma"), args, strict=False)) | options
+        loc, scale = given.get("mu", 0.0), given.get("sigma", 1.0)
+    elif name == "random":
+        ends = (0.0, 1.0)
+    elif name == "uniform":
+        loc, high = (*args, *options.values())
+        scale, ends = high - loc, (float(min(loc, high)), float(max(loc, high)))
+    values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else numbers(result)
+    others = () if law == "normal" or name in ("random", "uniform", "shuffle") else tuple(numbers(a) for a in args)
+    return Draw(law, values, calling_line(), loc, scale, *ends, others)
+
+
+def numbers(result: Any) -> np.ndarray:
+    """The result as numbers; nothing where it is something else, as the members of a list may be."""
+    if isinstance(result, int) and abs(result) >= 2**63:
+        return np.array(float(result % 2**53))
+    try:
+        array = np.array(result)
+    except ValueError:
+        return np.zeros(0)
+    return array if array.dtype.kind in "iufb" else np.zeros(0)
+
+
+def _method(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return listened(name, lambda *a, **o: plain(self, *a, **o), args, options, asked)
+
+    method.__name__ = name
+    return method
+
+
+def _entropy(plain: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    def urandom(size: int) -> bytes:
+        return listened("urandom", plain, (size,), {}, asked)
+
+    return urandom
+
+
+@contextmanager
+def replaced() -> Iterator[dict[int, Any]]:
+    """Python's names stand for what is heard. Yields id of a plain one -> what takes its place."""
+    undo: list[Callable[[], None]] = []
+    new: dict[int, Any] = {}
+    hidden: Any = getattr(random, "_inst")  # noqa: B009  the generator behind the module's functions
+
+    def put(owner: Any, name: str, value: Any) -> None:
+        own, before = name in vars(owner), getattr(owner, name)
+        setattr(owner, name, value)
+        undo.append(lambda: setattr(owner, name, before) if own else delattr(owner, name))
+
+    for kind in (random.Random, random.SystemRandom):
+        for name in METHODS:
+            if hasattr(kind, name) and (kind is random.Random or name in vars(kind)):
+                put(kind, name, _method(getattr(kind, name), name))
+    for name in METHODS:
+        if hasattr(random, name):
+            plain = getattr(random, name)
+            put(random, name, getattr(hidden, name))
+            new[id(plain)] = getattr(random, name)
+    plain_urandom = os.urandom
+    heard = _entropy(plain_urandom)
+    new[id(plain_urandom)] = heard
+    put(os, "urandom", heard)
+    bits = secrets.randbits  # NumPy keeps it, to seed generators that then make the draws
+    put(secrets, "randbits", getattr(getattr(secrets, "_sysrand"), "getrandbits"))  # noqa: B009
+    new[id(bits)] = secrets.randbits
+    try:
+        yield new
+    finally:
+        for step in reversed(undo):
+            step()

@@ -1,0 +1,93 @@
+"""PyTorch's draws, heard: every operator that reads a generator, whether the global one or a generator of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .draw import Draw, Listening, calling_line, parameters, put
+
+NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
+
+
+def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
+    """The draw that an operator of this name made. result: a tensor."""
+    loc: Any = 0.0
+    scale: Any = 1.0
+    ends = (-np.inf, np.inf)
+    given = [a for a in args[int(name.endswith("_")) :] if not isinstance(a, list | tuple)]
+    if name in ("normal", "normal_"):
+        loc = plain(given[0]) if given else 0.0
+        scale = plain(given[1]) if len(given) > 1 else 1.0
+        law = "normal"
+    elif name in NORMAL:
+        law = "normal"
+    elif name in UNIFORM:
+        low, high = given[:2] if len(given) == 2 else (given[0], 1.0) if given and name == "uniform_" else (0.0, 1.0)
+        law, loc, scale, ends = "uniform", low, high - low, (float(low), float(high))
+    elif name.startswith("bernoulli"):
+        law, ends = "bernoulli", (0.0, 1.0)
+    elif name == "cauchy_":
+        law, loc, scale = "cauchy", given[0] if given else 0.0, given[1] if len(given) > 1 else 1.0
+    else:
+        law = name.rstrip("_")
+    others = () if law in ("normal", "uniform", "cauchy") or "dropout" in name else parameters(*given)
+    return Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others)
+
+
+def plain(value: Any) -> Any:
+    """A tensor as an array; anything else as it is."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
+
+
+def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
+    """Writes down what an operator drew, and overwrites it where somebody wants other numbers."""
+    import torch
+
+    hearing = Listening.hearing
+    drawn = result[-1] if isinstance(result, list | tuple) else result
+    if hearing is None or hearing.inside or not hasattr(drawn, "detach"):
+        return
+    instead = hearing.hear(asked(name, args, options, drawn))
+    if instead is not None:
+        with torch.no_grad():
+            drawn.detach().copy_(torch.from_numpy(np.ascontiguousarray(put(plain(drawn).copy(), np.asarray(instead)))))
+
+
+@contextmanager
+def replaced() -> Iterator[dict[int, Any]]:
+    """Every operator of this thread that draws is heard, and the Laplace law of `torch.distributions` as one draw."""
+    import torch
+    from torch.distributions import Laplace
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            if torch.Tag.nondeterministic_seeded in func.tags:
+                told(func._schema.name.split("::")[1], args, kwargs or {}, result)
+            return result
+
+    sample = Laplace.rsample
+
+    def rsample(self: Any, sample_shape: Any = torch.Size()) -> Any:
+        hearing = Listening.hearing
+        if hearing is None or hearing.inside:
+            return sample(self, sample_shape)
+        hearing.inside = True
+        try:
+            result = sample(self, sample_shape)
+        finally:
+            hearing.inside = False
+        instead = hearing.hear(Draw("laplace", plain(result).copy(), calling_line(), plain(self.loc), plain(self.scale)))
+        return result if instead is None else torch.from_numpy(put(plain(result).copy(), np.asarray(instead)))
+
+    Laplace.rsample = rsample  # type: ignore[method-assign]
+    try:
+        with Mode():
+            yield {}
+    finally:
+        Laplace.rsample = sample  # type: ignore[method-assign]

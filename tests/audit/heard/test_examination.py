@@ -1,0 +1,87 @@
+"""What is found out about strangers' models: certificates where no noise covers a secret, none elsewhere, and exact moves."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.gaussian import mu_of_claim
+from gnnaudit.audit.audits.heard_noise import listen
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.heard.gate import disbelieved, examined
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.storage.store import Store
+
+from . import strangers
+
+CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
+GRAPH = tiny(48)
+
+
+def setting(model, tmp_path, claim=CLAIM) -> Setting:
+    return Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("heard"))
+
+
+def calibrated(kind):
+    """Two hops at mu of the claim; what the fault does to it is its own business."""
+    return kind(sigma=2**0.5 / mu_of_claim(CLAIM))
+
+
+@pytest.mark.parametrize("kind", strangers.HONEST)
+def test_of_an_honest_model_every_draw_is_found_and_the_move_is_what_its_ledger_says(kind, tmp_path):
+    model = calibrated(kind)
+    found = examined(Case(model, CLAIM), GRAPH, Key("heard"))
+    assert found.faults == ()
+    assert dict(found.doubts) == {}
+    assert found.noisy == ("aggregates",)
+    assert max(m.euclidean for m in found.moves) == pytest.approx(mu_of_claim(CLAIM), rel=1e-4)
+    outcome = listen(setting(model, tmp_path))
+    assert not any(b.refuted for b in outcome.bounds)
+    assert min(b.notices for b in outcome.bounds) < 1.001
+    assert set(outcome.covers) == set(model.offers)
+
+
+@pytest.mark.parametrize("kind", strangers.INFINITE)
+def test_what_no_noise_covers_is_an_infinite_epsilon(kind, tmp_path):
+    (bound,) = listen(setting(calibrated(kind), tmp_path)).bounds
+    assert bound.refuted
+    assert np.isinf(bound.epsilon)
+    assert "no noise covers them" in bound.method
+
+
+@pytest.mark.parametrize("kind", strangers.UNKNOWN)
+def test_where_nothing_is_certain_nothing_is_refuted_and_no_reach_is_claimed_of_posteriors(kind, tmp_path):
+    outcome = listen(setting(calibrated(kind), tmp_path))
+    assert not any(b.refuted for b in outcome.bounds)
+    assert "posteriors" not in outcome.covers or all(np.isinf(b.notices) for b in outcome.bounds)
+    assert "nothing is said" in outcome.reach
+
+
+def test_noise_that_is_too_small_on_one_hop_is_refuted_with_the_exact_epsilon(tmp_path):
+    bound = listen(setting(calibrated(strangers.QuietSecondHop), tmp_path)).bounds[0]
+    assert bound.refuted
+    assert 4 < bound.epsilon < np.inf
+
+
+def test_a_law_other_than_the_ledgers_is_not_judged(tmp_path):
+    outcome = listen(setting(calibrated(strangers.StudentT), tmp_path))
+    assert outcome.covers == {}
+    assert "student-t" in outcome.reach
+    assert not any(b.refuted for b in outcome.bounds)
+
+
+def test_laplace_noise_is_held_against_the_laplace_curve(tmp_path):
+    claim = dataclasses.replace(CLAIM, epsilon=1.0, delta=0.0)
+    honest = listen(setting(strangers.LaplaceSums(), tmp_path, claim))
+    assert not any(b.refuted for b in honest.bounds)
+    quiet = strangers.LaplaceSums(sigma=0.05)
+    assert listen(setting(quiet, tmp_path, claim)).bounds[0].refuted
+
+
+def test_an_audit_that_assumes_gaussian_sums_is_believed_where_they_were_heard_and_nowhere_else(tmp_path):
+    assert disbelieved("residual", setting(calibrated(strangers.Sums), tmp_path)) is None
+    assert disbelieved("blackbox", setting(calibrated(strangers.Rounded), tmp_path)) is None
+    for kind in (strangers.Rounded, strangers.LaplaceSums, strangers.NoiseByDegree, strangers.ConstantSeed, strangers.StudentT):
+        assert disbelieved("residual", setting(calibrated(kind), tmp_path)) is not None

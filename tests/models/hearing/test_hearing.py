@@ -1,0 +1,143 @@
+"""Listening changes no number, hears every generator that strangers use, and can put other numbers in their place."""
+
+import random
+import secrets
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from numpy.random import default_rng
+from numpy.random import normal as global_normal
+
+from gnnaudit.models.hearing import Draw, hearable, hearing
+
+TORCH = torch.Generator().manual_seed(5)
+
+
+def numpy_draws():
+    own, old = default_rng(3), np.random.RandomState(4)
+    np.random.seed(1)
+    yield "normal", own.normal(2.0, 3.0, size=(2, 3))
+    yield "normal", own.standard_normal(4)
+    yield "uniform", own.random(3)
+    yield "choice", own.choice(5, size=3)
+    yield "permutation", own.permutation(4)
+    yield "laplace", own.laplace(size=2)
+    yield "normal", np.random.randn(3)
+    yield "normal", global_normal(1, 2, size=3)
+    yield "normal", old.normal(size=3)
+    yield "integers", old.randint(5, size=3)
+    yield "normal", np.random.Generator(np.random.Philox(7)).standard_normal(2)
+
+
+def torch_draws():
+    torch.manual_seed(1)
+    yield "normal", torch.randn(3)
+    yield "normal", torch.randn_like(torch.zeros(2))
+    yield "normal", torch.normal(torch.ones(3) * 5, 2.0)
+    yield "normal", torch.zeros(3).normal_(1, 2)
+    yield "uniform", torch.rand(2)
+    yield "uniform", torch.zeros(2).uniform_(-1, 1)
+    yield "bernoulli", torch.bernoulli(torch.full((3,), 0.5))
+    yield "multinomial", torch.multinomial(torch.ones(4), 2)
+    yield "exponential", torch.zeros(3).exponential_(2.0)
+    yield "normal", torch.distributions.Normal(torch.ones(2), 3.0).sample()
+    yield "laplace", torch.distributions.Laplace(torch.ones(2), 3.0).sample()
+    yield "normal", torch.randn(2, generator=TORCH.manual_seed(5))
+
+
+def other_draws():
+    random.seed(2)
+    yield "normal", random.gauss(0, 1)
+    yield "uniform", random.random()
+    yield "uniform", random.Random(3).uniform(2, 3)
+    yield "normal", scipy.stats.norm.rvs(size=2, random_state=3)
+    yield "laplace", scipy.stats.laplace(scale=2).rvs(size=2, random_state=3)
+
+
+SOURCES = [numpy_draws, torch_draws, other_draws]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_listening_changes_no_number_and_hears_every_draw_once_with_its_law(source):
+    plain = [np.asarray(v) for _, v in source()]
+    with hearing():  # a first use of a library may draw, too
+        list(source())
+    with hearing() as heard:
+        laws, values = zip(*((law, np.asarray(v).copy()) for law, v in source()), strict=True)
+    afterwards = [np.asarray(v) for _, v in source()]
+    for before, during, after in zip(plain, values, afterwards, strict=True):
+        np.testing.assert_array_equal(before, during)
+        np.testing.assert_array_equal(before, after)
+    assert [d.law for d in heard.draws] == list(laws)
+    for draw, value in zip(heard.draws, values, strict=True):
+        np.testing.assert_array_equal(draw.values, value)
+
+
+def test_nothing_is_heard_afterwards():
+    with hearing() as heard:
+        pass
+    default_rng(1).normal()
+    torch.randn(1)
+    random.gauss(0, 1)
+    assert heard.draws == []
+    assert np.random.default_rng is default_rng
+
+
+def test_location_and_scale_are_those_that_were_asked_for():
+    with hearing() as heard:
+        default_rng(1).normal(np.array([1.0, 2.0]), 3.0)
+        torch.normal(torch.tensor([1.0, 2.0]), 3.0)
+    for draw in heard.draws:
+        np.testing.assert_array_equal(draw.loc, [1.0, 2.0])
+        assert draw.scale == 3.0
+        np.testing.assert_allclose(draw.units, (draw.values - [1.0, 2.0]) / 3)
+
+
+def test_the_line_that_draws_is_named():
+    with hearing() as heard:
+        default_rng(1).normal()
+    assert heard.draws[0].line.startswith("test_hearing.py, line ")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_other_numbers_take_the_place_of_those_that_were_drawn(source):
+    def zeros(at: int, draw: Draw) -> np.ndarray:
+        return np.zeros_like(draw.values)
+
+    with hearing(zeros):
+        values = [np.asarray(v) for _, v in source()]
+    assert all(not v.any() for v in values)
+
+
+def test_a_shuffle_can_be_repeated_in_another_order():
+    one, other = np.arange(5), [0, 1, 2, 3, 4]
+    with hearing(lambda at, draw: np.array([4, 3, 2, 1, 0])):
+        default_rng(1).shuffle(one)
+        random.shuffle(other)
+    assert one.tolist() == other == [4, 3, 2, 1, 0]
+
+
+def test_secrets_of_the_operating_system_are_heard():
+    with hearing() as heard:
+        secrets.token_bytes(3)
+        secrets.randbelow(7)
+    assert {d.law for d in heard.draws} == {"randbytes", "getrandbits"}
+
+
+def test_a_generator_that_was_made_while_a_module_was_loaded_is_heard_later():
+    with hearable():
+        early = np.random.default_rng(1)
+    plain = np.random.default_rng(1)
+    with hearing() as heard:
+        early.normal()
+        plain.normal()
+    assert len(heard.draws) == 1  # one that was made before anybody could listen is not
+
+
+def test_old_generators_are_still_instances_of_their_class():
+    old = np.random.default_rng(1)
+    with hearing():
+        assert isinstance(old, np.random.Generator)
+        assert isinstance(np.random.default_rng(1), np.random.Generator)
