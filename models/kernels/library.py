@@ -140,15 +140,9 @@ def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     program, number, address = ctypes.POINTER(Program), ctypes.c_float, ctypes.c_void_p
     built.gradient.argtypes = built.hits.argtypes = (program,)
     built.clipped_gradient.argtypes = (program, number)
-    built.add_up.argtypes = (ctypes.c_int, ctypes.c_int64, *(address,) * 4)
     built.adam.argtypes = (ctypes.c_int, *(address,) * 4, *(number,) * 3)
-    built.weighted_sums.argtypes = (*(ctypes.c_int64,) * 2, *(ctypes.c_int32,) * 2, *(address,) * 9)
     built.teach.argtypes = (address,)
     built.gradient.restype = built.clipped_gradient.restype = built.adam.restype = None
-    built.weighted_sums.restype = built.teach.restype = None
-    built.normals.argtypes = (address, ctypes.c_int, address)
-    built.coins.argtypes = (address, ctypes.c_int, ctypes.c_uint64, address, address)
-    built.normals.restype = built.build_ziggurat.restype = None
-    built.hits.restype = built.coins.restype = built.lanes.restype = ctypes.c_int
-    built.build_ziggurat()
+    built.teach.restype = None
+    built.hits.restype = built.lanes.restype = ctypes.c_int
     return built
