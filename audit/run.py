@@ -28,7 +28,7 @@ from .ledgers import account_rows, uppers, warnings
 from .planned_cases import Factory, cases, recipes
 from .second_look import confirmed, marked
 from .storage.executor import executor
-from .storage.run_folder import machine, opened, randomness, root_key, versions, write_spec
+from .storage.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
 from .storage.store import Store
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def carry_out(
             notices=plan.notices,
             versions=versions(),
             machine=machine(),
+            **arithmetic(),
             command=shlex.join(["audit", *sys.argv[1:]]),
             verdict=verdict_line(code, rows),
             exit_code=code,

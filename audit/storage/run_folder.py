@@ -14,10 +14,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from ...models.kernels import compiled
 from ..key import Key
 from ..plan import Plan
 
-VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow")
+VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 
 
 @contextmanager
@@ -81,6 +82,11 @@ def machine() -> dict[str, Any]:
     return {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}
 
 
+def arithmetic() -> dict[str, str]:
+    """By which way models are trained, and on what: long trainings blow up the last bits in which two ways differ."""
+    return {"path": compiled.path(), "instruction_set": compiled.instruction_set()}
+
+
 def write_spec(folder: Path) -> None:
     """RUN/spec.json: what the run was made with."""
-    (folder / "spec.json").write_text(json.dumps({"versions": versions(), "machine": machine()}, indent=1))
+    (folder / "spec.json").write_text(json.dumps({"versions": versions(), "machine": machine(), **arithmetic()}, indent=1))
