@@ -30,7 +30,7 @@ from .own.doors import is_built_in
 from .planned_cases import Factory, cases, recipes
 from .second_look import confirmed, marked
 from .storage.executor import executor
-from .storage.run_folder import machine, opened, randomness, root_key, versions, write_spec
+from .storage.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
 from .storage.store import Store
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def carry_out(
             notices=plan.notices,
             versions=versions(),
             machine=machine(),
+            **arithmetic(),
             command=shlex.join(["audit", *sys.argv[1:]]),
             verdict=verdict_line(code, rows),
             exit_code=code,

@@ -31,7 +31,7 @@ from gnnaudit.models.engine.training import train
 from gnnaudit.models.gap.gap import Gap, mlp
 from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.graph.graph import Graph, Worlds
-from gnnaudit.models.kernels import library
+from gnnaudit.models.kernels import compiled
 from gnnaudit.models.sparse.neighbour_sums import Aggregation
 
 HIDDEN = 16
@@ -192,7 +192,7 @@ def dense_models(graph: Graph, dim: int = 64) -> None:
     worlds = Worlds.of(replace(graph, x=(graph.x @ projection).astype(np.float32)), [0])
     for model in (Gap(sigma=5.97, mode="paper"), ProGap(sigma=10.13, mode="paper")):
         fast = seconds(lambda model=model: model.fit(worlds), 3)
-        with library.unused():
+        with compiled.unused():
             slow = seconds(lambda model=model: model.fit(worlds))
         print(f"{model.name}, {dim} dense features: {fast:.3f} CPU s a model, {slow:.3f} by the layers in torch", flush=True)
 
@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--only", default="edge,node,dense")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; compiled kernel: {'yes' if library.library() else 'no'}\n")
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; {compiled.path()}, {compiled.instruction_set()}\n")
     graph = load("facebook100:JohnsHopkins55:min_class=150", data_dir=arguments.data_dir)
     runs = [int(r) for r in arguments.runs.split(",")]
     if "dense" in arguments.only:

@@ -39,6 +39,8 @@ class Run(Value):
     notices: Number = 1.5
     versions: dict[str, str] = {}
     machine: dict[str, Any] = {}
+    path: str = ""  # by which way models were trained: compiled or torch
+    instruction_set: str = ""  # what that was compiled for
     command: str = ""
     verdict: str = ""
     exit_code: int = 0

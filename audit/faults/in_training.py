@@ -17,7 +17,7 @@ from ...models.engine import dpsgd
 from ...models.gap import common, stage
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
-from ...models.kernels import library
+from ...models.kernels import compiled
 from .in_sums import patched
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class FaultyTraining(Mlp):
         return {}
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        with patched(self.where, **self.change()), library.unused():  # the compiled kernel has no functions to replace
+        with patched(self.where, **self.change()), compiled.unused():  # the compiled kernel has no functions to replace
             return super().fit(worlds, device)
 
 

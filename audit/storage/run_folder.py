@@ -14,10 +14,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from ...models.kernels import compiled
 from ..key import Key
 from ..plan import Plan
 
-VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow")
+VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 
 
 @contextmanager
@@ -83,6 +84,11 @@ def machine() -> dict[str, Any]:
     return {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}
 
 
+def arithmetic() -> dict[str, str]:
+    """How models are trained, by compiled loops or by torch, and for which processor: long trainings amplify rounding."""
+    return {"path": compiled.path(), "instruction_set": compiled.instruction_set()}
+
+
 def write_spec(folder: Path) -> None:
-    """Writes RUN/spec.json: versions and machine."""
-    (folder / "spec.json").write_text(json.dumps({"versions": versions(), "machine": machine()}, indent=1))
+    """Writes RUN/spec.json: versions, machine, and which arithmetic the run uses."""
+    (folder / "spec.json").write_text(json.dumps({"versions": versions(), "machine": machine(), **arithmetic()}, indent=1))

@@ -19,6 +19,7 @@ import numpy as np
 
 from ... import models
 from ...models.base import Release
+from ...models.kernels import compiled
 from ..games.game import Game, Seen
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ def own_code(model: Model) -> list[str]:
 
 
 def identity(model: Model, game: Game) -> str:
-    """A hash of everything that determines the releases of `model` in `game`: fields, seeds, units, graph and code."""
+    """A hash of everything that determines the releases of `model` in `game`: fields, seeds, units, graph, code, arithmetic."""
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
-    code = [code_version(), *own_code(model)]
+    code = [code_version(), *own_code(model), compiled.path(), compiled.instruction_set()]
     text = json.dumps([type(model).__name__, fields, game.identity, code], sort_keys=True, default=_named)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 

@@ -15,7 +15,6 @@ from ..engine.adam import Adam
 from ..engine.dropout import Dropout
 from ..engine.features import limited
 from ..random import witness
-from ..random.fast import normals
 from ..random.streams import stream
 from ..sparse.block_diagonal import Operator, features, multiply
 from . import compiled_rows
@@ -165,5 +164,5 @@ def _matrix(own: Lists) -> sp.csr_array:
 def _noisy(sums: Tensor, std: float, random: list[np.random.Generator]) -> Tensor:
     if not std:
         return sums
-    drawn = np.stack([normals(rng, sums[0].numel()) for rng in random]).reshape(sums.shape)
+    drawn = np.stack([rng.standard_normal(sums.shape[1:], dtype=np.float32) for rng in random])
     return sums + std * torch.from_numpy(drawn).to(sums.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..kernels import library
+from ..kernels import compiled
 from .features import Shared
 from .layers import BatchNorm, GroupNorm, Linear, Selu, UnitLength, UnitLinear
 
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 
     from .network import Network, Rows, Weights
 
-LANES, BLOCK = 16, 64  # the most that vectors.h chooses, which fixes how much room is needed; as in layers.h
-LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in operations.h
+LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in kernels/mlp.py
+LINE = 16  # numbers of a cache line, where parts of a buffer begin
 WIDEST = 256  # units; for wider layers a GEMM library is faster
 
 
@@ -52,7 +51,7 @@ class Step:
 
 @dataclass
 class Plan:
-    """Segments as kernel.c wants them, each but the last with a KEEP at its end. rows: how many a block needs."""
+    """Segments as kernels/mlp.py wants them, each but the last with a KEEP at its end. rows: how many a block needs."""
 
     segments: list[list[Step]] = field(default_factory=list)
     again: list[int] = field(default_factory=list)
@@ -60,7 +59,7 @@ class Plan:
 
 
 def expressible(network: Network, *parts: Rows | None) -> bool:
-    """Whether there is a kernel that knows all layers and the memory in which those nodes lie."""
+    """Whether there is a compiled kernel that knows all layers and the memory in which those nodes lie."""
     layers = (Linear, Selu, BatchNorm, GroupNorm, UnitLength, UnitLinear)
     return (
         all(isinstance(layer, layers) for layer in network.layers)
@@ -68,7 +67,7 @@ def expressible(network: Network, *parts: Rows | None) -> bool:
         and (len(network.branches) == 1 or not any(isinstance(branch[-1], UnitLength) for branch in network.branches))
         and max((layer.inputs for layer in network.layers[1:] if isinstance(layer, Linear | UnitLinear)), default=0) <= WIDEST
         and all(_readable(rows) for rows in parts if rows is not None)
-        and library.library() is not None
+        and compiled.used()
     )
 
 
@@ -168,89 +167,136 @@ class Pass:
 
     def __init__(self, network: Network, weights: Weights, gradients: Weights, rows: Rows, drawn: bool = False) -> None:
         """weights, gradients: of one run. drawn: nodes are drawn for every pass. Raises ValueError for a label of no class."""
+        from ..kernels import mlp
+
         strange = rows.labels[(rows.labels < 0) | (rows.labels >= network.classes)]
         if len(strange):  # the kernel would write beyond its memory
             raise ValueError(f"label {int(strange[0])}: must be in 0 … {network.classes - 1}, the classes of the network.")
-        plan, self._alive = planned(network, rows.inputs, drawn), [weights, gradients]
-        self._weights, self._gradients, kept = weights, gradients, dict[int, dict[str, int]]()
-        operations = [self._operation(step, rows, kept, drawn) for steps in plan.segments for step in steps]
-        ends = np.cumsum([len(steps) for steps in plan.segments])
-        again = ends - [len(steps) for steps in plan.segments] + plan.again
-        self._program = library.Program(
-            self._at((library.Operation * len(operations))(*operations)),
-            *(self._at(torch.from_numpy(a.astype(np.int32))) for a in (ends, again)),
-            self._at(rows.labels.to(torch.int32)),
-            None,
-            len(plan.segments),
-            len(rows.labels),
-            network.classes,
-            plan.segments[-1][-1].to,
-            *(self._fresh(plan.rows * BLOCK) for _ in "xd"),
+        plan, self._kernel = planned(network, rows.inputs, drawn), mlp
+        ends = np.cumsum([len(segment) for segment in plan.segments], dtype=np.int64)
+        steps = [step for segment in plan.segments for step in segment]
+        memory = _Memory(weights, rows, drawn, mlp.BLOCK)
+        operations = np.array([memory.operation(step) for step in steps], dtype=mlp.OPERATION)
+        starts, columns, entries = memory.sparse()
+        begins = ends - np.array([len(segment) for segment in plan.segments])
+        self._net = mlp.Net(
+            operations=operations,
+            ends=ends,
+            again=begins + np.array(plan.again),
+            numbers=weights.buffer.numpy(),
+            slopes=gradients.buffer.numpy(),
+            room=memory.room.array(),
+            moments=np.zeros((memory.moments, 9)),
+            tables=memory.tables.array(),
+            x=np.zeros(plan.rows * mlp.BLOCK, dtype=np.float32),
+            d=np.zeros(plan.rows * mlp.BLOCK, dtype=np.float32),
+            spare=np.zeros(4 * mlp.BLOCK, dtype=np.float32),
+            line=np.zeros(max(step.outputs for step in steps), dtype=np.float32),
+            starts=starts,
+            columns=columns,
+            entries=entries,
+            labels=rows.labels.numpy().astype(np.int32),
+            classes=network.classes,
+            logits=plan.segments[-1][-1].to,
         )
+        self._nodes = np.arange(len(rows.labels), dtype=np.int32)
 
     def gradient(self) -> None:
         """Writes the gradient of the mean cross-entropy, and lets batch norms remember what they saw."""
-        library.loaded().gradient(self._program)
+        self._kernel.gradient(self._net, self._nodes, np.float32(0))
 
     def clipped_gradient(self, drawn: NDArray[np.int32], clip: float) -> None:
         """Writes the sum over the drawn rows of each one's gradient, scaled to norm `clip` at most."""
-        self._program.nodes, self._program.drawn = len(drawn), drawn.ctypes.data
-        library.loaded().clipped_gradient(self._program, clip)
+        self._kernel.gradient(self._net, drawn, np.float32(clip))
 
     def hits(self) -> int:
         """How many nodes are classified rightly, with the moments that batch norms remember."""
-        return int(library.loaded().hits(self._program))
+        return int(self._kernel.hits(self._net, self._nodes))
 
-    def _operation(self, step: Step, rows: Rows, kept: dict[int, dict[str, int]], drawn: bool) -> library.Operation:
-        op = library.Operation(step.kind, step.inputs, step.outputs, step.start, step.to, step.centred, step.branch >= 0)
-        x: Any = rows.inputs[step.branch] if step.branch >= 0 else None
-        addresses: dict[str, int | None] = {}
+
+class _Memory:
+    """Where the operations of a network find their numbers, inputs and sums."""
+
+    def __init__(self, weights: Weights, rows: Rows, drawn: bool, block: int) -> None:
+        self._weights, self._rows, self._drawn, self._block = weights, rows, drawn, block
+        self._kept: dict[int, dict[str, int]] = {}
+        self._matrices: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+        self.room, self.tables, self.moments = _Buffer(block), _Buffer(LINE), 0
+
+    def operation(self, step: Step) -> tuple[int, ...]:
+        """The fields of `mlp.OPERATION`."""
+        x: Any = self._rows.inputs[step.branch] if step.branch >= 0 else None
+        places: dict[str, int] = {}
         if step.layer >= 0:
-            numbers, slopes = self._weights.numbers[step.layer], self._gradients.trained[step.layer]
-            addresses |= zip(("first", "second", "mean", "variance"), (a.data_ptr() for a in numbers), strict=False)
-            addresses |= zip(("first_slope", "second_slope"), (a.data_ptr() for a in slopes), strict=True)
+            begin = self._weights.buffer.data_ptr()
+            found = [(a.data_ptr() - begin) // 4 for a in self._weights.numbers[step.layer]]
+            places |= zip(("first", "second", "mean", "variance"), found, strict=False)
         if step.kind == FEATURES:
+            places["matrix"] = sum(starts.size for starts, _, _ in self._matrices)
+            places["sums"] = self.tables.put(np.zeros(2 * step.inputs * step.outputs, dtype=np.float32))
             starts, columns, entries = x.rows32
-            addresses |= {"starts": self._at(starts), "columns": self._at(columns)}
-            addresses["entries"] = None if entries is None else self._at(entries)
-            addresses["sums"] = self._fresh((2 * step.inputs * -(-step.outputs // LANES) + step.outputs) * LANES)
-        elif step.kind == LINEAR:
-            addresses["sums"] = self._fresh(step.outputs * (step.inputs + 1) * LANES)
-            if x is not None and not drawn:
-                addresses["kept"] = self._at(blocked(by_unit(x)))
+            ones = np.ones(len(columns), dtype=np.float32)
+            self._matrices.append((starts.numpy(), columns.numpy(), ones if entries is None else entries.numpy()))
+        elif step.kind == LINEAR and x is not None and not self._drawn:
+            places["kept"] = self.room.put(blocked(by_unit(x), self._block)) // self._block
         elif step.kind == TAKE:
-            addresses["kept"] = self._at(by_unit(x).contiguous())
-        elif step.kind == GROUP:
-            addresses["sums"] = self._fresh(2 * step.outputs * LANES)
+            places["sums"] = self.tables.put(by_unit(x).t().numpy())
         elif step.kind == KEEP:
-            nodes = -(-len(rows.labels) // BLOCK) * BLOCK
-            kept[step.layer] = {"kept": self._fresh(nodes * step.inputs), "slope": self._fresh(nodes * step.outputs)}
-            kept[step.layer]["sums"] = self._fresh(3 * step.outputs * LANES)
-        for name, address in (addresses | kept.get(step.layer, {})).items():
-            setattr(op, name, address)
-        return op
+            whole = -(-len(self._rows.labels) // self._block) * self._block
+            kept, slope = (self.room.put(np.zeros(whole * units, dtype=np.float32)) for units in (step.inputs, step.outputs))
+            self._kept[step.layer] = {"kept": kept // self._block, "slope": slope // self._block, "sums": self.moments}
+            self.moments += step.outputs
+        places |= self._kept.get(step.layer, {})
+        shape = (step.kind, step.inputs, step.outputs, step.start, step.to, step.centred, step.branch >= 0)
+        names = ("first", "second", "mean", "variance", "kept", "slope", "sums", "matrix")
+        return (*shape, *(places.get(name, -1) for name in names))
 
-    def _fresh(self, numbers: int) -> int:
-        return self._at(torch.empty(numbers))
+    def sparse(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        """The sparse features of all branches behind each other: row starts, columns and entries."""
+        starts, columns, entries = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
+        for begins, which, values in self._matrices:
+            starts.append(begins.astype(np.int64) + sum(a.size for a in columns))
+            columns.append(which)
+            entries.append(values)
+        return np.concatenate(starts), np.concatenate(columns), np.concatenate(entries)
 
-    def _at(self, a: Any) -> int:
-        self._alive.append(a)
-        return int(a.data_ptr() if isinstance(a, torch.Tensor) else ctypes.addressof(a))
+
+class _Buffer:
+    """Arrays of single numbers behind each other, each beginning at a multiple of `line`."""
+
+    def __init__(self, line: int) -> None:
+        self._line, self._size = line, 0
+        self._parts: list[tuple[int, NDArray[np.float32]]] = []
+
+    def put(self, part: NDArray[np.float32]) -> int:
+        """Where the part begins."""
+        at = self._size
+        self._parts.append((at, part))
+        self._size += -(-part.size // self._line) * self._line
+        return at
+
+    def array(self) -> NDArray[np.float32]:
+        whole = np.zeros(self._size, dtype=np.float32)
+        for at, part in self._parts:
+            whole[at : at + part.size] = part.ravel()
+        return whole
 
 
 class Adam:
-    """optim.Adam in one pass over memory."""
+    """adam.Adam in one pass over memory."""
 
     def __init__(self, weights: Weights, gradients: Weights, learning_rate: float) -> None:
-        self._size, self._learning_rate, self._steps = weights.flat.numel(), learning_rate, 0
-        self._alive = [weights.flat, gradients.flat, torch.zeros_like(weights.flat), torch.zeros_like(weights.flat)]
-        self._places = [a.data_ptr() for a in self._alive]
+        from ..kernels import arithmetic
+
+        self._step, self._learning_rate, self._steps = arithmetic.adam, learning_rate, 0
+        self._numbers, self._gradient = weights.flat.numpy(), gradients.flat.numpy()
+        self._moments = np.zeros_like(self._numbers), np.zeros_like(self._numbers)
 
     def step(self, share: float = 1.0) -> None:
         """One step along `share` times the gradient."""
         self._steps += 1
         rate, below = self._learning_rate / (1 - 0.9**self._steps), 1 / math.sqrt(1 - 0.999**self._steps)
-        library.loaded().adam(self._size, *self._places, share, rate, below)
+        self._step(self._numbers, self._gradient, *self._moments, np.float32(rate), np.float32(below), np.float32(share))
 
 
 def by_unit(x: Shared | Tensor) -> Tensor:
@@ -258,8 +304,9 @@ def by_unit(x: Shared | Tensor) -> Tensor:
     return x.dense.t() if isinstance(x, Shared) else x[0]
 
 
-def blocked(x: Tensor) -> Tensor:
-    """(units, nodes) -> (blocks, units, BLOCK), filled up with zeros."""
-    blocks = -(-x.shape[1] // BLOCK)
-    filled = torch.nn.functional.pad(x, (0, blocks * BLOCK - x.shape[1]))
-    return filled.view(len(x), blocks, BLOCK).transpose(0, 1).contiguous()
+def blocked(x: Tensor, block: int) -> NDArray[np.float32]:
+    """(units, nodes) -> (blocks, units, block), filled up with zeros."""
+    blocks = -(-x.shape[1] // block)
+    filled = torch.nn.functional.pad(x, (0, blocks * block - x.shape[1]))
+    found: NDArray[np.float32] = filled.view(len(x), blocks, block).transpose(0, 1).contiguous().numpy()
+    return found

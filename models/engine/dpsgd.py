@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..random import witness
-from ..random.fast import heads, normals
+from ..random.draws import heads
 from ..random.streams import stream
 from . import compiled_mlp
 from .adam import Adam
@@ -166,7 +166,7 @@ def private_gradient(
 def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: float) -> None:
     """Adds Gaussian noise to every trained number, drawn for one run after the other."""
     size = gradients.flat.numel() // len(random)
-    drawn = [torch.from_numpy(normals(r, size)) for r in random]
+    drawn = [torch.from_numpy(r.standard_normal(size, dtype=np.float32)) for r in random]
     if len(drawn) == 1:  # then all numbers lie in the order in which they are drawn
         gradients.flat.add_(drawn[0].to(gradients.flat.device), alpha=std)
         return

@@ -129,19 +129,19 @@ def together(parts: Sequence[Parts]) -> Parts:
 class Weights:
     """The numbers of K copies of a network, in one flat buffer, so that an optimiser and a snapshot are single passes.
 
-    flat: (all trained numbers,). trained, numbers: for each layer its tensors, runs first, without and with the
-    remembered ones; all are views of the buffer.
+    buffer: (all numbers,). flat: (all trained numbers,), where it begins. trained, numbers: for each layer its tensors, runs
+    first, without and with the remembered ones; all are views of the buffer.
     """
 
     def __init__(self, parts: Parts) -> None:
         tensors = [a for kind in (0, 1) for part in parts for a in part[kind]]
-        self._buffer = torch.cat([a.reshape(-1) for a in tensors])
-        pieces = self._buffer.split([a.numel() for a in tensors])
+        self.buffer = torch.cat([a.reshape(-1) for a in tensors])
+        pieces = self.buffer.split([a.numel() for a in tensors])
         views = iter([piece.view_as(a) for piece, a in zip(pieces, tensors, strict=True)])
         self.trained = [tuple(next(views) for _ in part[0]) for part in parts]
         self.remembered = [tuple(next(views) for _ in part[1]) for part in parts]
         self.numbers = [(*t, *r) for t, r in zip(self.trained, self.remembered, strict=True)]
-        self.flat = self._buffer[: sum(a.numel() for layer in self.trained for a in layer)]
+        self.flat = self.buffer[: sum(a.numel() for layer in self.trained for a in layer)]
 
     @property
     def parts(self) -> Parts:
@@ -152,7 +152,7 @@ class Weights:
 
     def overwrite(self, other: Weights) -> None:
         """Takes all numbers of `other`."""
-        self._buffer.copy_(other._buffer)
+        self.buffer.copy_(other.buffer)
 
     @cached_property
     def _owner(self) -> Tensor:
@@ -163,7 +163,7 @@ class Weights:
     def take(self, other: Weights, runs: Tensor) -> None:
         """Overwrites some runs with the numbers that they have in `other`. runs: (runs,) bool."""
         if bool(runs.any()):
-            torch.where(runs[self._owner], other._buffer, self._buffer, out=self._buffer)
+            torch.where(runs[self._owner], other.buffer, self.buffer, out=self.buffer)
 
 
 @dataclass(frozen=True)

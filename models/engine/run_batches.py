@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..graph.degree_cap import bounded
-from ..kernels import library
+from ..kernels import compiled
 from ..sparse.neighbour_sums import Aggregation
 from .features import Shared
 from .network import Rows
@@ -31,7 +31,7 @@ def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[
     batch: how many nodes a step looks at; None for all training nodes. A private run also holds a graph of its own, so that four
     times the batch is what counts.
     """
-    room = ROOM if batch is None and library.library() else CACHE
+    room = ROOM if batch is None and compiled.used() else CACHE
     nodes = max(1, int(worlds.graph.train.sum())) if batch is None else 4 * batch
     size = max(1, room // (4 * units * nodes))
     rows = None if worlds.nodes is None and worlds.labels is None else worlds.trained()

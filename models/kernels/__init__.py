@@ -1,1 +1,1 @@
-"""Compiled code on plain arrays: C sources, and the library that is built from them."""
+"""Loops over plain arrays that Numba compiles for the machine's processor."""

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from ...accounting.claim import Unit
 from ..base import Release
 from ..random import witness
-from ..random.fast import laplaces
+from ..random.draws import laplaces
 from ..random.streams import stream
 from .graphsage_recipe import Recipe
 from .public_part import Public, between

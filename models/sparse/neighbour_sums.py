@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from ..graph.neighbour_lists import incoming
-from ..kernels import library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +28,8 @@ ROWS = 1 << 14  # receivers that are summed at a time
 class Bags:
     """The lists of a graph, ready for sums. Raises ValueError for lists that lead out of it.
 
-    The compiled kernel fetches rows long before it adds them; torch's embedding bag, which stands in for it, not as long. Both
-    add the rows of a list in its order and read senders in order, so that they may lie in a file that is larger than the memory.
+    torch's embedding bag adds the rows of a list in its order and reads senders in order, so that they may lie in a file that is
+    larger than the memory.
     """
 
     lists: Lists
@@ -53,11 +52,6 @@ class Bags:
 
     def add_up(self, rows: Tensor, out: Tensor) -> None:
         """Row i of `out`: the sum of the rows of i's senders, added in their order. rows, out: (nodes, dim), contiguous."""
-        here = rows.device.type == "cpu" and rows.dtype == torch.float32 and len(rows) == len(self.lists.starts) - 1
-        there = library.library() if here else None
-        places = (a.ctypes.data for a in (self.lists.starts, self.lists.senders))
-        if there is not None and there.add_up(rows.shape[1], len(rows), *places, rows.data_ptr(), out.data_ptr()):
-            return
         for part, (own, offsets) in zip(out.split(ROWS), self.blocks, strict=True):
             part.copy_(torch.embedding_bag(rows, own, offsets, include_last_offset=True)[0])  # mode 0: the sum
 

@@ -12,14 +12,11 @@ import torch
 from torch import Tensor
 
 from ..graph.neighbour_lists import incoming
-from ..kernels import library
 from .attention import attend
 from .neighbour_sums import Bags
 
 if TYPE_CHECKING:
     from ..graph.graph import Worlds
-
-SLACK = 16  # numbers beyond the last row that weighted.c may read
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,28 +54,19 @@ class Weighted:
 
     def multiplied(self, rows: Tensor, steps: int) -> Tensor:
         """The same without gradients, for at least one step."""
-        runs, nodes, units = rows.shape
         rows = rows.contiguous()
-        there = library.library() if rows.device.type == "cpu" and rows.dtype == torch.float32 else None
-        out, aside = torch.empty_like(rows), torch.empty(0 if there is None else min(steps, 2), nodes * units + SLACK)
-        for run in range(runs):
+        out = torch.empty_like(rows)
+        for run, (x, to) in enumerate(zip(rows, out, strict=True)):
             own = run if len(self.bags) > 1 else 0
-            scales, lists = (self.left[own], self.between[own], self.right[own]), self.bags[own].lists
-            if there is None:
-                self._plain(self.bags[own], scales, rows[run], out[run], steps)
-                continue
-            places = [a.ctypes.data for a in (lists.starts, lists.senders)]
-            places += [a.data_ptr() for a in (*scales, rows[run], out[run], aside[0], aside[-1])]
-            there.weighted_sums(nodes, units, steps, self.loops, *places)
+            left, between, right = (scale[own][:, None] for scale in (self.left, self.between, self.right))
+            x = x * right
+            for step in range(steps):
+                self.bags[own].add_up(x, to)
+                if self.loops:
+                    to.add_(x)
+                to.mul_(left if step + 1 == steps else between)
+                x = to.clone() if step + 1 < steps else x
         return out
-
-    def _plain(self, bags: Bags, scales: tuple[Tensor, ...], rows: Tensor, out: Tensor, steps: int) -> None:
-        left, between, right = (scale[:, None] for scale in scales)
-        x = rows * right
-        for step in range(steps):
-            bags.add_up(x, out)
-            out.add_(x if self.loops else 0).mul_(left if step + 1 == steps else between)
-            x = out.clone() if step + 1 < steps else x
 
 
 class Power(torch.autograd.Function):

@@ -18,7 +18,7 @@ from gnnaudit.models.dpar.list_dpsgd import How, Trainer
 from gnnaudit.models.dpar.neighbour_selection import seated
 from gnnaudit.models.dpar.row_products import Lists
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
-from gnnaudit.models.kernels import library
+from gnnaudit.models.kernels import compiled
 
 SMALL = {"sources": 6, "picks": 3, "epochs": 4, "hidden": 5, "source_clip": 0.5}
 KEEP = ("posteriors", "rows", "gradients")
@@ -48,7 +48,7 @@ def random_lists(graph: Graph, runs: int = 2, entries: int = 3) -> list[Lists]:
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("clip", [0.05, 1e9])
-@pytest.mark.parametrize(("hidden", "trained_by"), [(5, nullcontext), (20, nullcontext), (5, library.unused)])
+@pytest.mark.parametrize(("hidden", "trained_by"), [(5, nullcontext), (20, nullcontext), (5, compiled.unused)])
 def test_sums_of_clipped_gradients_equal_those_of_autograd_row_by_row(graph, clip, sparse, hidden, trained_by):
     """In the compiled kernel, where there is one, and in torch."""
     if sparse:
@@ -100,11 +100,11 @@ def test_features_that_a_step_drops_count_neither_in_the_gradients_nor_in_their_
 def test_the_kernel_and_torch_train_alike(graph, name):
     """The same draws and lists, so the same numbers but for the order of sums."""
     worlds = Worlds.of(graph, [3, 4])
-    compiled = RECIPES[name].fit(worlds)
-    with library.unused():
+    fast = RECIPES[name].fit(worlds)
+    with compiled.unused():
         plain = RECIPES[name].fit(worlds)
     for array in KEEP:
-        np.testing.assert_allclose(compiled[array], plain[array], atol=1e-4)
+        np.testing.assert_allclose(fast[array], plain[array], atol=1e-4)
 
 
 def test_the_weights_of_the_first_layer_alone_decay(graph):

@@ -15,9 +15,9 @@ from gnnaudit.models.engine.features import Shared
 from gnnaudit.models.engine.layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLength, UnitLinear
 from gnnaudit.models.engine.network import Network, Rows, Weights, draw
 from gnnaudit.models.engine.training import hit_count, one_hot, train
-from gnnaudit.models.kernels import library
+from gnnaudit.models.kernels import compiled
 
-pytestmark = pytest.mark.skipif(library.library() is None, reason="no C compiler on this machine: there is no kernel to test")
+pytestmark = pytest.mark.skipif(not compiled.used(), reason="no numba here: there is no kernel to test")
 
 NODES, DIM, HIDDEN, CLASSES = 150, 40, 16, 6  # two blocks of 64 nodes and a bit
 
@@ -172,7 +172,7 @@ def test_a_whole_training_is_that_of_the_layers() -> None:
         return [train(net, draw(net.layers, seeds, "test"), rows, 30, 0.01, check).numbers for check in (None, rows)]
 
     fast = trained()
-    with library.unused():
+    with compiled.unused():
         slow = trained()
     for mine, theirs in zip(fast, slow, strict=True):
         for a, b in zip(mine, theirs, strict=True):
@@ -190,7 +190,7 @@ def test_a_whole_private_training_is_that_of_the_layers(fixed: bool) -> None:
         return train_privately(net, parts, rows, np.arange(NODES), NODES, seeds, "test", how).numbers
 
     fast = trained()
-    with library.unused():
+    with compiled.unused():
         slow = trained()
     for a, b in zip(fast, slow, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
@@ -212,14 +212,6 @@ def test_a_run_is_trained_bit_for_bit_the_same_alone_and_in_a_chunk_of_64(privat
     for a, b in zip(many.numbers, one.numbers, strict=True):
         for chunk, alone in zip(a, b, strict=True):
             assert torch.equal(chunk[17], alone[0])
-
-
-def test_without_a_compiler_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    library.found.cache_clear()
-    monkeypatch.setenv("CC", str(tmp_path / "nothing"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert library.library() is None
-    library.found.cache_clear()
 
 
 def test_batch_norm_remembers_the_moments_of_many_nodes_far_from_zero() -> None:

@@ -13,7 +13,7 @@ from gnnaudit.models.engine.dpsgd import Private, add_noise, private_gradient, t
 from gnnaudit.models.engine.features import Drawn, Shared
 from gnnaudit.models.engine.layers import GroupNorm, Linear, Selu, UnitLinear
 from gnnaudit.models.engine.network import Network, Rows, Weights, draw
-from gnnaudit.models.kernels import library
+from gnnaudit.models.kernels import compiled
 from gnnaudit.models.random.streams import stream
 
 DIM, HIDDEN, CLASSES, BATCH = 7, 5, 3, 11
@@ -124,7 +124,7 @@ def test_every_node_joins_a_batch_with_the_stated_chance(monkeypatch: pytest.Mon
     gather = dpsgd.gather
     monkeypatch.setattr(dpsgd, "gather", count)
     parts = draw(NETWORK.layers, np.arange(2), "test")
-    with library.unused():  # the compiled kernel, which is sent the same batches, gathers nothing
+    with compiled.unused():  # the compiled kernel, which is sent the same batches, gathers nothing
         train_privately(NETWORK, parts, rows(nodes), np.arange(nodes), nodes, np.arange(2, dtype=np.uint64), "test", how)
     joined = joined[:, 1:]  # node 0 also stands for padding
     assert not np.array_equal(joined[0], joined[1])

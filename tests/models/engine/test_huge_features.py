@@ -18,7 +18,7 @@ from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.gap.progap import ProGap
 from gnnaudit.models.graph.graph import Graph, Worlds
 from gnnaudit.models.graph.memory_mapped import read, write
-from gnnaudit.models.kernels import library
+from gnnaudit.models.kernels import compiled
 from gnnaudit.models.privgnn.privgnn import PrivGnn
 from gnnaudit.models.vesper.vesper import Vesper
 
@@ -44,14 +44,14 @@ def huge(graph: Graph, sparse: bool) -> Graph:
     return dataclasses.replace(graph, x=sp.csr_array(x) if sparse else x)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("name", MODELS)
-def test_all_that_is_released_is_finite(name: str, sparse: bool, compiled: bool, graph: Graph) -> None:
+def test_all_that_is_released_is_finite(name: str, sparse: bool, fast: bool, graph: Graph) -> None:
     worlds = Worlds.of(huge(graph, sparse), [1])
-    token = library.UNUSED.set(not compiled)
+    token = compiled.UNUSED.set(not fast)
     released = MODELS[name].fit(worlds)
-    library.UNUSED.reset(token)
+    compiled.UNUSED.reset(token)
     for array, values in released.arrays.items():
         assert np.isfinite(values).all(), array
 

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.nn import SAGEConv
 
 from gnnaudit.models.graph.graph import Graph, Worlds
-from gnnaudit.models.kernels import library
+from gnnaudit.models.kernels import compiled
 from gnnaudit.models.privgnn import compiled_teachers, teachers
 from gnnaudit.models.privgnn.graphsage_recipe import Recipe
 from gnnaudit.models.privgnn.public_part import Public, between
@@ -123,17 +123,17 @@ def test_the_kernel_and_torch_train_alike(graph, hidden, dropout):
     """The same draws, so the same numbers but for the order of sums; on graphs of 25, 7, 1 and no nodes."""
     public, private = Public.of(Worlds.of(graph, [1])), between(graph, graph.train)
     recipe = Recipe(hidden, CLASSES, epochs=12, dropout=dropout)
-    compiled = taught(public, private, recipe, lessons_of(graph))
-    with library.unused():
+    fast = taught(public, private, recipe, lessons_of(graph))
+    with compiled.unused():
         plain = taught(public, private, recipe, lessons_of(graph))
-    np.testing.assert_allclose(compiled, plain, atol=2e-3)
+    np.testing.assert_allclose(fast, plain, atol=2e-3)
 
 
 def test_the_kernel_and_torch_go_on_alike_from_teacher_to_teacher(graph):
     public, private = Public.of(Worlds.of(graph, [1])), between(graph, graph.train)
     recipe = Recipe((16,), CLASSES, epochs=10)
     answers, adams = teachers.taught_in_turn(public, private, recipe, [[s] for s in lessons_of(graph)[:3]])
-    with library.unused():
+    with compiled.unused():
         plain, plain_adams = teachers.taught_in_turn(public, private, recipe, [[s] for s in lessons_of(graph)[:3]])
     np.testing.assert_allclose(answers, plain, atol=2e-3)
     assert [a.steps for a in adams] == [a.steps for a in plain_adams] == [30] * len(adams)
@@ -145,7 +145,7 @@ def test_dropout_is_drawn_alike_in_pieces(graph, monkeypatch):
     public, private = Public.of(Worlds.of(graph, [1])), between(graph, graph.train)
     recipe = Recipe((32,), CLASSES, epochs=20)
     whole = taught(public, private, recipe, lessons_of(graph))
-    monkeypatch.setattr(compiled_teachers, "BITS", 300)
+    monkeypatch.setattr(compiled_teachers, "MASKS", 2500)
     np.testing.assert_array_equal(whole, taught(public, private, recipe, lessons_of(graph)))
 
 

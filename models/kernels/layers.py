@@ -1,0 +1,253 @@
+"""What layers do to one block of nodes, forward and backward: rows of units in, rows of units out.
+
+A block is one flat float32 array: the BLOCK nodes of its first unit, then those of the next. Innermost loops run over nodes, so
+that they fill vectors of any width, and few arrays meet in one loop, or the compiler would not trouble to tell them apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .arithmetic import power
+from .compiled import helper
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+BLOCK = 128  # nodes
+ZERO, ONE = np.float32(0), np.float32(1)
+SCALE, ALPHA = np.float32(1.0507009873554805), np.float32(1.6732632423543772)  # of SELU
+EPSILON = np.float32(1e-5)  # of group norm
+
+
+@helper
+def row(x: Floats, u: int) -> Floats:
+    """(BLOCK,): unit u of a block."""
+    return x[u * BLOCK : (u + 1) * BLOCK]
+
+
+@helper
+def fill(numbers: Floats, y: Floats) -> None:
+    """y[o] = numbers[o]."""
+    for o in range(y.size // BLOCK):
+        to, number = row(y, o), numbers[o]
+        for n in range(BLOCK):
+            to[n] = number
+
+
+@helper
+def add_product(w: Floats, down: int, right: int, x: Floats, y: Floats) -> None:
+    """y += W x with W[o, i] = w[o * down + i * right], in tiles of four and two: what is read serves several sums."""
+    outputs, inputs = y.size // BLOCK, x.size // BLOCK
+    high, wide = outputs - outputs % 4, inputs - inputs % 2
+    for o in range(0, high, 4):
+        to = y[o * BLOCK : (o + 4) * BLOCK]
+        for i in range(0, wide, 2):
+            read, at = x[i * BLOCK : (i + 2) * BLOCK], o * down + i * right
+            a0, a1, b0, b1 = w[at], w[at + right], w[at + down], w[at + down + right]
+            at += 2 * down
+            c0, c1, d0, d1 = w[at], w[at + right], w[at + down], w[at + down + right]
+            for n in range(BLOCK):
+                one, two = read[n], read[n + BLOCK]
+                to[n] += a0 * one + a1 * two
+                to[n + BLOCK] += b0 * one + b1 * two
+                to[n + 2 * BLOCK] += c0 * one + c1 * two
+                to[n + 3 * BLOCK] += d0 * one + d1 * two
+    for o in range(outputs):
+        to = row(y, o)
+        for i in range(wide if o < high else 0, inputs):
+            a, read = w[o * down + i * right], row(x, i)
+            for n in range(BLOCK):
+                to[n] += a * read[n]
+
+
+@helper
+def add_outer(dy: Floats, x: Floats, slope: Floats) -> None:
+    """slope[o * inputs + i] += the sum over the nodes of dy[o] x[i], in tiles of two and four."""
+    outputs, inputs = dy.size // BLOCK, x.size // BLOCK
+    high, wide = outputs - outputs % 2, inputs - inputs % 4
+    for i in range(0, wide, 4):
+        b = x[i * BLOCK : (i + 4) * BLOCK]
+        for o in range(0, high, 2):
+            a = dy[o * BLOCK : (o + 2) * BLOCK]
+            s0, s1, s2, s3, t0, t1, t2, t3 = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
+            for n in range(BLOCK):
+                s0 += a[n] * b[n]
+                s1 += a[n] * b[n + BLOCK]
+                s2 += a[n] * b[n + 2 * BLOCK]
+                s3 += a[n] * b[n + 3 * BLOCK]
+                t0 += a[n + BLOCK] * b[n]
+                t1 += a[n + BLOCK] * b[n + BLOCK]
+                t2 += a[n + BLOCK] * b[n + 2 * BLOCK]
+                t3 += a[n + BLOCK] * b[n + 3 * BLOCK]
+            upper, lower = slope[o * inputs + i :], slope[(o + 1) * inputs + i :]
+            upper[0] += s0
+            upper[1] += s1
+            upper[2] += s2
+            upper[3] += s3
+            lower[0] += t0
+            lower[1] += t1
+            lower[2] += t2
+            lower[3] += t3
+    for o in range(outputs):
+        for i in range(wide if o < high else 0, inputs):
+            slope[o * inputs + i] += dot(row(dy, o), row(x, i))
+
+
+@helper
+def dot(a: Floats, b: Floats) -> np.float32:
+    """The sum of a[n] b[n]."""
+    found = ZERO
+    for n in range(BLOCK):
+        found += a[n] * b[n]
+    return found
+
+
+@helper
+def total(a: Floats) -> np.float32:
+    """The sum of a[n]."""
+    found = ZERO
+    for n in range(BLOCK):
+        found += a[n]
+    return found
+
+
+@helper
+def selu(x: Floats, y: Floats) -> None:
+    for n in range(y.size):
+        y[n] = SCALE * (max(x[n], ZERO) + ALPHA * (power(min(x[n], ZERO)) - ONE))
+
+
+@helper
+def selu_slope(y: Floats, dy: Floats, dx: Floats) -> None:
+    for n in range(y.size):
+        dx[n] = dy[n] * (SCALE if y[n] > ZERO else y[n] + SCALE * ALPHA)
+
+
+@helper
+def unit(x: Floats, y: Floats, inverse: Floats) -> None:
+    """Every node divided by its length; the inverse lengths go into one more row."""
+    add_squares(x, inverse, ZERO)
+    for n in range(BLOCK):
+        inverse[n] = ONE / max(np.sqrt(inverse[n]), np.float32(1e-12))
+    for u in range(x.size // BLOCK):
+        read, to = row(x, u), row(y, u)
+        for n in range(BLOCK):
+            to[n] = read[n] * inverse[n]
+
+
+@helper
+def add_squares(x: Floats, to: Floats, start: np.float32) -> None:
+    """For each node `start` plus the squares of its units."""
+    to[:] = start
+    for u in range(x.size // BLOCK):
+        read = row(x, u)
+        for n in range(BLOCK):
+            to[n] += read[n] * read[n]
+
+
+@helper
+def unit_slope(y: Floats, inverse: Floats, dy: Floats, dx: Floats, along: Floats) -> None:
+    """y, inverse: as `unit` left them. along: room for one row."""
+    along[:] = ZERO
+    for u in range(y.size // BLOCK):
+        a, b = row(y, u), row(dy, u)
+        for n in range(BLOCK):
+            along[n] += a[n] * b[n]
+    for u in range(y.size // BLOCK):
+        a, b, to = row(y, u), row(dy, u), row(dx, u)
+        for n in range(BLOCK):
+            to[n] = (b[n] - a[n] * along[n]) * inverse[n]
+
+
+@helper
+def own_moments(x: Floats, mean: Floats, inverse: Floats) -> None:
+    """Of every node over its own units: the mean, and one over the standard deviation."""
+    units = np.float32(x.size // BLOCK)
+    mean[:] = ZERO
+    inverse[:] = ZERO
+    for u in range(x.size // BLOCK):
+        read = row(x, u)
+        for n in range(BLOCK):
+            mean[n] += read[n] / units
+    for u in range(x.size // BLOCK):
+        read = row(x, u)
+        for n in range(BLOCK):
+            inverse[n] += (read[n] - mean[n]) * (read[n] - mean[n])
+    for n in range(BLOCK):
+        inverse[n] = ONE / np.sqrt(inverse[n] / units + EPSILON)
+
+
+@helper
+def group(scale: Floats, shift: Floats, x: Floats, y: Floats, spare: Floats) -> None:
+    """Every node standardised over its own units. spare: room for two rows."""
+    mean, inverse = row(spare, 0), row(spare, 1)
+    own_moments(x, mean, inverse)
+    for u in range(x.size // BLOCK):
+        read, to, factor, offset = row(x, u), row(y, u), scale[u], shift[u]
+        for n in range(BLOCK):
+            to[n] = (read[n] - mean[n]) * inverse[n] * factor + offset
+
+
+@helper
+def group_slope(scale: Floats, x: Floats, dy: Floats, dx: Floats, spare: Floats) -> None:
+    """spare: room for four rows."""
+    units = np.float32(x.size // BLOCK)
+    mean, inverse, level, tilt = row(spare, 0), row(spare, 1), row(spare, 2), row(spare, 3)
+    own_moments(x, mean, inverse)
+    level[:] = ZERO
+    tilt[:] = ZERO
+    for u in range(x.size // BLOCK):
+        read, slope, factor = row(x, u), row(dy, u), scale[u]
+        for n in range(BLOCK):
+            level[n] += slope[n] * factor
+            tilt[n] += slope[n] * factor * (read[n] - mean[n])
+    for n in range(BLOCK):
+        level[n] /= units
+        tilt[n] *= inverse[n] * inverse[n] / units
+    for u in range(x.size // BLOCK):
+        read, slope, to, factor = row(x, u), row(dy, u), row(dx, u), scale[u]
+        for n in range(BLOCK):
+            to[n] = (slope[n] * factor - level[n] - (read[n] - mean[n]) * tilt[n]) * inverse[n]
+
+
+@helper
+def group_numbers(x: Floats, dy: Floats, scale_slope: Floats, shift_slope: Floats, spare: Floats) -> None:
+    """Adds the gradients of scale and shift. spare: room for two rows."""
+    mean, inverse = row(spare, 0), row(spare, 1)
+    own_moments(x, mean, inverse)
+    for u in range(x.size // BLOCK):
+        read, slope, along = row(x, u), row(dy, u), ZERO
+        for n in range(BLOCK):
+            along += slope[n] * (read[n] - mean[n]) * inverse[n]
+        scale_slope[u] += along
+        shift_slope[u] += total(slope)
+
+
+@helper
+def entropy_slope(logits: Floats, labels: NDArray[np.int64], share: np.float32, d: Floats, spare: Floats) -> None:
+    """d = `share` times the gradient of the cross-entropy, 0 for nodes beyond the labels. spare: room for two rows."""
+    top, sums = row(spare, 0), row(spare, 1)
+    top[:] = np.float32(-np.inf)
+    sums[:] = ZERO
+    for c in range(logits.size // BLOCK):
+        read = row(logits, c)
+        for n in range(BLOCK):
+            top[n] = max(top[n], read[n])
+    for c in range(logits.size // BLOCK):
+        read, to = row(logits, c), row(d, c)
+        for n in range(BLOCK):
+            to[n] = power(read[n] - top[n])
+            sums[n] += to[n]
+    for n in range(BLOCK):
+        sums[n] = share / sums[n] if n < labels.size else ZERO
+    for c in range(logits.size // BLOCK):
+        to = row(d, c)
+        for n in range(BLOCK):
+            to[n] *= sums[n]
+    for n in range(labels.size):
+        d[labels[n] * BLOCK + n] -= share

@@ -1,0 +1,130 @@
+"""Clipped gradients of a two-layer perceptron on rows that average it over short lists of nodes, run by run.
+
+Lists hold a node or five, so that a row's activations stay in the nearest cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float32, int64, void
+from numpy.typing import NDArray
+
+from .arithmetic import power
+from .compiled import compiled, helper
+
+Floats = NDArray[np.float32]
+Whole = NDArray[np.int64]
+
+ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+LEAST = np.float32(1e-12)  # norm that a gradient is divided by
+PLANE, CUBE = float32[:, ::1], float32[:, :, ::1]
+
+
+@helper
+def dot(a: Floats, b: Floats) -> np.float32:
+    """The sum of a[h] b[h]."""
+    found = ZERO
+    for h in range(a.size):
+        found += a[h] * b[h]
+    return found
+
+
+@helper
+def add_times(factor: np.float32, a: Floats, to: Floats) -> None:
+    """to += factor a."""
+    for h in range(to.size):
+        to[h] += factor * a[h]
+
+
+@helper
+def softmax_slope(label: int, z: Floats) -> np.float32:
+    """From logits to the gradient of the cross-entropy; returns its squared length."""
+    top, total, square = z.max(), ZERO, ZERO
+    for c in range(z.size):
+        z[c] = power(z[c] - top)
+        total += z[c]
+    for c in range(z.size):
+        z[c] /= total
+    z[label] -= ONE
+    for c in range(z.size):
+        square += z[c] * z[c]
+    return square
+
+
+@helper
+def passed(weight: np.float32, before: Floats, kept: Floats, through: Floats, averaged: Floats) -> None:
+    """What a listed node lets through, and its part of the average. kept: empty where nothing is dropped."""
+    for h in range(before.size):
+        through[h] = weight if before[h] > ZERO else ZERO
+    for h in range(kept.size):
+        through[h] *= kept[h]
+    for h in range(before.size):
+        averaged[h] += through[h] * before[h]
+
+
+@compiled(void(float32, CUBE, CUBE, PLANE, PLANE, int64[:, :, ::1], int64[:, ::1], CUBE, float32[:, :, :, ::1], CUBE, CUBE, CUBE))
+def clipped_rows(
+    clip: np.float32,
+    before: Floats,
+    kept: Floats,
+    alive: Floats,
+    counted: Floats,
+    index: Whole,
+    labels: Whole,
+    weights: Floats,
+    gram: Floats,
+    second: Floats,
+    into: Floats,
+    slope: Floats,
+) -> None:
+    """Writes the sums over each run's rows of the gradients, each row's scaled to norm `clip` at most.
+
+    before: (K, rows, hidden) each node's first sums. kept: the same, factors of dropout, or (K, rows, 0). alive, counted:
+    (K, rows) 0 for a node that is absent, for a row that is not in the batch. index, weights: (K, rows, entries) what is
+    listed. labels: (K, rows). gram: (K, rows, entries, entries) products of the listed nodes' features. second: (K, hidden,
+    classes).
+    Written: into (K, rows, hidden) the gradient of the first sums, and slope (K, hidden, classes).
+    """
+    runs, rows, hidden = before.shape
+    entries, classes = index.shape[2], second.shape[2]
+    averaged, back = np.empty(hidden, np.float32), np.empty(hidden, np.float32)
+    through, some, z = np.empty((entries, hidden), np.float32), np.empty(entries, np.int64), np.empty(classes, np.float32)
+    turned, steep = np.empty((classes, hidden), np.float32), np.empty((classes, hidden), np.float32)
+    into[:] = ZERO
+    for run in range(runs):
+        for c in range(classes):
+            for h in range(hidden):
+                turned[c, h] = second[run, h, c]
+        steep[:] = ZERO
+        for r in range(rows):
+            here, count = alive[run, r] * counted[run, r], 0
+            averaged[:] = ZERO
+            back[:] = ZERO
+            for e in range(entries if here != 0 else 0):
+                at, weight = index[run, r, e], weights[run, r, e]
+                if weight != 0 and alive[run, at] != 0:
+                    passed(weight, before[run, at], kept[run, at], through[count], averaged)
+                    some[count] = e
+                    count += 1
+            if not count:
+                continue  # what averages nothing has no gradient
+            for c in range(classes):
+                z[c] = dot(averaged, turned[c])
+            squares = softmax_slope(labels[run, r], z) * dot(averaged, averaged)
+            for c in range(classes):
+                add_times(z[c], turned[c], back)
+            for a in range(count):
+                for h in range(hidden):
+                    through[a, h] *= back[h]
+                for b in range(a + 1):
+                    twice = ONE if a == b else TWO
+                    squares += twice * gram[run, r, some[a], some[b]] * dot(through[a], through[b])
+            norm = max(np.float32(np.sqrt(max(squares, ZERO))), LEAST)
+            scale = min(clip / norm, ONE) * here
+            for c in range(classes):
+                add_times(scale * z[c], averaged, steep[c])
+            for a in range(count):
+                add_times(scale, through[a], into[run, index[run, r, some[a]]])
+        for c in range(classes):
+            for h in range(hidden):
+                slope[run, h, c] = steep[c, h]
