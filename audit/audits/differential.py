@@ -14,12 +14,12 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound
 from ...accounting.upper.accountants import tightest, upper
 from ...accounting.upper.tradeoff import curve, scaled
-from ..case import Case, Outcome, Setting, keeping, offered
+from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..heard.gate import a_strangers
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..own.doors import External
-from . import heard_noise
+from . import heard_noise, program_seeds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,11 +29,12 @@ NAME = "differential"
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a training in this process, and a ledger that charges for something."""
-    if isinstance(case.model, External):
-        return "a program of its own cannot be listened to"
+    """It needs a training in this process and a ledger that charges for something, or a program that protects edges."""
     if math.isinf(case.claim.epsilon):
         return "nothing is claimed"
+    if isinstance(case.model, External):
+        known = case.claim.unit in EDGES
+        return None if known else f"a program cannot be listened to, and its seeds are tried for edges, not for {case.claim.unit}"
     if type(case.model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
         return "the ledger charges for nothing that could be counted"
     if case.claim.unit is not case.model.unit:
@@ -50,6 +51,8 @@ def differential(setting: Setting) -> Outcome:
     whatever the plan says: an accelerator adds up in another order each time, and a repetition must repeat.
     """
     case = setting.case
+    if isinstance(case.model, External):
+        return program_seeds.repeat_seeds(setting)
     if a_strangers(case.model):
         return heard_noise.listen(setting)
     union, ledger = case.counted(setting.graph), charged(case.model.ledger)

@@ -1,0 +1,73 @@
+"""The audit `differential` for a program that nobody can listen to: the same seed repeats, and another one does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...accounting.lower.bounds import Bound
+from ...accounting.lower.conditions import proved
+from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
+from ...models.graph.graph import Worlds
+from ..case import Outcome, Setting
+from ..heard.worlds import without_one
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.base import Release
+
+NAME = "differential"
+SEEDS = 32  # trainings of either world that tell a constant answer from a rare one
+THEOREM = "Clopper-Pearson bounds on how often either graph gives one answer (Kairouz, Oh and Viswanath 2015)"
+FIXED = proved("the answer that counts was fixed beforehand", "it is that of three other trainings")
+SHARE = "every seed gives the same answer"
+
+
+def repeat_seeds(setting: Setting) -> Outcome:
+    """Two trainings with one seed, two with others. Where all four agree, how often they do on a graph without one secret.
+
+    A program whose noise ignores its seed gives one answer on one graph and another answer on another: an any-shape bound from
+    fresh seeds on both.
+    """
+    case, union = setting.case, setting.case.counted(setting.graph)
+    own, other, third = (setting.key.fold("seed", i).seed for i in range(3))
+    first = answers(case.model.fit(Worlds.of(union, np.array([own, own, other, third], dtype=np.uint64))))
+    if first[0] != first[1]:
+        return said(setting, "the same seed gives another answer, so that no run can be repeated")
+    if not first[0] == first[2] == first[3]:
+        return said(setting, "the same seed repeats and another does not; what noise covers is not seen in a program")
+    for absent in without_one(Worlds.of(union, np.array([own], dtype=np.uint64)), case.claim.unit, setting.key, NONE):
+        mask = absent.worlds.edges
+        if mask is None or answers(case.model.fit(absent.worlds))[0] == first[0]:
+            continue
+        seeds = np.array([setting.key.fold("fresh", i).seed for i in range(2 * SEEDS)], dtype=np.uint64)
+        there = answers(case.model.fit(Worlds.of(union, seeds[:SEEDS])))
+        repeated = dataclasses.replace(mask, present=np.repeat(mask.present, SEEDS, axis=0))
+        gone = answers(case.model.fit(dataclasses.replace(absent.worlds, seeds=seeds[SEEDS:], edges=repeated)))
+        missed, false = SEEDS - there.count(first[0]), gone.count(first[0])
+        return said(setting, f"{SHARE}, and without {absent.secret} another one", (false, missed))
+    return said(setting, f"{SHARE}, on every graph that was tried")
+
+
+NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+
+def answers(release: Release) -> list[bytes]:
+    """What each run released, bit for bit."""
+    return [b"".join(release[name][run].tobytes() for name in sorted(release.arrays)) for run in range(release.runs)]
+
+
+def said(setting: Setting, told: str, errors: tuple[int, int] | None = None) -> Outcome:
+    """errors: how often the answer came without the secret, and how often it did not with it; None where nothing was counted."""
+    claim, epsilon = setting.case.claim, 0.0
+    if errors is not None:
+        false, missed = (float(rate_at_most(count, SEEDS, setting.alpha / 2)) for count in errors)
+        epsilon = max(0.0, float(epsilon_of_rates(false, missed, claim.delta)))
+    refuted = epsilon > claim.epsilon
+    trials = (SEEDS, SEEDS) if errors is not None else (1, 1)
+    bound = Bound(epsilon, setting.alpha, "any", told, trials, refuted, None, math.inf, math.inf, "seeds", NAME)
+    return Outcome(NAME, (dataclasses.replace(bound, theorem=THEOREM, conditions=(FIXED,)),), {}, told, ("posteriors",))

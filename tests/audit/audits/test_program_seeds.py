@@ -1,0 +1,58 @@
+"""A program that ignores its seed is refuted; one that heeds it, and one whose seed repeats nothing, are not."""
+
+import math
+import sys
+
+import pytest
+
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.own.doors import External
+from gnnaudit.audit.storage.store import Store
+
+PROGRAM = """
+import sys
+import numpy as np
+graph, worlds = (np.load(f"{sys.argv[1]}/{name}.npz") for name in ("graph", "worlds"))
+n, edges, out = len(graph["y"]), graph["edge_index"], []
+for run, seed in enumerate(worlds["seeds"]):
+    there = np.ones(edges.shape[1], dtype=bool)
+    if "edge_mask" in worlds:
+        there = np.unpackbits(worlds["edge_mask"], axis=1, count=edges.shape[1])[run].astype(bool)
+    degree = np.bincount(edges[1, there], minlength=n) + np.random.default_rng(SEED).normal(size=n)
+    one = 1 / (1 + np.exp(-degree))
+    out.append(np.stack([one, 1 - one], axis=1)[worlds["watch"]])
+np.save(f"{sys.argv[2]}/posteriors.npy", np.array(out, dtype=np.float32))
+"""
+
+
+def audited(seed: str, tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM.replace("SEED", seed))
+    program = External(f"{sys.executable} {file} {{worlds}} {{out}}")
+    setting = Setting(Case(program, Claim(1.0, 1e-6)), tiny(48), Store(tmp_path), Key("seeds"), alpha=0.01)
+    assert AUDITS["differential"].refuses(setting.case) is None
+    (bound,) = AUDITS["differential"].run(setting).bounds
+    return bound
+
+
+def test_a_program_with_a_constant_seed_is_refuted_from_fresh_seeds_on_two_graphs(tmp_path):
+    bound = audited("7", tmp_path)
+    assert bound.refuted
+    assert bound.shape == "any"
+    assert 1 < bound.epsilon < 3  # what 32 trainings of either world can prove at this level
+
+
+CASES = [("int(seed)", "the same seed repeats and another does not"), ("None", "the same seed gives another answer")]
+
+
+@pytest.mark.parametrize(("seed", "told"), CASES)
+def test_a_program_that_draws_is_not_refuted_and_nothing_is_claimed_of_its_noise(seed, told, tmp_path):
+    bound = audited(seed, tmp_path)
+    assert not bound.refuted
+    assert bound.epsilon == 0
+    assert math.isinf(bound.notices)
+    assert told in bound.method
