@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
 ROUNDING = 1e-9  # of the claimed noise sd: what is left below is arithmetic, not noise
 ALIKE = "the noise is normal, of one variance and independent"
+SILENT = 1e-3  # of the claimed noise sd: normal noise has not one entry in a thousand below it
 MOST_SORTED = 1_000_000  # residuals that the normality test looks at
 
 
@@ -81,10 +82,10 @@ def alike(x: Array, rows: float, *, whole: bool) -> Condition:
 
     rows: p-value that the rows of all residuals have one variance. whole: the entries are all the residuals.
 
-    Where nothing is left but rounding there is no noise, and no law is needed.
+    Where no entry reaches a thousandth of the claimed noise there is none to speak of, whatever its law.
     """
-    if float(np.abs(x).max()) < ROUNDING:
-        return proved(ALIKE, "there is no noise at all")
+    if float(np.abs(x).max()) < SILENT:
+        return proved(ALIKE, "no entry reaches a thousandth of the claimed noise")
     p_values = [not_normal(x.ravel()[:: max(1, x.size // MOST_SORTED)]), rows]
     if whole:
         told = assumptions(x)
