@@ -11,12 +11,15 @@ from scipy import special
 
 from .. import gaussian
 from ..claim import Claim
-from .bounds import Bound
+from .bounds import Bound, resting
+from .conditions import Condition, checked, proved
 from .independence import not_normal
 
 Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
 ROUNDING = 1e-9  # of the claimed noise sd: what is left below is arithmetic, not noise
+ALIKE = "the noise is normal, of one variance and independent"
+SILENT = 1e-3  # of the claimed noise sd: normal noise has not one entry in a thousand below it
 MOST_SORTED = 1_000_000  # residuals that the normality test looks at
 
 
@@ -40,7 +43,8 @@ def factorised(
     mu = ||moves|| / sd of the noise, with the chi-squared upper end for the sd. Half of alpha pays for the noise as a whole,
     the rest for two linear views that see noise which is small, or absent, only there: the best weighting of stages and
     columns, and a row less its neighbour. Their weights come from one half of the rows, their bounds from the other half.
-    Noise below a billionth of what was claimed proves epsilon = infinity. Raises ValueError for other shapes, NaN, infinities.
+    Noise below a billionth of what was claimed proves epsilon = infinity. A view counts only if its entries pass for normal, of
+    one variance and independent; if none does, the bound is withdrawn. Raises ValueError for other shapes, NaN, infinities.
     """
     r, d = np.asarray(residuals, float), np.asarray(moves, float)
     if r.ndim != 4 or d.ndim != 3 or d.shape[1:] != (r.shape[1], r.shape[3]):
@@ -55,14 +59,51 @@ def factorised(
         name: alpha if len(views) == 1 else alpha / 2 if name == "all noise" else alpha / 2 / (len(views) - 1) for name in views
     }
     mus = {name: _over(move, noise_at_most(x, shares[name])) for name, (x, move) in views.items()}
-    best = max(mus, key=lambda name: mus[name])
+    rows = rows_alike(r)  # every view pools them
+    tested = {name: alike(x, rows, whole=name == "all noise") for name, (x, _) in views.items()}
+    standing = [name for name in mus if tested[name].how != "failed"] or list(mus)
+    best = max(standing, key=lambda name: mus[name])
     epsilon = float(gaussian.epsilon_of(mus[best], claim.delta))
     claimed = gaussian.mu_of_claim(claim)
-    p_value = min(_p_value(x, move, claimed) * alpha / shares[name] for name, (x, move) in views.items())
+    p_value = min(_p_value(*views[name], claimed) * alpha / shares[name] for name in standing)
     notices, reach = _notices(claim, claimed, strength, r.size, shares["all noise"])
     method = "replay and residuals" if best == "all noise" else f"replay and residuals, {best}"
     refuted = epsilon > claim.epsilon
-    return Bound(epsilon, alpha, "ledger", method, (r.size, 0), refuted, min(1.0, p_value), notices, reach, attack, audit)
+    p_value = min(1.0, p_value)
+    bound = Bound(
+        epsilon, alpha, "ledger", method, (r.size, 0), refuted, p_value, notices, reach, attack, audit, against="ledger"
+    )
+    theorem = "mu = how far the means move / the chi-squared upper end of the noise (Dong et al. 2022 for its epsilon)"
+    return resting(bound, theorem, proved("the means move so far", "computed by replay along the released history"), tested[best])
+
+
+def alike(x: Array, rows: float, *, whole: bool) -> Condition:
+    """Checks that the entries of a view are normal, of one variance and independent.
+
+    rows: p-value that the rows of all residuals have one variance. whole: the entries are all the residuals.
+
+    Where no entry reaches a thousandth of the claimed noise there is none to speak of, whatever its law.
+    """
+    if float(np.abs(x).max()) < SILENT:
+        return proved(ALIKE, "no entry reaches a thousandth of the claimed noise")
+    p_values = [not_normal(x.ravel()[:: max(1, x.size // MOST_SORTED)]), rows]
+    if whole:
+        told = assumptions(x)
+        p_values += [told[name] for name in ("columns", "stages", "rows", "duplicates")]
+    return checked(ALIKE, "law, variances and correlations", min(1.0, len(p_values) * min(p_values)))
+
+
+def rows_alike(r: Array) -> float:
+    """p-value that all rows have one variance: chi-squared of the rows' squares. r: (runs, stages, rows, columns)."""
+    spread = np.sqrt(np.square(r).mean(axis=(0, 2), keepdims=True))  # of a column in a stage: columns may differ
+    there = spread[0, :, 0] > 0
+    squares = np.square(np.divide(r, spread, out=np.zeros_like(r), where=spread > 0)).sum(axis=(0, 1, 3))
+    each, mean = r.shape[0] * int(there.sum()), float(squares.mean())
+    if squares.size < 2 or mean == 0:
+        return 1.0
+    # The cube root of a sum of squares is nearly normal, of variance 2 / (9 each) (Wilson and Hilferty 1931).
+    roots = np.cbrt(squares / mean)
+    return float(special.chdtrc(squares.size - 1, float(np.square(roots - roots.mean()).sum()) * 9 * each / 2))
 
 
 def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
