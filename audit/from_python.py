@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .own.doors import checked
+from .own.model_file import checked
 from .plan import Plan
 from .run import carry_out, publish
 

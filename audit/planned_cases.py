@@ -14,7 +14,8 @@ from ..models.facts import Facts, default_delta
 from ..models.systems import SYSTEMS, at_unit
 from ..reports.results import SkippedRow
 from .case import Case, noise_of_its_own, offered
-from .own.doors import External, own_models
+from .own.model_file import own_models
+from .own.program import External
 
 if TYPE_CHECKING:
     from ..models.base import Model

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.checks.independence import independence
+from gnnaudit.accounting.checks.score_law import normal_law
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
 from gnnaudit.accounting.lower.bounds import PILOT_SHARE, pooled_sd
@@ -28,11 +30,9 @@ from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_o
 from gnnaudit.accounting.lower.finite_channels import channel_epsilon
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
 from gnnaudit.accounting.lower.guessing import accuracy, correct_guesses, gaussian_beta, rejects, steinke_p_value
-from gnnaudit.accounting.lower.independence import independence
 from gnnaudit.accounting.lower.one_run import EDGES, SPARED, best_guesses, guesses_against
 from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few
 from gnnaudit.accounting.lower.residuals import factorised
-from gnnaudit.accounting.lower.score_law import normal_law
 from gnnaudit.accounting.upper import tradeoff
 
 Array = NDArray[np.float64]

@@ -249,8 +249,8 @@ def _value(kind: type[Any], document: Mapping[str, Any]) -> Any:
 
 
 def _bound(document: Mapping[str, Any]) -> Bound:
+    from ..accounting.checks.conditions import Condition
     from ..accounting.lower.bounds import Bound
-    from ..accounting.lower.conditions import Condition
 
     bound: Bound = _value(Bound, document)
     conditions = tuple(_value(Condition, c) for c in document.get("conditions", ()))

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from .. import gaussian
+from ..checks.conditions import Condition, proved
+from ..checks.score_law import PLAYED, normal_law
 from ..claim import Claim
 from . import power
 from .bounds import Bound, resting, split
-from .conditions import Condition, proved
 from .error_rates import Rule
-from .score_law import PLAYED, normal_law
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import gaussian
+from ..checks.conditions import Condition, proved
+from ..checks.score_law import PLAYED, normal_law
 from ..claim import Claim
 from . import power
-from .conditions import Condition, proved
 from .error_rates import Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
 from .families import Family
-from .score_law import PLAYED, normal_law
 
 if TYPE_CHECKING:
     from ..upper.tradeoff import Curve

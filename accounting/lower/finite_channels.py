@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..checks.conditions import proved
 from ..claim import Claim
 from .bounds import Bound, resting
-from .conditions import proved
 
 
 def channel_epsilon(probabilities: ArrayLike, delta: float = 0.0) -> float:

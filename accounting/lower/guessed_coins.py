@@ -10,12 +10,12 @@ import numpy as np
 from scipy import special
 
 from .. import gaussian
+from ..checks.conditions import Condition, checked, proved
+from ..checks.independence import APART
 from ..upper.tradeoff import approximate
 from .bounds import Bound, resting, split
-from .conditions import Condition, checked, proved
 from .error_rates import epsilon_of_rates
 from .families import Family
-from .independence import APART
 from .one_run import COINS
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from .. import gaussian
+from ..checks.conditions import Condition, proved
+from ..checks.independence import Independence, independence
 from ..claim import Claim
 from .bounds import Bound, lower, resting
-from .conditions import Condition, proved
 from .families import Family
 from .guessing import LARGEST, accuracy, correct_guesses, gaussian_beta, largest_mu, rejects, steinke_p_value
-from .independence import Independence, independence
 from .power import MOST_KAPPA
 from .rank_test import ranked
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from ..checks.conditions import Condition, proved
+from ..checks.score_law import PLAYED
 from ..upper import tradeoff
 from .bounds import Bound, resting, split
-from .conditions import Condition, proved
 from .families import KAPPAS, Family
-from .score_law import PLAYED
 
 if TYPE_CHECKING:
     from ..claim import Claim

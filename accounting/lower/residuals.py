@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from .. import gaussian
+from ..checks.conditions import Condition, checked, proved
+from ..checks.independence import not_normal
 from ..claim import Claim
 from .bounds import Bound, resting
-from .conditions import Condition, checked, proved
-from .independence import not_normal
 
 Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent

@@ -18,7 +18,7 @@ from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..heard.gate import a_strangers
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
-from ..own.doors import External
+from ..own.program import External
 from . import heard_noise, program_seeds
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import math
 import dp_accounting as dp
 from scipy import stats
 
+from ...accounting.checks.conditions import Condition, proved
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.bounds import Bound
-from ...accounting.lower.conditions import Condition, proved
 from ...accounting.upper.tradeoff import curve
 from ..case import Case, Outcome, Setting, offered
 from ..heard.examination import Examination, Move

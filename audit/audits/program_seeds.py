@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...accounting.checks.conditions import proved
 from ...accounting.lower.bounds import Bound
-from ...accounting.lower.conditions import proved
 from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
 from ...models.graph.graph import Worlds
 from ..case import Outcome, Setting

@@ -18,7 +18,7 @@ from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
 from ..instruments.recorder import Diverged, Noisy, recorded
 from ..instruments.repetition import kept_row, moved, same_coins, world
-from ..own.doors import External
+from ..own.program import External
 from . import replay_sums
 
 if TYPE_CHECKING:

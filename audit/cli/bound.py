@@ -200,7 +200,7 @@ def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 
 def refuse_discrete(columns: dict[str, NDArray[Any]]) -> None:
     """Raises ValueError where scores cannot be those of a Gaussian mechanism's likelihood ratio."""
-    from ...accounting.lower.score_law import not_continuous
+    from ...accounting.checks.score_law import not_continuous
 
     score, bit = columns["score"], columns["bit"]
     if reason := not_continuous(score[~bit], score[bit]):
@@ -220,9 +220,9 @@ def _rounds(
     pilot: Path | None,
     seed: int,
 ) -> Bound:
+    from ...accounting.checks.score_law import in_order
     from ...accounting.lower.bounds import lower
     from ...accounting.lower.error_rates import Rule
-    from ...accounting.lower.score_law import in_order
 
     options: dict[str, Any] = {"shape": "any", "rounds": in_order(columns["score"], columns["bit"])}
     if shape == "gaussian":
@@ -243,9 +243,9 @@ def _rounds(
 def _anytime(
     columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, threshold: float | None, sd: float | None
 ) -> Bound:
+    from ...accounting.checks.score_law import in_order
     from ...accounting.lower import anytime as sequential
     from ...accounting.lower.error_rates import Rule
-    from ...accounting.lower.score_law import in_order
 
     scores, bits = columns["score"], columns["bit"]
     rounds = in_order(scores, bits)
@@ -265,8 +265,8 @@ def _anytime(
 def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: float, seed: int) -> Bound:
     from scipy.special import bdtr
 
+    from ...accounting.checks.conditions import checked
     from ...accounting.claim import Claim
-    from ...accounting.lower.conditions import checked
     from ...accounting.lower.one_run import best_guesses, mahloujifar, steinke
 
     bit = columns["bit"]

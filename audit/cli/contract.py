@@ -27,7 +27,7 @@ def contract(
     from ...models.facts import Facts
     from ...models.systems import SYSTEMS
     from ..own.contract import SIZES, tiny
-    from ..own.doors import own_models
+    from ..own.model_file import own_models
 
     graph = tiny(SIZES[-1])
     made = SYSTEMS[model].make if model in SYSTEMS else next(iter(own_models(None, model).values()))

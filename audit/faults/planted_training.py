@@ -9,17 +9,7 @@ from ...models.gap.gap import Gap
 from . import in_batches as batches
 from . import in_training as training
 from . import shortfall as short
-from .fault import (
-    NODE,
-    Factory,
-    Fault,
-    dpar,
-    dpar_many_lists,
-    gap_one_hop,
-    mlp,
-    mlp_uneven_batches,
-    with_noise_of,
-)
+from .fault import NODE, Factory, Fault, dpar, dpar_many_lists, gap_one_hop, mlp, mlp_uneven_batches, with_noise_of
 from .shortfall import INFINITE, against_true_ledger, of_model
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...models.graph.graph import Worlds
 from ..case import Case, Setting, keeping, offered
-from ..own.doors import External, is_built_in
+from ..own.model_file import is_built_in
+from ..own.program import External
 from .examination import Examination, examine
 from .playing import play
 

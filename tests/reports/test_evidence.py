@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnnaudit.accounting.checks.conditions import assumed, checked
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.lower.bounds import Bound, resting
-from gnnaudit.accounting.lower.conditions import assumed, checked
 from gnnaudit.accounting.upper.accountants import Upper
 from gnnaudit.reports import evidence
 from gnnaudit.reports.evidence import Evidence, exit_code, judge

@@ -10,19 +10,11 @@ import pytest
 from scipy import stats
 
 from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.checks.independence import disturbed
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessing import accuracy, correct_guesses, gaussian_beta, largest_mu, rejects, steinke_p_value
-from gnnaudit.accounting.lower.independence import disturbed
-from gnnaudit.accounting.lower.one_run import (
-    EDGES,
-    canaries,
-    guesses_against,
-    independence,
-    mahloujifar,
-    steinke,
-    usual_bound,
-)
+from gnnaudit.accounting.lower.one_run import EDGES, canaries, guesses_against, independence, mahloujifar, steinke, usual_bound
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-5

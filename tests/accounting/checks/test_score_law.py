@@ -5,10 +5,10 @@ import pytest
 from scipy import special
 
 from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.checks.conditions import LEVEL
+from gnnaudit.accounting.checks.score_law import FEWEST, in_order, normal_law, not_continuous
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import lower
-from gnnaudit.accounting.lower.conditions import LEVEL
-from gnnaudit.accounting.lower.score_law import FEWEST, in_order, normal_law, not_continuous
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-5

@@ -8,7 +8,8 @@ import pytest
 
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.doors import External, load_model, own_models
+from gnnaudit.audit.own.model_file import load_model, own_models
+from gnnaudit.audit.own.program import External
 from gnnaudit.audit.storage.store import identity
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "external" / "noisy_votes.py"

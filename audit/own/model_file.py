@@ -1,0 +1,98 @@
+"""Loads a user's own model: a program in any language, a function, or a class in a Python file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...accounting.claim import Unit
+from ...models.base import Model
+from ...models.errors import one_line
+from ...models.hearing import hearable
+from ...models.looped import Looped
+from ...models.systems import SYSTEMS
+from .program import External
+
+if TYPE_CHECKING:
+    pass
+
+PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
+
+
+def load_model(address: str) -> Any:
+    """FILE.py:Name -> the object of that name. Raises ValueError if there is none or the file raises."""
+    file, _, name = address.rpartition(":")
+    path = Path(file)
+    if not name or path.suffix != ".py":
+        raise ValueError(f"model={address}: must be FILE.py:Name. For the systems of this package see `audit models`.")
+    if not path.is_file():
+        raise ValueError(f"model={address}: {path} does not exist.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look up their module; worker processes import it by this name
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        with hearable():  # generators that the module makes and keeps are heard later on
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as fault:
+        raise ValueError(f"model={address}: {blamed(fault, path)}") from None
+    if not hasattr(module, name):
+        raise ValueError(f"model={address}: {path} has no {name}.")
+    return getattr(module, name)
+
+
+def blamed(fault: BaseException, path: Path) -> str:
+    """The last line of the user's file in the traceback, and the exception, in one line."""
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == path.resolve()
+    ]
+    at = f"{path}, line {lines[-1]}" if lines else f"{path}"
+    return f"{at}: {type(fault).__name__}: {one_line(fault)}"
+
+
+def is_built_in(model: Model) -> bool:
+    """Whether the model is a system of this package or a subclass of one."""
+    ours = Model.__module__.rpartition(".")[0]
+    modules = {base.__module__ for base in type(model).__mro__} - {Model.__module__, Looped.__module__}
+    return any(module.startswith(f"{ours}.") for module in modules)
+
+
+def own_models(target: str | None, model: str | None) -> dict[str, Any]:
+    """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
+    found: dict[str, Any] = {}
+    if target is not None:
+        program = External(target)
+        found[program.name] = lambda mode, facts, private: program
+    if model is not None:
+        made = load_model(model)
+        if callable(made):
+            try:
+                made = made()
+            except TypeError as fault:
+                way = "Give its fields defaults; a function train(graph, seed) becomes a model by Looped(train)."
+                raise ValueError(f"model={model}: cannot be constructed without arguments ({fault}). {way}") from None
+            except (Exception, SystemExit) as fault:
+                raise ValueError(f"model={model}: {blamed(fault, Path(model.rpartition(':')[0]))}") from None
+        checked(made, f"model={model}")
+        if made.name in found:
+            raise ValueError(f"model={model}: is called '{made.name}', like the program of --target. Give it another name.")
+        found[made.name] = lambda mode, facts, private: made
+    return found
+
+
+def checked(made: Any, where: str) -> None:
+    """Raises ValueError, which begins with `where`, for what is no model or bears a name that a run cannot use."""
+    if not isinstance(made, Model):
+        absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
+        raise ValueError(f"{where}: lacks {absent}. docs/own-model.md says what each of them is.")
+    if made.unit not in tuple(Unit):
+        raise ValueError(f"{where}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
+    if made.name in SYSTEMS and not is_built_in(made):
+        raise ValueError(f"{where}: is called '{made.name}', as a built-in system is. Give it a name of its own.")
+    if "/" in made.name or not made.name.strip("."):
+        raise ValueError(f"{where}: is called '{made.name}', which names no folder to keep its runs in. Use letters.")
