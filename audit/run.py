@@ -17,6 +17,7 @@ from ..accounting.lower.bounds import divide
 from ..attacks.registry import ATTACKS
 from ..models.data.loading import describe, load_described
 from ..models.facts import Facts
+from ..models.kernels.ahead import compile_ahead
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, Verdict, exit_code, judge
@@ -54,9 +55,9 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
 
     makes = recipes(plan)
     graph, facts = load_described(plan.data, plan.data_dir, plan.split)
-    results = carry_out(
-        plan, makes, graph, facts, Console(stderr=True, quiet=quiet), verbose, partial(publish, json=json, quiet=quiet)
-    )
+    console = Console(stderr=True, quiet=quiet)
+    compile_ahead(console.print)
+    results = carry_out(plan, makes, graph, facts, console, verbose, partial(publish, json=json, quiet=quiet))
     return results.run.exit_code
 
 

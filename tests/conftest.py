@@ -5,6 +5,9 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: small products on busy cores take minutes otherwise
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(user_cache_path("gnnaudit", appauthor=False)))  # tests with a cache of their own too
 import numpy as np
 import pytest
 from hypothesis import settings

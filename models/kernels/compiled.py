@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,9 +66,15 @@ def instruction_set() -> str:
     if not used():
         return vectors
     import llvmlite.binding
-    import numba
 
-    return f"{vectors}, {numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()}"
+    return f"{vectors}, {_settings().CPU_NAME or llvmlite.binding.get_host_cpu_name()}"
+
+
+def _settings() -> Any:
+    """Numba's settings, which environment variables begin."""
+    from numba import config
+
+    return config
 
 
 def helper(function: Function) -> Function:
@@ -86,35 +91,36 @@ def compiled(signature: Any) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         import numba
 
-        folder, before = _folder(), numba.config.CACHE_DIR
+        folder, settings = kept_in(), _settings()
         if folder is None:
             made: Function = numba.njit(signature, **OPTIONS)(function)
             return made
         with FileLock(folder / "lock"):  # others wait for what one of them compiles
             if not any(folder.rglob(f"*.{function.__qualname__}-*.nbi")):
-                print(f"compiling {function.__module__}.{function.__qualname__} for this processor, once", file=sys.stderr)
-            numba.config.CACHE_DIR = str(folder)
+                logging.getLogger(__name__).info("compiling %s.%s", function.__module__, function.__qualname__)
+            before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)
             try:
                 made = numba.njit(signature, cache=True, **OPTIONS)(function)
             finally:
-                numba.config.CACHE_DIR = before
+                settings.CACHE_DIR = before
         return made
 
     return decorate
 
 
 @cache
-def _folder() -> Path | None:
+def kept_in() -> Path | None:
     """Where compiled code is kept: a folder of the user's own for these very sources, or None where there can be none.
 
-    Numba itself notices changes of one file only, and the processor.
+    Numba itself notices changes of one file only, and the processor. NUMBA_CACHE_DIR chooses another place.
     """
     import numba
 
     digest = hashlib.blake2b(repr([(source.name, source.read_bytes()) for source in SOURCES]).encode(), digest_size=8)
     name = f"kernels-{digest.hexdigest()}-{numba.__version__}"
     own = os.getuid() if hasattr(os, "getuid") else 0
-    for place in (user_cache_path("gnnaudit", appauthor=False), Path(tempfile.gettempdir()) / f"gnnaudit-{own}"):
+    chosen = [Path(_settings().CACHE_DIR)] if _settings().CACHE_DIR else []
+    for place in (*chosen, user_cache_path("gnnaudit", appauthor=False), Path(tempfile.gettempdir()) / f"gnnaudit-{own}"):
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             (place / name).mkdir(mode=0o700, exist_ok=True)

@@ -18,6 +18,7 @@ from gnnaudit.models.dpar import compiled_rows
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels.ahead import compile_ahead
 from gnnaudit.models.privgnn.privgnn import PrivGnn
 
 needs_numba = pytest.mark.skipif(not compiled.found(), reason="no numba here: nothing is compiled")
@@ -28,9 +29,11 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A cache and a folder of temporary files of the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    compiled._folder.cache_clear()
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+    compiled.kept_in.cache_clear()
     yield tmp_path
-    compiled._folder.cache_clear()
+    compiled.kept_in.cache_clear()
 
 
 def test_what_is_switched_off_is_not_used_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +66,7 @@ def test_the_way_and_the_processor_are_named() -> None:
 
 @needs_numba
 def test_compiled_code_is_kept_in_a_folder_that_nobody_else_can_write(fresh: Path) -> None:
-    folder = compiled._folder()
+    folder = compiled.kept_in()
     assert folder is not None
     assert folder.is_relative_to(fresh)
     assert folder.stat().st_mode & 0o022 == 0
@@ -72,25 +75,34 @@ def test_compiled_code_is_kept_in_a_folder_that_nobody_else_can_write(fresh: Pat
 @needs_numba
 @pytest.mark.skipif(sys.platform == "win32", reason="there, a home folder is its user's by other means")
 def test_a_folder_that_others_can_write_is_not_trusted(fresh: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = compiled._folder()
+    folder = compiled.kept_in()
     assert folder is not None
     folder.chmod(0o777)
-    compiled._folder.cache_clear()
-    other = compiled._folder()
+    compiled.kept_in.cache_clear()
+    other = compiled.kept_in()
     assert other is not None
     assert other.parent.name.startswith("gnnaudit-")
     other.chmod(0o777)
-    compiled._folder.cache_clear()
-    assert compiled._folder() is None
+    compiled.kept_in.cache_clear()
+    assert compiled.kept_in() is None
     assert "every process compiles anew" in caplog.text
 
 
 @needs_numba
+def test_what_is_compiled_already_is_not_announced(fresh: Path) -> None:
+    folder, said = compiled.kept_in(), list[str]()
+    assert folder is not None
+    (folder / "some.nbi").touch()
+    compile_ahead(said.append)
+    assert not said
+
+
+@needs_numba
 def test_processes_that_start_at_once_compile_once(fresh: Path) -> None:
-    code = "from gnnaudit.models.kernels import arithmetic"
+    code = "import logging; logging.basicConfig(level=20); from gnnaudit.models.kernels import arithmetic"
     runs = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, cwd=fresh) for _ in range(3)]
     told = "".join(run.communicate()[1] for run in runs)
-    assert told.count("arithmetic.adam for this processor, once") == 1
+    assert told.count("compiling gnnaudit.models.kernels.arithmetic.adam") == 1
     assert [run.returncode for run in runs] == [0, 0, 0]
 
 
