@@ -96,7 +96,7 @@ def mismatch(case: Case, found: Examination) -> str | None:
 
 def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     """What the worst secret moves over the noise that was heard. Refuted where no other draw adds to that noise."""
-    claim, worst = case.claim, max(found.moves, key=lambda m: (m.euclidean, sum(m.entries)), default=Move("no secret"))
+    claim, worst = case.claim, max(found.moves, key=lambda m: m.size, default=Move("no secret"))
     epsilon, notices, reach = 0.0, math.inf, math.inf
     if found.laws == {"normal"}:
         epsilon = float(epsilon_of(worst.euclidean * (1 - SLACK), claim.delta))
@@ -110,6 +110,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon
     method = f"{worst.secret} moves the means by {worst.euclidean or sum(worst.entries):.4g} times the noise that was heard"
+    refuted = refuted and "" not in doubts
     if refuted and not withstands(found.study):
         doubts.setdefault("", f"{method}, and other draws may add to it")
         refuted = False

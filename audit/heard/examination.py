@@ -15,8 +15,8 @@ import numpy as np
 from ...accounting.claim import Unit
 from .forcing import Forced, forced
 from .paths import certificate, changed
-from .playing import Diverged, play, same_numbers
-from .sources import laid_out
+from .playing import Diverged, play, rounding, same_numbers
+from .sources import laid_out, moved_by, nudge
 from .study import Study, study
 from .worlds import Without, small, without_any, without_one
 
@@ -43,6 +43,10 @@ class Move:
     secret: str
     euclidean: float = 0.0
     entries: tuple[float, ...] = ()
+
+    @property
+    def size(self) -> tuple[float, float]:
+        return self.euclidean, sum(self.entries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +118,14 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
                 return Examination(made, (str(found),), doubts)
         doubts |= {array: text for array, text in stray.items() if array not in doubts}
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
-            moves.append(_move(made, other, absent))
+            moves.append((_move(made, other, absent), absent, other))
     count = len(made.sources)
     told = f"{count} draws of noise were found in what is released; {len(moves)} secrets were taken away one by one"
-    return Examination(made, (), doubts, tuple(moves), told)
+    if moves:
+        _, absent, other = max(moves, key=lambda m: m[0].size)
+        if text := resized(made, absent, other):
+            doubts.setdefault("", text)
+    return Examination(made, (), doubts, tuple(move for move, _, _ in moves), told)
 
 
 def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:
@@ -142,6 +150,22 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
         else:
             entries += [float(v) for v in np.abs(by[np.abs(by) > NOTHING])]
     return Move(absent.secret, math.sqrt(squares), tuple(entries))
+
+
+def resized(made: Study, absent: Without, other: Forced) -> str | None:
+    """Whether the noise itself has another size without a secret: then the move of a mean says nothing of epsilon."""
+    for i, source in enumerate(made.sources):
+        change = nudge(source.block, i)
+        shifts = [d + (change if j == i else 0) for j, d in enumerate(other.shifts)]
+        numbers = moved_by(made.base.draws, [(s.block, d) for s, d in zip(made.sources, shifts, strict=True)], made.copies)
+        after = play(made.model, absent.worlds, numbers, made.base.draws).cells[source.cell]
+        before = other.play.cells[source.cell]
+        expected = before + source.factor * laid_out(change, before.shape, source.across)
+        if (
+            np.abs(after - expected)[source.noised] > 10 * rounding(np.maximum(np.abs(before), np.abs(after)))[source.noised]
+        ).any():
+            return f"{absent.secret} changes the size of the noise on {source.cell}"
+    return None
 
 
 def weakest(made: Study) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.graph.graph import Worlds
-from ..case import Case, Setting, keeping, offered
+from ..case import EDGES, Case, Setting, keeping, offered
 from ..own.model_file import is_built_in
 from ..own.program import External
 from .examination import Examination, examine
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-OF_SUMS = ("replay", "residual", "game")  # they take what is released for sums of what goes in, and Gaussian noise on them
+OF_SUMS = ("replay", "residual", "game")  # they assume sums of what goes in and Gaussian noise on them; for nodes replay does not
 EQUAL = 1e-3  # relative: a stated size of noise that is the size of the noise
 LAST: list[tuple[Any, str, Examination]] = []  # of the model that is being audited, which several audits ask about
 
@@ -56,7 +56,7 @@ def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examin
 def disbelieved(name: str, setting: Setting) -> str | None:
     """Why an audit of sums would say nothing true of this model; None where all that it assumes was heard to hold."""
     case = setting.case
-    if name not in OF_SUMS or not a_strangers(case.model):
+    if name not in OF_SUMS or not a_strangers(case.model) or (name == "replay" and case.claim.unit not in EDGES):
         return None
     union = case.counted(setting.graph)
     found = examined(case, union, setting.key)

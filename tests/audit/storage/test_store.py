@@ -125,7 +125,7 @@ def test_a_killed_writer_leaves_no_half_part(tmp_path):
     code = f"""
     import os, numpy as np
     from pathlib import Path
-    from gnnaudit.audit import store
+    from gnnaudit.audit.storage import store
     from gnnaudit.models.base import Release
     real = np.savez
     def dies(f, **arrays):
