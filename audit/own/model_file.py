@@ -93,6 +93,6 @@ def checked(made: Any, where: str) -> None:
     if made.unit not in tuple(Unit):
         raise ValueError(f"{where}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
     if made.name in SYSTEMS and not is_built_in(made):
-        raise ValueError(f"{where}: is called '{made.name}', as a built-in system is. Give it a name of its own.")
+        raise ValueError(f"{where}: is called '{made.name}', like a system of this package. Give it a name of its own.")
     if "/" in made.name or not made.name.strip("."):
-        raise ValueError(f"{where}: is called '{made.name}', which names no folder to keep its runs in. Use letters.")
+        raise ValueError(f"{where}: is called '{made.name}', which is not a valid folder name for its runs. Use letters.")

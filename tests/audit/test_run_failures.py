@@ -268,7 +268,7 @@ def test_half_a_key_is_not_taken_for_a_key_and_half_a_part_is_swept_away(tmp_pat
     (tmp_path / "out" / "key").write_text(left, errors="surrogateescape")
     code, said = audit("run", *PLAN, "--out", "out", "--mlflow", "none", cwd=tmp_path)
     assert code == 2
-    assert "not a whole key" in told(said)
+    assert "not a complete key" in told(said)
     assert not half.exists()
 
 

@@ -119,10 +119,10 @@ def test_audits_that_a_single_edge_is_too_few_for_take_no_others_with_them(tmp_p
 def test_a_second_look_that_fails_blames_nobody_and_is_listed(tmp_path, monkeypatch):
     honest = AUDITS["game"].play
 
-    def once(case, graph, store, key, *rest):
-        if "again" in key.path:
+    def once(setting):
+        if "again" in setting.key.path:
             raise ValueError("no second look today")
-        return honest(case, graph, store, key, *rest)
+        return honest(setting)
 
     monkeypatch.setitem(AUDITS, "game", dataclasses.replace(AUDITS["game"], play=once))
     common = {"models": "gap", "mode": "paper", "unit": "undirected-edge", "epsilon": "8", "audits": "game", "rounds": 4}
@@ -138,9 +138,11 @@ def test_arrays_of_ones_own_under_names_of_the_harness_are_looked_at_or_refused_
     assert code == 3
     reasons = {r["what"]: r["reason"] for r in rows if r["kind"] == "skipped"}
     if name == "talks":
-        assert reasons["audit transcript"] == "looped does not say what its messages are made of"
+        assert reasons["audit transcript"] == (
+            "looped does not declare NoisyMessages. A model declares it so: set `noisy_messages`, and release `transcript`."
+        )
     else:
-        assert "noise_std" in reasons["audit replay"]
+        assert "no noise was found to cover" in reasons["audit replay"]
 
 
 def test_a_model_cannot_keep_its_runs_outside_of_the_folder(own):
@@ -149,7 +151,7 @@ def test_a_model_cannot_keep_its_runs_outside_of_the_folder(own):
 
 
 def test_two_models_of_one_name_are_refused(own):
-    with pytest.raises(ValueError, match="is called 'target', as the program"):
+    with pytest.raises(ValueError, match="is called 'target', like the program"):
         recipes(read(None, {"model": own("Target"), "target": f"{sys.executable} x {{worlds}} {{out}}"}))
     with pytest.raises(ValueError, match="is called 'gap', like a system"):
         recipes(read(None, {"model": own("Mine"), "models": "mlp,gap"}))

@@ -164,7 +164,7 @@ def test_a_finite_ledger_is_scaled_about_the_geometric_mean_of_its_distributions
 def test_distributions_without_a_common_outcome_are_told_to_have_no_privacy():
     apart = FiniteDpEvent((1.0, 0.0), (0.0, 1.0))
     assert tradeoff.scaled(apart, 3.0) == apart
-    with pytest.raises(Unsupported, match="no privacy at all"):
+    with pytest.raises(Unsupported, match="no common outcome, so there is no privacy"):
         tradeoff.curve(apart)
 
 
