@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import models
+from ...accounting.cache import sources
 from ...models.base import Release
 from ...models.kernels import compiled
 from ..games.game import Game, Seen
@@ -27,23 +28,13 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 Task = tuple["Model", "Worlds", str, str]
-SOURCE_SUFFIXES = {".py", ".c", ".h"}
 CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger ones miss the caches, and lose more work if killed
 
 
 @functools.cache
 def code_version() -> str:
     """A hash of the source of models/ and its sub-packages. Parts of other code are not reused."""
-    return source_digest(Path(models.__file__).parent)
-
-
-def source_digest(folder: Path) -> str:
-    """A hash of the names and contents of all Python and C sources in a folder, at every depth."""
-    h = hashlib.blake2b(digest_size=8)
-    folder = folder.resolve()
-    for path in sorted(p for p in folder.rglob("*") if p.suffix in SOURCE_SUFFIXES):
-        h.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
-    return h.hexdigest()
+    return sources(Path(models.__file__).parent)
 
 
 def own_code(model: Model) -> list[str]:

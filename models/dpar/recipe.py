@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..graph.graph import Graph
 
 KEPT = ("posteriors", "rows", "gradients")
-WEIGHT_DECAY = 1e-4  # of the released code
-TOGETHER = 1 << 22  # bytes of hidden activations, about, of the runs that are trained together
 
 
 @dataclass(frozen=True)
