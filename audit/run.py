@@ -94,7 +94,7 @@ def carry_out(
             ceiling = uppers(case)
             if case.model.name not in checked:
                 checked[case.model.name] = checked_first(case.model)
-                console.print(told(case, checked[case.model.name]), end="", highlight=False, markup=False)
+                console.print(told(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
             checks = checked[case.model.name]
             try:
                 studied, outcomes = study(case, graph, store, secret, plan, alpha, checks)
