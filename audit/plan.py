@@ -112,7 +112,8 @@ class Plan(BaseModel):
 
     def toml(self) -> str:
         """The plan as a file that `audit run` reads again."""
-        options = self.model_dump(exclude_none=True).items()
+        own = (self.target or self.model) and "models" not in self.model_fields_set  # then no system of the package ran
+        options = self.model_dump(exclude_none=True, exclude={"models"} if own else None).items()
         return tomli_w.dumps({"run": {name: str(value) if isinstance(value, Path) else value for name, value in options}})
 
 

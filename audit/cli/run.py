@@ -53,7 +53,9 @@ def run(
     memory: Annotated[Words, Option(help="Working memory of one chunk of runs. Default: 8GiB.")] = None,
     jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
-    target: Annotated[Words, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
+    target: Annotated[
+        Words, Option(help='A program of your own: "COMMAND {worlds} {out}", or its declaration: FILE.toml.')
+    ] = None,
     model: Annotated[Words, Option(help="A model of your own: FILE.py:Name.")] = None,
     alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole plan. Default: 0.05.")] = None,
     notices: Annotated[

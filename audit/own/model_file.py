@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...accounting.claim import Unit
 from ...models.base import Model
@@ -14,10 +14,8 @@ from ...models.errors import one_line
 from ...models.hearing import hearable
 from ...models.looped import Looped
 from ...models.systems import SYSTEMS
+from .declaration import declared
 from .program import External
-
-if TYPE_CHECKING:
-    pass
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
 
@@ -66,7 +64,7 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
     """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
     found: dict[str, Any] = {}
     if target is not None:
-        program = External(target)
+        program = declared(Path(target)) if target.endswith(".toml") else External(target)
         found[program.name] = lambda mode, facts, private: program
     if model is not None:
         made = load_model(model)

@@ -79,7 +79,11 @@ class External:
                 if done.returncode != 0:
                     last = last_line(errors) or last_line(output) or "it printed nothing"
                     raise ValueError(f"target: {words[0]} ended with exit code {done.returncode}: {last}")
-            return read_release(out, worlds)
+            return self.read(out, worlds)
+
+    def read(self, out: Path, worlds: Worlds) -> Release:
+        """What the program wrote. Raises ValueError with the file and the expected shape."""
+        return read_release(out, worlds)
 
 
 def last_line(output: IO[bytes]) -> str:
