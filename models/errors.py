@@ -1,8 +1,12 @@
-"""Text for error messages: one line of another library's error, and a short list of names."""
+"""Text for error messages, and the exception of a run that its user ended."""
 
 from __future__ import annotations
 
 from typing import Any
+
+
+class Stopped(Exception):
+    """The user ended the run; how it is resumed, in a sentence."""
 
 
 def one_line(error: BaseException) -> str:
