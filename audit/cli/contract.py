@@ -20,7 +20,7 @@ def contract(
 ) -> None:
     """Check the model contract on a model. Each clause that fails is shown with the smallest graph on which it fails.
 
-    Exit code 1 if a clause fails.
+    Exit codes: 0 all clauses hold; 1 a clause fails; 2 wrong use.
 
     Example: audit contract ./mine.py:Mine
     """

@@ -80,7 +80,9 @@ def mirror(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
     mlflow: Mlflow = None,
 ) -> None:
-    """Rebuild the MLflow mirror of runs from their files. Exit code 3 if the store cannot be reached.
+    """Rebuild the MLflow mirror of runs from their files.
+
+    Exit codes: 0 all runs are in MLflow; 2 wrong use; 3 the store cannot be reached.
 
     Example: audit mirror runs/monday runs/tuesday
     """
