@@ -70,7 +70,8 @@ def bound(
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. It refuses scores with few values or a hard limit, which say nothing of a Gaussian curve.
 
-    Exit codes: 0 the claim is not refuted, or none was given; 1 the claim or its Gaussian curve is refuted; 2 wrong use; 3 the test is too weak, or rests on what nobody checked.
+    Exit codes: 0 the claim is not refuted, or none was given; 1 the claim or its Gaussian curve is refuted; 2 wrong use; 3 the
+    test is too weak, or rests on what nobody checked.
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
