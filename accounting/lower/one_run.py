@@ -30,6 +30,7 @@ __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahlouji
 
 Array = NDArray[np.float64]
 SPARED = 0.1  # of alpha in `canaries`, for the bound that needs no independence
+RANKED = 0.2  # of alpha in `canaries`, for the gate on ranks where the scores should be normal and are not
 EDGES = (0.0, *(2.0**k for k in range(-3, 5)), LARGEST)  # of the epsilons that are tested with one number of guesses each
 TRUTHS = tuple(2.0 ** (k / 2) for k in range(-6, 14))  # nats: the violations that a number of guesses is chosen for
 GUESSES = proved("the number of guesses is fixed", "by what is tested, not by the scores")
@@ -53,15 +54,16 @@ def canaries(
     attack: str = "",
     audit: str = "",
 ) -> tuple[Bound, Independence]:
-    """The bound of independent trials if the canaries pass for independent, else the bound of `mahloujifar`.
+    """The exact test of two normal samples, else the gate on ranks, else the bound of `mahloujifar`.
 
-    Which of them it is depends on the scores, so that both pay: `mahloujifar` a tenth of alpha, the other what is left. Of
-    independent canaries then at most alpha of all audits are wrong, whatever the check says of them; of others that it sees, a
-    tenth of it.
+    It is the first whose conditions hold. The exact test needs an exactly Gaussian ledger, scores that pass for normal with
+    one spread, and canaries that pass for independent; the gate needs independent canaries alone; `mahloujifar` needs neither.
+    Which of them it is depends on the scores, so that each pays a share of alpha that is fixed beforehand. The union bound
+    then holds whatever the checks say.
 
-    scores: (rounds, canaries) log-likelihood ratios; for an exactly Gaussian ledger the exact test of `lower` is used, else the
-    gate on ranks with `family` and `shown`. normal: whether scores of a Gaussian ledger are linear in its noise; if not, it is
-    the gate. decoys: any shape, scores of units without a coin that were never there; independent if canaries are.
+    scores: (rounds, canaries) log-likelihood ratios. family and shown: for the gate on ranks, see `ranked`. normal: whether
+    scores of a Gaussian ledger are linear in its noise; if not, the gate takes the share of the exact test too. decoys: any
+    shape, scores of units without a coin that were never there; independent if canaries are.
     Independent trials are the tight reading; on dependent canaries it would reject the truth in up to 45 % of all audits,
     hence the check.
     """
@@ -74,9 +76,9 @@ def canaries(
     found: Bound | None = None
     if apart.ok and exact:
         options: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "sd": sd}
-        found = lower(every, there, claim, alpha=(1 - SPARED) * alpha, **options, **named)
-    elif apart.ok:
-        found = ranked(every, there, claim, curve, (1 - SPARED) * alpha, shown=shown, **named)
+        found = lower(every, there, claim, alpha=(1 - SPARED - RANKED) * alpha, **options, **named)
+    if apart.ok and (found is None or found.withdrawn is not None):
+        found = ranked(every, there, claim, curve, (RANKED if exact else 1 - SPARED) * alpha, shown=shown, **named)
     if found is None or found.withdrawn is not None:
         found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, **named)
         found = found if shown is None else dataclasses.replace(found, notices=math.inf, reach=math.inf)

@@ -49,7 +49,7 @@ def show(model: Model, json: bool) -> int:
             alike.setdefault(check.failure, []).append(check.name)
     for check in checks:
         if check.failure is None:
-            shown.add_row(literal(check.name), "not asked" if check.unasked else "holds", literal(check.unasked or ""))
+            shown.add_row(literal(check.name), check.how, literal(check.unasked or ""))
         elif alike[check.failure][0] == check.name:
             more = len(alike[check.failure]) - 1
             others = f" ({more} more clause{'s' * (more > 1)} stopped by the same)" if more else ""

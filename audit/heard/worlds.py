@@ -1,4 +1,7 @@
-"""Worlds without secrets: with no edge at all, without one edge; and a small graph that holds what a real one may lack."""
+"""Worlds without secrets: with no edge at all, without one edge; and a small graph that holds what a real one may lack.
+
+Secrets are physically gone, not masked: what is found in these worlds needs no word of the model's on masks.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
     if unit in EDGES:
         count = graph.edges.shape[1]
         mask = Mask(np.arange(count, dtype=np.int64), np.zeros((1, count), dtype=bool))
-        yield Without("the absence of all edges", dataclasses.replace(whole, edges=mask))
+        yield Without("the absence of all edges", dataclasses.replace(whole, edges=mask).removed(0))
         return
     order = key.fold("halves").generator().permutation(graph.nodes)
     for half in (np.sort(order[: graph.nodes // 2]), np.sort(order[graph.nodes // 2 :])):
@@ -55,7 +58,7 @@ def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], li
         for edge in list(dict.fromkeys([*near, *(int(e) for e in catalogue(graph, key.fold("edges")))]))[:limit]:
             u, v = graph.edges[:, edge]
             mask = Mask(np.array([edge]), np.zeros((1, 1), dtype=bool))
-            yield Without(f"edge ({u}, {v})", dataclasses.replace(whole, edges=mask))
+            yield Without(f"edge ({u}, {v})", dataclasses.replace(whole, edges=mask).removed(0))
         return
     trained = np.flatnonzero(graph.train)
     busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]
@@ -66,7 +69,7 @@ def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], li
 def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str) -> Without:
     if unit is not Unit.FEATURES:
         mask = Mask(nodes.astype(np.int64), np.zeros((1, nodes.size), dtype=bool))
-        return Without(f"the absence of {name}", dataclasses.replace(whole, nodes=mask), nodes)
+        return Without(f"the absence of {name}", dataclasses.replace(whole, nodes=mask).removed(0), nodes)
     graph = whole.graph
     x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
     x[nodes] = x.max() + x.min() - x[nodes]
