@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..accounting.claim import Claim, Unit
-from .evidence import Verdict, judge, lowest
+from .evidence import Verdict, contradicting, judge, lowest
 from .results import AccountRow, AttackRow, BoundRow, Results, Row, SkippedRow, UtilityRow
 
 UNITS = {
@@ -108,7 +108,9 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     claimed = tuple(dict.fromkeys(array for b in bounds for array in b.claimed)) or ("posteriors",)
     claim = Claim(k.epsilon, delta or 0.0, k.unit or Unit.NODE, exposes=claimed)
     best = max(bounds, key=lambda b: b.value, default=None)
-    return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), judge(claim, ceiling, tests, notices))
+    upper = lowest(ceiling)
+    shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper  # the verdict says both
+    return Line(k, delta, shown, best, tuple(bounds), tuple(accounts), judge(claim, ceiling, tests, notices))
 
 
 def _lower(b: BoundRow) -> _Lower:

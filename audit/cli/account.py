@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from ..ledgers import accounted
+from ..ledgers import accounted, is_document
 from .options import DataDir, Delta, Json, Param, console, print_json, table
 
 COLUMNS = {
@@ -54,7 +54,7 @@ def account(
     here = Path(__file__).parents[1]
     code = [sources(folder) for folder in (here, here.parent / "models")]
     wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), code)
-    document = remembered(lambda: accounted(plan, graph), "account", wanted)
+    document = remembered(lambda: accounted(plan, graph), "account", wanted, holds=is_document)
     if json:
         print_json({"schema": 1, **document})
     else:
