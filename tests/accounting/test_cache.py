@@ -104,14 +104,14 @@ def test_a_file_does_not_pass_for_another(folder: Path) -> None:
     for one, other in zip(files, files[1:], strict=False):
         one.write_bytes(other.read_bytes())
     again()
-    assert {row.accountant: row.epsilon for row in upper(LEDGER, 1e-5)} == {v["accountant"]: v["epsilon"] for v in honest.values()}
+    assert {row.accountant: row.epsilon for row in upper(LEDGER, 1e-5)} == {
+        v["accountant"]: v["epsilon"] for v in honest.values()
+    }
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no modes here")
 @pytest.mark.parametrize("planted", ["writable", "link", "file writable", "file link"])
-def test_what_others_can_write_is_not_read(
-    folder: Path, tmp_path: Path, planted: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_others_can_write_is_not_read(folder: Path, tmp_path: Path, planted: str, caplog: pytest.LogCaptureFixture) -> None:
     honest = calibrate(Gap(), CLAIM).sigma
     for path, value in values(folder).items():
         forged(path, value)
