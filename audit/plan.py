@@ -70,6 +70,7 @@ class Plan(BaseModel):
 
     data: str = "campus"
     data_dir: Path | None = None
+    trust: bool = False  # data sets whose files run code when they are read, and downloads without a known checksum
     models: Words = MODELS
     mode: Literal["paper", "sound", "both"] = "sound"
     epsilon: Numbers = (1.0, 8.0, float("inf"))

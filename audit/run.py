@@ -54,7 +54,7 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
     from rich.console import Console
 
     makes = recipes(plan)
-    graph, facts = load_described(plan.data, plan.data_dir, plan.split)
+    graph, facts = load_described(plan.data, plan.data_dir, plan.split, trust=plan.trust, memory=plan.memory)
     console = Console(stderr=True, quiet=quiet)
     compile_ahead(console.print)
     results = carry_out(plan, makes, graph, facts, console, verbose, partial(publish, json=json, quiet=quiet))

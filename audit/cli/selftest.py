@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import DataDir, Json, console, print_json, table
+from .options import DataDir, Json, Trust, console, print_json, table
 
 if TYPE_CHECKING:
     from ...models.graph.graph import Graph
@@ -25,6 +25,7 @@ def selftest(
     seed: Annotated[str, typer.Option(help="Any word. All randomness, noise included, is derived from it.")] = "selftest",
     data: Annotated[str, typer.Option(help="The data set on which the faulty models run.")] = "campus:n=600",
     data_dir: DataDir = None,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Audit models with planted privacy faults, which must be refuted, and honest ones, which must pass.
@@ -33,7 +34,7 @@ def selftest(
 
     Example: audit selftest --seed today
     """
-    rows = results(seed, data, data_dir)
+    rows = results(seed, data, data_dir, trust)
     if json:
         from ...reports.files import plain
 
@@ -43,7 +44,7 @@ def selftest(
     raise typer.Exit(int(any(r["result"] in ("MISSED", "FALSE ALARM") for r in rows)))
 
 
-def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]:
+def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
     """One row for each planted fault and each honest recipe: the audit, what it found, and the seconds it took."""
     from ...models.data.loading import load
     from ...models.facts import Facts
@@ -52,7 +53,7 @@ def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]
     from ..storage.executor import one_thread
 
     one_thread()
-    graph = load(data, data_dir)
+    graph = load(data, data_dir, trust=trust)
     rows = []
     for planted, faults in ((True, FAULTS), (False, HONEST)):
         for fault in faults:

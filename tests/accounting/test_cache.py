@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def test_a_file_does_not_pass_for_another(folder: Path) -> None:
     upper(LEDGER, 1e-5)
     honest = values(folder)
     files = sorted(honest, key=lambda path: honest[path]["accountant"])
-    for one, other in zip(files, files[1:], strict=False):
+    for one, other in pairwise(files):
         one.write_bytes(other.read_bytes())
     again()
     assert {row.accountant: row.epsilon for row in upper(LEDGER, 1e-5)} == {
