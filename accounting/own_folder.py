@@ -42,10 +42,11 @@ def shared(folder: Path) -> str | None:
 def read_own(path: Path) -> bytes:
     """The contents of a file of this user's. Raises OSError for one that others can write, for a link, and for no file."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(handle)
+        raise PermissionError(f"{path}: is not a file")
     with open(handle, "rb") as file:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise PermissionError(f"{path}: is not a file")
         if hasattr(os, "getuid") and (about.st_uid != os.getuid() or about.st_mode & _by_others(about)):
             raise PermissionError(f"{path}: can be written by others")
         return file.read()

@@ -27,7 +27,8 @@ Factory = Callable[[str, Facts, bool], Any]
 
 def recipes(plan: Plan) -> dict[str, Factory]:
     """Factories by name, of the systems in the plan and of the user's own models. Raises ValueError for unknown names."""
-    own = own_models(plan.target, plan.model)
+    limits: dict[str, Any] = {"seconds": plan.target_timeout, "memory": plan.memory, "run": plan.out.resolve()}
+    own = own_models(External(plan.target, **limits) if plan.target else None, plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
     names = plan.chosen(plan.models, tuple(known), "models") if not own or "models" in plan.model_fields_set else ()
     for name in own.keys() & SYSTEMS.keys() & set(names):

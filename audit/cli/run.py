@@ -55,6 +55,9 @@ def run(
     jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
     target: Annotated[Words, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
+    target_timeout: Annotated[
+        float | None, Option(help="Seconds for one training of the target, after which it is ended. Default: 3600.")
+    ] = None,
     model: Annotated[Words, Option(help="A model of your own: FILE.py:Name.")] = None,
     alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole plan. Default: 0.05.")] = None,
     notices: Annotated[

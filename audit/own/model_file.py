@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...accounting.claim import Unit
 from ...models.base import Model
@@ -15,9 +15,6 @@ from ...models.hearing import hearable
 from ...models.looped import Looped
 from ...models.systems import SYSTEMS
 from .program import External
-
-if TYPE_CHECKING:
-    pass
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
 
@@ -62,11 +59,10 @@ def is_built_in(model: Model) -> bool:
     return any(module.startswith(f"{ours}.") for module in modules)
 
 
-def own_models(target: str | None, model: str | None) -> dict[str, Any]:
+def own_models(program: External | None, model: str | None) -> dict[str, Any]:
     """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
     found: dict[str, Any] = {}
-    if target is not None:
-        program = External(target)
+    if program is not None:
         found[program.name] = lambda mode, facts, private: program
     if model is not None:
         made = load_model(model)

@@ -39,9 +39,7 @@ class Provenance:
     notes: tuple[str, ...] = ()  # repairs and decisions, one sentence each
 
 
-def load(
-    name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY
-) -> Graph:
+def load(name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY) -> Graph:
     """The graph called `name`, with the public random split number `split`.
 
     data_dir: a folder that has the files, or where they are put after a download; see download.data_folder. trust: whether to

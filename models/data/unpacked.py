@@ -79,7 +79,8 @@ def table(path: Path, memory: int) -> int:
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             if b"\0" in chunk:
-                raise ValueError(f"{path}: holds a NUL character at byte {file.tell() - len(chunk) + chunk.index(0)}: not a table.")
+                at = file.tell() - len(chunk) + chunk.index(0)
+                raise ValueError(f"{path}: holds a NUL character at byte {at}: not a table.")
             entries += chunk.count(b",") + chunk.count(b"\n")
     return max(8 * entries, path.stat().st_size)
 
