@@ -17,6 +17,7 @@ from ..models.systems import SYSTEMS, at_unit
 from ..reports.results import SkippedRow
 from .case import Case, noise_of_its_own, offered
 from .own.model_file import own_models
+from .own.program import External
 
 if TYPE_CHECKING:
     from ..models.base import Model
