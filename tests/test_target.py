@@ -12,10 +12,22 @@ import pytest
 from gnnaudit import load, target
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.own.program import read_release, write_worlds
+from gnnaudit.audit.own.program import read_release
 
 FILE = Path(target.__file__)
 FILL = "p = np.full((run.nodes, run.classes), 1 / run.classes)"
+
+
+def write_worlds(worlds, folder):
+    """Several runs in one call, each with its masks, in the format of docs/own-model.md."""
+    g, there = worlds.graph, worlds.edge_present()
+    masks = {"train_mask": g.train, "val_mask": g.val, "test_mask": g.test}
+    np.savez(folder / "graph.npz", x=g.x, y=g.y, edge_index=g.arcs, **masks)
+    parts = {"seeds": worlds.seeds, "watch": worlds.watch, "edge_mask": np.packbits(np.tile(there, 2), axis=1)}
+    for name in ("node", "label"):
+        if (mask := getattr(worlds, f"{name}s")) is not None:
+            parts[f"{name}_mask"] = np.packbits(mask.dense(g.nodes), axis=1)
+    np.savez(folder / "worlds.npz", **parts)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from ...accounting.events.language import ledger, number
 from ...models.base import Release
 from ...models.capabilities import SUMS
 from ...models.errors import one_line
+from .arrays import read_array
 from .files import hashed, python_files
 from .program import OPTIONAL, External
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 TEXTS = ("command", "unit", "ledger", "source", "name", "python", "checkout")
 LISTS = ("releases", "requires", "public")
 KEYS = (*TEXTS, *LISTS, "noise_std", "values")
+SMALL = 1 << 20  # bytes of a file that holds numbers
 ASKED = """
 import importlib.metadata as m, importlib.util as u, json, sys
 found = {}
@@ -98,11 +100,8 @@ class Declared(External):
         path, expected = out / "noise_std.npy", f"expected one positive number, or one for each of {runs} runs"
         if not path.is_file():
             raise ValueError(f"noise_std.npy: missing; {expected}. Or set noise_std in the declaration.")
-        try:
-            found = np.unique(np.atleast_1d(np.load(path, allow_pickle=False)).astype(np.float64))
-        except Exception:  # a damaged file makes its reader raise almost anything
-            raise ValueError(f"noise_std.npy: not a NumPy array of numbers; {expected}.") from None
-        if found.size != 1 or not (np.isfinite(found[0]) and found[0] > 0):
+        found = np.unique(read_array(path, (...,), SMALL).astype(np.float64))
+        if found.size != 1 or not found[0] > 0:
             raise ValueError(f"noise_std.npy: holds {found[:3].tolist()}; {expected}, all the same.")
         return float(found[0])
 

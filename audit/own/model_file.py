@@ -10,11 +10,10 @@ from typing import Any
 
 from ...accounting.claim import Unit
 from ...models.base import Model
-from ...models.errors import one_line
+from ...models.errors import one_line, raising
 from ...models.hearing import hearable
 from ...models.looped import Looped
 from ...models.systems import SYSTEMS
-from .declaration import declared
 from .program import External
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
@@ -60,11 +59,10 @@ def is_built_in(model: Model) -> bool:
     return any(module.startswith(f"{ours}.") for module in modules)
 
 
-def own_models(target: str | None, model: str | None) -> dict[str, Any]:
+def own_models(program: External | None, model: str | None) -> dict[str, Any]:
     """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
     found: dict[str, Any] = {}
-    if target is not None:
-        program = declared(Path(target)) if target.endswith(".toml") else External(target)
+    if program is not None:
         found[program.name] = lambda mode, facts, private: program
     if model is not None:
         made = load_model(model)
@@ -85,6 +83,9 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
 
 def checked(made: Any, where: str) -> None:
     """Raises ValueError, which begins with `where`, for what is no model or bears a name that a run cannot use."""
+    for name in PROTOCOL:
+        if fault := raising(made, name):
+            raise ValueError(f"{where}: `{name}` raises: {fault}")
     if not isinstance(made, Model):
         absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
         raise ValueError(f"{where}: lacks {absent}. docs/own-model.md says what each of them is.")

@@ -21,9 +21,15 @@ TIMEOUT = 30.0  # seconds without a byte
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
-    """`data_dir`, else the environment variable GNNAUDIT_DATA, else gnnaudit/data in the user's cache."""
+    """`data_dir`, else the environment variable GNNAUDIT_DATA, else gnnaudit/data in the user's cache.
+
+    Raises ValueError if `data_dir` is no folder.
+    """
     if data_dir is not None:
-        return Path(data_dir).expanduser()
+        folder = Path(data_dir).expanduser()
+        if not folder.is_dir():
+            raise ValueError(f"data_dir={data_dir}: no such folder. Make it, or name the folder that holds the data.")
+        return folder
     if os.environ.get("GNNAUDIT_DATA"):
         return Path(os.environ["GNNAUDIT_DATA"]).expanduser()
     return user_cache_path("gnnaudit", appauthor=False) / "data"
@@ -35,15 +41,20 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def obtain(remote: Remote, folder: Path) -> Path:
+def obtain(remote: Remote, folder: Path, trust: bool = False) -> Path:
     """The file under `folder`, at its own path or right in the folder, downloaded if it is at neither.
 
-    A file that is there is taken as it is; its sha256 is for the caller to report. Raises ValueError, one line, where it
-    cannot be had.
+    A file that is there is taken as it is; its sha256 is for the caller to report. trust: whether to download a file without a
+    known sha256. Raises ValueError, one line, where it cannot be had.
     """
     for path in (folder / remote.path, folder / Path(remote.path).name):
         if path.is_file():
             return path
+    if remote.sha256 is None and not trust:
+        raise ValueError(
+            f"{remote.url}: no sha256 of this file is known, so a download could be any file. If you trust its source, add "
+            f"--trust (in Python: trust=True), or put the file at {folder / remote.path}."
+        )
     return download(remote, folder / remote.path)
 
 
