@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..models.base import Model
     from ..models.graph.graph import Graph
+    from ..reports.observed import Observed
     from .key import Key
     from .storage.store import Store
 
@@ -61,6 +62,7 @@ class Outcome:
     """What one audit saw of one case: bounds, arrays to plot, how far it could see, which released arrays it read, seconds.
 
     covers: array -> the sort of violation that would have been noticed in it; None where that is not known by array.
+    observed: the ledger that was heard.
     """
 
     audit: str
@@ -70,6 +72,7 @@ class Outcome:
     read: tuple[str, ...] = ()
     seconds: float = 0.0
     covers: Mapping[str, str] | None = None
+    observed: Observed | None = None
 
 
 @dataclass(frozen=True, eq=False)
