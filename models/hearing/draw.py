@@ -47,13 +47,17 @@ class Draw:
 
 
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (place in the order of draws, the draw) -> the numbers to go on with
+Follow = Callable[[Any, Draw], Any]  # (what was drawn, the draw) -> what the training gets
 
 
 @dataclass(eq=False)
 class Hearing:
-    """All draws of one training, in order. change: may put other numbers in the place of those that were drawn."""
+    """All draws of one training, in order. change: may put other numbers in the place of those that were drawn. follow: may hand
+    on what was drawn as an array that knows where it is from.
+    """
 
     change: Change | None = None
+    follow: Follow | None = None
     draws: list[Draw] = field(default_factory=list)
     inside: bool = False  # a draw that a generator makes for another of its own draws is part of that one
 
@@ -111,11 +115,13 @@ def listened(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
         result = call(*args, **options)
     finally:
         hearing.inside = False
+    before = len(hearing.draws)
     instead = hearing.hear(asked(name, args, options, result))
     if name == "shuffle" and instead is not None:
         args[0][:] = instead.tolist() if isinstance(args[0], list) else instead
         return None
-    return result if instead is None else put(result, instead)
+    given = result if instead is None else put(result, instead)
+    return hearing.follow(given, hearing.draws[-1]) if hearing.follow and len(hearing.draws) > before else given
 
 
 def put(result: Any, instead: NDArray[Any]) -> Any:
