@@ -39,7 +39,7 @@ class Inside:
 def inside(made: Study, unit: Unit, key: Key) -> Inside | None:
     """The mechanisms of the whole graph's run; None where none was found, or where a run that is followed is another one."""
     heard = Meetings()
-    first = play(made.model, made.whole, follow=heard.follow)
+    first = play(made.model, made.whole, follow=heard)
     cells = made.base.cells
     same = first.cells.keys() == cells.keys() and all(np.array_equal(a, first.cells[c]) for c, a in cells.items())
     if not same or not 0 < len(heard.found) <= MOST:
@@ -48,7 +48,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | None:
     for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), SECRETS):
         again = Meetings(heard.found)
         try:
-            after = play(made.model, absent.worlds, script=made.base.draws, follow=again.follow)
+            after = play(made.model, absent.worlds, script=made.base.draws, follow=again)
         except (Diverged, OtherMechanisms) as line:
             doubts.append(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})")
             continue

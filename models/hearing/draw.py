@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -47,7 +47,14 @@ class Draw:
 
 
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (place in the order of draws, the draw) -> the numbers to go on with
-Follow = Callable[[Any, Draw], Any]  # (what was drawn, the draw) -> what the training gets
+
+
+class Follow(Protocol):
+    """Follows what was drawn to where it meets data."""
+
+    def follow(self, value: Any, draw: Draw) -> Any:
+        """What the training gets of what was drawn."""
+        ...
 
 
 @dataclass(eq=False)
@@ -121,7 +128,7 @@ def listened(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
         args[0][:] = instead.tolist() if isinstance(args[0], list) else instead
         return None
     given = result if instead is None else put(result, instead)
-    return hearing.follow(given, hearing.draws[-1]) if hearing.follow and len(hearing.draws) > before else given
+    return hearing.follow.follow(given, hearing.draws[-1]) if hearing.follow and len(hearing.draws) > before else given
 
 
 def put(result: Any, instead: NDArray[Any]) -> Any:

@@ -40,15 +40,16 @@ class Meetings:
 
     script: Sequence[Meeting] | None = None
     found: list[Meeting] = field(default_factory=list)
+    tensors: Any = None  # of PyTorch, that are noise which has met no data yet
 
     def follow(self, value: Any, draw: Draw) -> Any:
         """What a generator returned, as an array that knows where it is from."""
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
             return value
-        if np.ndim(draw.loc):
+        if located_at_data(draw):
             return self.meet(draw, draw.scale, np.broadcast_to(draw.loc, value.shape).astype(np.float64), value)
         noise: Any = value.view(Noise)
-        noise.origin = (self, draw, draw.scale)
+        noise.origin = (self, draw, one_scale(draw))
         return noise
 
     def meet(self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any) -> Any:
@@ -63,6 +64,16 @@ class Meetings:
             noisy[...] = self.script[at].noisy
         self.found.append(Meeting(line, draw, scale, clean, noisy.copy()))
         return noisy
+
+
+def located_at_data(draw: Draw) -> bool:
+    """Whether the location of a draw is an array of data; distributions without one pass zeros."""
+    return np.ndim(draw.loc) > 0 and bool(np.any(draw.loc))
+
+
+def one_scale(draw: Draw) -> Any:
+    """The scale of a draw, a number if all its numbers have the same."""
+    return float(np.max(draw.scale)) if np.ndim(draw.scale) and np.ptp(draw.scale) == 0 else draw.scale
 
 
 class Noise(np.ndarray):

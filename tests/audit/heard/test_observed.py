@@ -164,6 +164,31 @@ def test_too_little_noise_disagrees_with_the_ledger_at_the_closed_form():
     assert delta == pytest.approx(CLAIM.delta, rel=1e-3)
 
 
+def test_pytorch_that_trains_on_noisy_gradients_is_heard_step_by_step():
+    torch = pytest.importorskip("torch")
+
+    def descent(graph, seed):
+        torch.manual_seed(seed)
+        x = torch.tensor((graph.adjacency() @ graph.x / 10).astype(np.float32))
+        y, model = torch.tensor(graph.y), torch.nn.Linear(graph.dim, graph.classes)
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(5):
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            for p in model.parameters():
+                p.grad += 0.5 * torch.randn_like(p)
+            optimiser.step()
+        return {"posteriors": torch.log_softmax(model(torch.tensor(graph.x)), 1).detach().numpy()}
+
+    found = observed(Looped(descent))
+    assert len(found.mechanisms) == 10
+    assert {m.scale for m in found.mechanisms} == {(0.5, 0.5)}
+    assert {m.meets for m in found.mechanisms} == {f"test_observed.py, line {charged_line('p.grad += 0.5', __file__)}"}
+    assert [(r.array, r.how) for r in found.released] == [("posteriors", "computed")]
+    assert found.costs > 0
+    assert {h.law for h in found.unplaced} == {"uniform"}  # the first weights
+
+
 def test_the_report_shows_the_mechanisms_and_no_record_leaves_them_out(tmp_path):
     model = Looped(laplace, releases=("posteriors", "aggregates"), events=dp.LaplaceDpEvent(1.0))
     claim = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE)

@@ -42,7 +42,7 @@ WAYS = [in_place, scaled_in_place, cast, two_draws, reshaped, at_the_data]
 
 def followed(way, seed=1, script=None):
     heard = Meetings(script)
-    with hearing(follow=heard.follow):
+    with hearing(follow=heard):
         return way(np.random.default_rng(seed)), heard.found
 
 
@@ -93,3 +93,49 @@ def test_another_mechanism_than_that_of_the_script_is_an_error():
     _, found = followed(in_place)
     with pytest.raises(OtherMechanisms, match=r"test_meetings\.py"):
         followed(cast, script=found)
+
+
+def torch_ways():
+    import torch
+
+    def generator(seed):
+        return torch.Generator().manual_seed(seed)
+
+    def plain(seed):
+        return torch.tensor(CLEAN) + 0.5 * torch.randn(3, 4, generator=generator(seed), dtype=torch.float64)
+
+    def in_place(seed):
+        x = torch.tensor(CLEAN)
+        x.add_(torch.randn(12, generator=generator(seed), dtype=torch.float64).view(3, 4), alpha=0.5)
+        return x
+
+    def of_a_gradient(seed):
+        x = torch.tensor(CLEAN, requires_grad=True)
+        return (torch.normal(0, 0.5, (3, 4), generator=generator(seed), dtype=torch.float64) + x).detach()
+
+    def at_the_data(seed):
+        return torch.normal(torch.tensor(CLEAN), 0.5, generator=generator(seed))
+
+    def of_a_distribution(seed):
+        torch.manual_seed(seed)
+        return torch.tensor(CLEAN) + torch.distributions.Normal(torch.zeros(3, 4, dtype=torch.float64), 0.5).sample()
+
+    return [plain, in_place, of_a_gradient, at_the_data, of_a_distribution]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_pytorch_is_followed_by_the_same_rules(number):
+    pytest.importorskip("torch")
+    way = torch_ways()[number]
+    with hearing():
+        plain = way(1)
+    heard = Meetings()
+    with hearing(follow=heard):
+        noisy = way(1)
+    assert np.array_equal(noisy, plain)
+    (meeting,) = heard.found
+    assert np.allclose(meeting.scale, 0.5)
+    assert np.array_equal(meeting.clean, CLEAN)
+    again = Meetings(heard.found)
+    with hearing(follow=again):
+        assert np.array_equal(way(2), plain)
