@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ ROUNDING = 1e-9  # of the claimed noise sd: what is left below is arithmetic, no
 ALIKE = "the noise is normal, of one variance and independent"
 SILENT = 1e-3  # of the claimed noise sd: normal noise has not one entry in a thousand below it
 MOST_SORTED = 1_000_000  # residuals that the normality test looks at
+STEADY = 0.05  # by which the moves along several histories may differ
 
 
 def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
@@ -75,6 +76,66 @@ def factorised(
     )
     theorem = "mu = how far the means move / the chi-squared upper end of the noise (Dong et al. 2022 for its epsilon)"
     return resting(bound, theorem, proved("the means move so far", "computed by replay along the released history"), tested[best])
+
+
+def added_up(
+    residuals: Sequence[Array], strengths: Sequence[float], claim: Claim, alpha: float = 0.05, *, attack: str, audit: str
+) -> Bound:
+    """A lower bound on the epsilon of all Gaussian releases of one secret together.
+
+    residuals: for each kind of release, (entries,) float, its noise over the claimed noise sd. strengths: for each recorded
+    history, the Euclidean norm of how far all means move along it, in the same units; every mean is that of its own mechanism,
+    given what was released before.
+
+    mu = the least of the strengths / sd of the noise, with the chi-squared upper end for the sd of all residuals. If the
+    squared moves of an adaptive composition of Gaussian mechanisms add up to at least mu squared along every history, it is at
+    least as revealing as one Gaussian mechanism of mu (Dong et al. 2022, Corollary 3.3, read backwards). That the other
+    histories move as far is checked on those that were recorded. Raises ValueError for NaN and infinities.
+    """
+    every, moved = np.concatenate([np.ravel(r) for r in residuals]), np.asarray(strengths, float)
+    if not np.isfinite(every).all() or not np.isfinite(moved).all() or not every.size or not moved.size:
+        raise ValueError(f"{every.size} residuals and {moved.size} strengths must be finite, and there must be some.")
+    strength, claimed = float(moved.min()), gaussian.mu_of_claim(claim)
+    epsilon = float(gaussian.epsilon_of(_over(strength, noise_at_most(every, alpha)), claim.delta))
+    notices, reach = _notices(claim, claimed, strength, every.size, alpha)
+    bound = Bound(
+        epsilon,
+        alpha,
+        "ledger",
+        "all releases added up",
+        (every.size, 0),
+        epsilon > claim.epsilon,
+        _p_value(every, strength, claimed),
+        notices,
+        reach,
+        attack,
+        audit,
+        against="ledger",
+    )
+    theorem = "mu = how far all means move along the released history / the chi-squared upper end of the noise"
+    spread = float(moved.max() / moved.min() - 1) if strength else math.inf
+    told = f"the least of {moved.size} histories, which differ by {spread:.2%}"
+    steady = Condition("the means move as far along other histories", "checked" if spread <= STEADY else "failed", told)
+    return resting(bound, theorem, steady, alike_in_parts(residuals))
+
+
+def alike_in_parts(residuals: Sequence[Array]) -> Condition:
+    """Checks that the noise of several kinds of releases is normal, of one variance over all of them, and independent."""
+    parts = [np.ravel(np.asarray(r, float)) for r in residuals]
+    every = np.concatenate(parts)
+    if float(np.abs(every).max()) < SILENT:
+        return proved(ALIKE, "no entry reaches a thousandth of the claimed noise")
+    mean = float(np.square(every).mean())
+    sizes = np.array([r.size for r in parts])
+    # The cube root of a mean of squares is nearly normal, of variance 2 / (9 n) (Wilson and Hilferty 1931).
+    roots = np.cbrt([float(np.square(r).mean()) / mean for r in parts]) - 1 + 2 / (9 * sizes)
+    p_values = [float(special.chdtrc(max(len(parts) - 1, 1), float((np.square(roots) * 9 * sizes / 2).sum())))]
+    p_values += [not_normal(r[:: max(1, r.size // MOST_SORTED)]) for r in parts]
+    p_values += [_link(r[:-1], r[1:]) for r in parts]
+    triples = np.lib.stride_tricks.sliding_window_view(every, 3)
+    first = np.sort(np.ascontiguousarray(triples).view([("", every.dtype)] * 3).ravel())
+    p_values.append(0.0 if bool((first[1:] == first[:-1]).any()) else 1.0)  # single numbers agree by float32's rounding
+    return checked(ALIKE, "law, variances, neighbours and repeated numbers", min(1.0, len(p_values) * min(p_values)))
 
 
 def alike(x: Array, rows: float, *, whole: bool) -> Condition:

@@ -11,7 +11,7 @@ from ...accounting.claim import Unit
 from ..case import Case, Outcome, Setting
 from ..channels import entries, exact, transcript, user_reports, votes
 from ..heard.gate import disbelieved
-from . import blackbox, differential, edge_sums, gradients, node_stars, replay
+from . import added_up, blackbox, differential, edge_sums, gradients, node_stars, replay
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ AUDITS: dict[str, Audit] = {
     "entries": Audit("entries", 1, entries.refuses, entries.play_entries),
     "votes": Audit("votes", 1, votes.refuses, votes.play_votes),
     "rows": Audit("rows", 1, node_stars.refuses_rows, node_stars.weigh_rows),
+    "added-up": Audit("added-up", 1, added_up.refuses, added_up.add_up),
     "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),
     "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
     "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),
