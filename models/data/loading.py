@@ -1,4 +1,4 @@
-"""A graph from a name: its files are read, its nodes split, and what would mislead an audit is refused or repaired."""
+"""Loads a graph from a name: reads its files, splits its nodes, and refuses or repairs whatever would mislead an audit."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def load_described(name: str, data_dir: str | Path | None = None, split: int = 0
 
 
 def prepare(raw: Raw, parsed: Name, split: int = 0) -> tuple[Graph, Provenance]:
-    """From what the files say to a graph, in the order of the published work: labels, split, classes, edges."""
+    """Turns the contents of the files into a graph, in the order of the published work: labels, split, classes, edges."""
     data, options = parsed.data, parsed.options
     shares = options.get("split") or (DataSet.split if data.split == "public" and raw.masks is None else data.split)
     if shares != "public":

@@ -64,7 +64,7 @@ class Network:
     def backward(
         self, numbers: Sequence[Numbers], tape: Tape, dy: Tensor, gradients: Sequence[Numbers] | None
     ) -> list[tuple[Layer, Tensor, Any]]:
-        """Writes the gradients of all trained numbers, or without `gradients` only says what they follow from.
+        """Writes the gradients of all trained numbers, or without `gradients` only the values from which they can be computed.
 
         Returns (layer, dy, what it saved) for each layer, last first.
         """
@@ -100,7 +100,7 @@ def through(
 
 
 def draw(layers: Sequence[Layer], seeds: NDArray[np.uint64], *path: int | str, device: str = "cpu") -> Parts:
-    """Fresh numbers of some layers: one stream a run, so that a run starts the same in any company."""
+    """Initial numbers of some layers: one stream for each run, so that the start of a run does not depend on the other runs."""
     streams = [stream(seed, "start", *path) for seed in seeds]
     parts: Parts = []
     for layer in layers:
@@ -168,12 +168,12 @@ class Weights:
 
 @dataclass(frozen=True)
 class Rows:
-    """Some nodes as the engine wants them: the inputs of every branch, and the labels."""
+    """The inputs of every branch for some nodes, and their labels."""
 
     inputs: Sequence[Input]
     labels: Tensor  # (nodes,) int64
     counted: Tensor | None = None  # int64, which of the inputs' nodes the labels are for; None means all, in order
 
     def of(self, run: int) -> Rows:
-        """What one run reads."""
+        """The inputs of one run."""
         return replace(self, inputs=[x if isinstance(x, Shared) else x[run : run + 1] for x in self.inputs])

@@ -1,4 +1,4 @@
-"""What GAP, ProGAP, MLP, EdgeRand and DP-GNN share: fields, units, noise, and which rows are released."""
+"""Code shared by GAP, ProGAP, MLP, EdgeRand and DP-GNN: fields, units, noise, and which rows are released."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class EdgeRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRecipe(EdgeRecipe):
-    """A recipe that comes at node level too, where DP-SGD trains it.
+    """A recipe that also has a node-level version, which DP-SGD trains.
 
     train_nodes is the public number N of training nodes; each node joins a batch with probability batch / N, in
     epochs x floor(N / batch) steps for every network; clip: the norm that the gradient of one node is cut to.
@@ -121,8 +121,8 @@ class NoisySums(NodeRecipe):
     base_layers: linear layers of the network on one hop's rows. keep: which arrays a release holds, of
     "posteriors", "aggregates" (the sums as drawn) and "inputs" (the rows that were summed); without "posteriors" the last
     network is not trained. public_seed: train the network that sees no edge once, from this seed, for all runs with the same
-    training nodes: at edge level it sees public data only, so an adversary may know it. What an audit then finds holds for
-    that one network. max_degree: at node level, the published code's random cut of out-degrees, or in mode "sound" a public
+    training nodes: at edge level it sees public data only, so an adversary may know it. The results of an audit then hold for
+    that one network only. max_degree: at node level, the published code's random cut of out-degrees, or in mode "sound" a public
     promise.
     """
 

@@ -1,4 +1,6 @@
-"""Compiles the loops of this folder for this machine's processor, once, with Numba; says which way results are computed."""
+"""Compiles the loops of this folder for this machine's processor, once, with Numba; reports whether compiled code or torch
+computes the results.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,13 @@ def unused() -> Iterator[None]:
 
 
 def used() -> bool:
-    """Whether models are trained by the loops of this folder; else by torch, more slowly."""
+    """Whether the loops of this folder train the models; otherwise torch does, more slowly."""
     return found() and not UNUSED.get()
 
 
 @cache
 def found() -> bool:
-    """Whether there is a Numba that runs here, and the user wants it."""
+    """Whether Numba is installed and works, and the user has not switched it off."""
     if os.environ.get(SWITCH) == "off":
         return False
     try:
@@ -54,12 +56,14 @@ def found() -> bool:
 
 
 def path() -> str:
-    """By which way models are trained: "compiled" or "torch"."""
+    """Which code trains the models: "compiled" or "torch"."""
     return "compiled" if used() else "torch"
 
 
 def instruction_set() -> str:
-    """What the arithmetic is compiled for: torch's choice of vectors, and the processor that the loops are made for."""
+    """The target of the compiled arithmetic: torch's vector instructions, and the processor for which Numba compiles the
+    loops.
+    """
     import torch
 
     vectors = torch.backends.cpu.get_cpu_capability()
@@ -71,7 +75,7 @@ def instruction_set() -> str:
 
 
 def _settings() -> Any:
-    """Numba's settings, which environment variables begin."""
+    """Numba's settings, which environment variables may set."""
     from numba import config
 
     return config
@@ -86,7 +90,7 @@ def helper(function: Function) -> Function:
 
 
 def compiled(signature: Any) -> Callable[[Function], Function]:
-    """A function that is compiled when its file is imported, or found from an earlier time. signature: Numba's types."""
+    """A function that is compiled when its file is imported, or loaded if it was compiled before. signature: Numba's types."""
 
     def decorate(function: Function) -> Function:
         import numba
@@ -95,7 +99,7 @@ def compiled(signature: Any) -> Callable[[Function], Function]:
         if folder is None:
             made: Function = numba.njit(signature, **OPTIONS)(function)
             return made
-        with FileLock(folder / "lock"):  # others wait for what one of them compiles
+        with FileLock(folder / "lock"):  # one process compiles, the others wait
             if not any(folder.rglob(f"*.{function.__qualname__}-*.nbi")):
                 logging.getLogger(__name__).info("compiling %s.%s", function.__module__, function.__qualname__)
             before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)
@@ -127,13 +131,13 @@ def kept_in() -> Path | None:
             for folder in (place, place / name):
                 _check_own(folder)
             return place / name
-        except OSError:  # one that cannot be written, or that others can write
+        except OSError:  # a folder that this user cannot write, or that others can write
             continue
     logging.getLogger(__name__).warning("no folder of this user's alone to keep compiled code in: every process compiles anew.")
     return None
 
 
 def _check_own(folder: Path) -> None:
-    """Raises OSError where somebody else could put code there, which would be run."""
+    """Raises OSError if another user could put code there, which this process would run."""
     if hasattr(os, "getuid") and (folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022):
         raise OSError(f"{folder} is not this user's alone")

@@ -1,4 +1,4 @@
-"""What PrivGNN is compared with besides PATE: networks that learn true labels, and a student of noised true labels (B1 to B4)."""
+"""The other baselines of PrivGNN: networks that learn true labels, and a student that learns noisy true labels (B1 to B4)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class PrivGnnBaseline:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """What one training keeps."""
+        """Counts what one training stores."""
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
         return 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
 

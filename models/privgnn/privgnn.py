@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Taught:
     """What the teachers of some worlds answered, before noise is added.
 
-    queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: of the optimiser that goes on, if one does.
+    queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: of the optimiser, if the next training
+    continues with it.
     """
 
     queries: NDArray[np.int64]
@@ -57,8 +58,8 @@ class PrivGnn:
 
     mode "sound": charged by the exact profile of a noisy argmax. mode "paper": the same labels with the epsilon of theorem 8.
     as_coded: as the released code does it, with noise on LOGARITHMS of probabilities, samples of fixed size, and one optimiser
-    that goes on from teacher to teacher and into the student; `printed` is then the epsilon of the paper's tables. Nothing
-    bounds its privacy, as logarithms have no bounded range.
+    that is never reset between the teachers and the student; `printed` is then the epsilon of the paper's tables. This version
+    has no finite epsilon, because logarithms have no bounded range.
 
     Releases posteriors of the student, and votes: (K, queries) int64, the labels it learned from. `asked` names the queries. A
     private node is asked about by its features alone, whether the run has it or not.
@@ -115,7 +116,9 @@ class PrivGnn:
         return dataclasses.replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """As coded, the tables' formula at ten times delta, which made them; else theorem 8. The same for `single`."""
+        """With as_coded, the formula that made the paper's tables, at ten times delta; otherwise theorem 8. The same for
+        `single`.
+        """
         from .published import PRINTED_DELTA_FACTOR, privgnn_epsilon
 
         if self.mode == "sound" or not self.sigma:
@@ -133,7 +136,7 @@ class PrivGnn:
         return None if self.single else dataclasses.replace(self, as_coded=True).printed(delta)
 
     def footprint(self, graph: Graph) -> int:
-        """The order of the nodes around each query, and what the student's training keeps."""
+        """Counts the order of the nodes around each query, and what the student's training stores."""
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
         return 8 * self.queries * graph.nodes + 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
 
@@ -166,12 +169,12 @@ class PrivGnn:
 
     @property
     def vote_noise(self) -> float | None:
-        """Scale of the Laplace noise on shares of votes; None as coded, where it is added to logarithms."""
+        """Scale of the Laplace noise on shares of votes; None with as_coded, where the noise is added to logarithms."""
         return None if self.as_coded else self.sigma
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """What it has not got although its fields look so."""
+        """Capabilities that its fields suggest and that it lacks, each with the reason."""
         reason = "as coded, noise is added to logarithms, which have no largest difference: nothing bounds what a node does"
         return {"NoisyVotes": reason} if self.as_coded else {}
 

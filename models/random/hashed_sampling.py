@@ -1,4 +1,4 @@
-"""Secret sampling of edges and neighbours by a keyed hash of their end nodes, so that an absent edge changes no other draw."""
+"""Samples edges and neighbours secretly, by a keyed hash of their end nodes, so that an absent edge changes no other draw."""
 
 from __future__ import annotations
 
