@@ -56,7 +56,7 @@ class Attack(Protocol):
     def kinds(self) -> tuple[str, ...]: ...  # the kinds of challenge it answers
 
     def fit(self, pilot: Pilot | None) -> Self:
-        """The attack fitted on shadow models; an attack without any fit returns itself."""
+        """The attack fitted on shadow models; an attack that needs no shadow models returns itself."""
         ...
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""One system at one budget, the claim that it is held to, and what came of looking at it."""
+"""One system at one budget, the claim that it is tested against, and the results of its audits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 @dataclass(frozen=True)
 class Case:
-    """A calibrated model and its claim. From here on nobody mentions epsilon to the model."""
+    """A calibrated model and its claim. From here on, the model is never given epsilon."""
 
     model: Model
     claim: Claim
@@ -40,7 +40,7 @@ class Case:
         }
 
     def skipped(self, what: str, reason: str) -> SkippedRow:
-        """The row that says what the plan asked for and was not done, and why."""
+        """The row that reports a part of the plan that was skipped, and why."""
         return SkippedRow(**self.where, what=what, reason=reason)
 
     def counted(self, graph: Graph) -> Graph:
@@ -53,9 +53,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one audit saw of one case: bounds, arrays to plot, how far it could see, which released arrays it read, seconds.
+    """The results of one audit of one case: bounds, arrays to plot, what it could detect, which released arrays it read, seconds.
 
-    covers: array -> the sort of violation that would have been noticed in it; None where that is not known by array.
+    covers: array -> the kind of violation that the audit would have detected in it; None if that is not known for each array.
     """
 
     audit: str
@@ -69,7 +69,7 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What every audit takes: the case, the graph, where parts lie, and how much it may do.
+    """The arguments of every audit: the case, the graph, the store of finished parts, the randomness, and its limits.
 
     rounds: trainings or draws. alpha: the level of each of the audit's statistical tests.
     """
@@ -88,10 +88,12 @@ def offered(model: Model) -> tuple[str, ...]:
 
 
 def noise_of_its_own(model: Model) -> bool:
-    """Whether `with_noise` changes nothing: then there is nothing to calibrate, and the claim is held against what it is."""
+    """Whether `with_noise` changes nothing. Then there is nothing to calibrate, and the claim is tested against the model as it
+    is.
+    """
     try:
         return model.with_noise(1.0) is model
-    except ValueError:  # it has no noise at all, and says so
+    except ValueError:  # it has no noise, and its `with_noise` raises
         return False
 
 

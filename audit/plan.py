@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ..models.systems import SYSTEMS
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
-ATTACKS = (  # that read what every system releases and train no classifier; "all" takes several times as long
+ATTACKS = (  # attacks that read the arrays of every system and train no classifier; "all" takes several times as long
     "label-only",
     "confidence",
     "entropy",
@@ -78,8 +78,8 @@ class Plan(BaseModel):
     param: Annotated[tuple[str, ...], BeforeValidator(one_or_more)] = ()  # fields of the models: NAME=VALUE or MODEL.NAME=VALUE
     attacks: Words = ATTACKS
     audits: Words = ("all",)
-    rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once
-    shadows: int = Field(8, ge=2, multiple_of=2)  # in pairs with complementary bits
+    rounds: int = Field(10, ge=1)  # rounds of the game on released arrays; each tests many canaries at once
+    shadows: int = Field(8, ge=2, multiple_of=2)  # shadow runs, in pairs with complementary bits
     targets: int = Field(4, ge=1)
     repeats: int = Field(10, ge=1)  # trainings over which accuracy is averaged
     seed: str | None = None

@@ -70,7 +70,7 @@ def carry_out(
     verbose: bool,
     publish: Callable[[Results, Path, Plan], None],
 ) -> Results:
-    """Studies every case that the plan and `makes` give on the graph, and writes the run folder; `publish` makes the rest of it.
+    """Audits every case that the plan and `makes` give on the graph, and writes the run folder; `publish` adds the report.
 
     makes: name -> (mode, facts, private) -> Model. Raises ValueError for names that do not exist and for a folder in use.
     """
@@ -91,7 +91,7 @@ def carry_out(
             ceiling = uppers(case)
             try:
                 studied, outcomes = study(case, graph, store, secret, plan, alpha)
-            except ValueError as reason:  # a model that refuses this graph; the others go on
+            except ValueError as reason:  # a model may refuse this graph; the run continues with the others
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
@@ -210,9 +210,9 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
 
 
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:
-    """Array -> the sort of violation that an outcome would have shown there.
+    """Array -> the kind of violation that the audit would have detected in it.
 
-    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model nobody knows that.
+    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model that is not known.
     """
     if outcome.covers is not None:
         return dict(outcome.covers)

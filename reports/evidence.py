@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..accounting.upper.accountants import Upper
 
-ANY = "noise too small"  # the sort of violation that a test is for where none is said
+ANY = "noise too small"  # the kind of violation that a test detects unless it names another
 GRID = 1e-3  # relative; accountants differ by less through their grids, so a smaller excess is ignored
 
 
@@ -107,7 +107,7 @@ def read_all(run_dir: Path) -> list[Evidence]:
 
 
 class LowerBound(Protocol):
-    """What `judge` reads of a lower bound."""
+    """The fields of a lower bound that `judge` reads."""
 
     @property
     def epsilon(self) -> float: ...
@@ -128,7 +128,7 @@ class LowerBound(Protocol):
     @property
     def against(self) -> str: ...  # what falls if it refutes: the claim, or the ledger alone
     @property
-    def assumed(self) -> tuple[str, ...]: ...  # what it rests on and nobody proved or checked
+    def assumed(self) -> tuple[str, ...]: ...  # the conditions that were neither proved nor checked
     @property
     def failed(self) -> tuple[str, ...]: ...  # the conditions whose failure withdrew it
     @property
@@ -136,7 +136,7 @@ class LowerBound(Protocol):
 
 
 class UpperBound(Protocol):
-    """What `judge` reads of an upper bound."""
+    """The fields of an upper bound that `judge` reads."""
 
     @property
     def accountant(self) -> str: ...
@@ -216,7 +216,7 @@ def judge(
 
 
 def _sorts(best_of: Mapping[str, LowerBound]) -> str:
-    """What was looked for, array by array, where an audit says so."""
+    """The kind of violation that was looked for in each array, if an audit states it."""
     arrays: dict[str, list[str]] = {}
     for array, bound in best_of.items():
         if bound.covers is not None and bound.covers[array] != ANY:
@@ -231,7 +231,9 @@ def lowest(ceiling: Sequence[UpperBound]) -> tuple[float, str] | None:
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """Of a whole run: 1 if a claim is refuted or exceeded, else 3 if a test was too weak or nothing was tested, else 0."""
+    """The exit code of a whole run: 1 if a claim is refuted or exceeded, else 3 if a test was too weak or nothing was tested,
+    else 0.
+    """
     codes = {v.exit_code for v in verdicts} or {3}
     return next((code for code in (1, 3) if code in codes), 0)
 

@@ -39,8 +39,8 @@ class Run(Value):
     notices: Number = 1.5
     versions: dict[str, str] = {}
     machine: dict[str, Any] = {}
-    path: str = ""  # by which way models were trained: compiled or torch
-    instruction_set: str = ""  # what that was compiled for
+    path: str = ""  # which code trained the models: compiled or torch
+    instruction_set: str = ""  # the processor that this code was compiled for
     command: str = ""
     verdict: str = ""
     exit_code: int = 0
@@ -130,14 +130,14 @@ class BoundRow(Row):
     verdict: str
     notices: Number | None = None  # the smallest detectable violation, as a factor of the noise
     reach: Number | None = None  # the true epsilon of that violation
-    detectable_epsilon: Number | None = None  # the same; None where nobody knows
-    detectable_by: dict[str, str] | None = None  # array -> the sort of violation that would have been noticed in it
+    detectable_epsilon: Number | None = None  # the same; None if unknown
+    detectable_by: dict[str, str] | None = None  # array -> the kind of violation that the test would have detected in it
     method: str = ""
     confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was none
     theorem: str = ""
-    conditions: list[dict[str, str]] = []  # what, how (proved, checked, assumed or failed) and detail of each
+    conditions: list[dict[str, str]] = []  # condition, status (proved, checked, assumed or failed) and detail of each
     against: str = "claim"  # what falls if it refutes: the claim, or the ledger
-    withdrawn: Number | None = None  # what was seen before a condition failed; value is then 0
+    withdrawn: Number | None = None  # the bound before a condition failed; value is then 0
     seconds: Number = 0.0
 
 

@@ -1,4 +1,6 @@
-"""What a planted fault is: a real model with one privacy fault, the claim that it breaks, and the audit that must catch it."""
+"""The type of a planted fault: a real model with one privacy fault, the claim that it breaks, and the audit that must catch
+it.
+"""
 
 from __future__ import annotations
 

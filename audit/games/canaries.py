@@ -1,4 +1,6 @@
-"""Canaries: nodes and edges added to a graph, each with the largest effect on the release and no effect in common."""
+"""Canaries: nodes and edges added to a graph. Each has the largest possible effect on the release, and no two affect the same
+row.
+"""
 
 from __future__ import annotations
 

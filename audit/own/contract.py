@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SIZES = (6, 12, 48)  # nodes; small graphs first, so that the first failure is the smallest example
 RUNS = 3
-TOLERANCE = 1e-4  # for float32 trainings that add in another order
+TOLERANCE = 1e-4  # relative; float32 trainings may add numbers in another order
 
 
 @dataclass(frozen=True)

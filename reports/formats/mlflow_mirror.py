@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..results import Results
 
 EXPERIMENT = "gnnaudit"
-LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the page no more lines than that
+LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the compare page has a limit too
 PATIENCE = 120.0  # seconds that a writer waits for another
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags by which a run is found again
 log = logging.getLogger("gnnaudit")
