@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Accountant:
     """One entry of ACCOUNTANTS. epsilon(ledger, delta, relation): nats; raises Unsupported where the accountant declines.
 
-    differs: why its figure may stand above the tightest bound. is_upper_bound: False for an approximation.
+    differs: why its value may exceed the tightest bound. is_upper_bound: False for an approximation.
     """
 
     epsilon: Callable[[DpEvent, float, Relation], float]
@@ -83,7 +83,7 @@ def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
         value, reason = None, None
         try:
             value = ACCOUNTANTS[name].epsilon(ledger, delta, relation)
-            if value < 0 or math.isnan(value):  # autodp returns such values when a numerical search of its fails
+            if value < 0 or math.isnan(value):  # autodp returns such values when its numerical search fails
                 value, reason = None, f"returned epsilon={value}, which is impossible."
         except Unsupported as unsupported:
             reason = str(unsupported)

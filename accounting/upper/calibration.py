@@ -23,7 +23,7 @@ PROTECTS = {
 
 
 class Noisy(Protocol):
-    """What `calibrate` reads of a model."""
+    """The part of a model that `calibrate` reads."""
 
     @property
     def name(self) -> str: ...
@@ -135,7 +135,7 @@ def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, 
     target = claim.epsilon
     high, at_high = start, epsilon(start)
     low, at_low = start, at_high
-    factor = 1 + 4 * relative if start != 1.0 else 2.0  # from a good start a short step suffices
+    factor = 1 + 4 * relative if start != 1.0 else 2.0  # a good start needs only a short step
     while at_high > target:
         low, at_low = high, at_high
         high *= factor
