@@ -1,9 +1,10 @@
-"""How much of a node-level epsilon a black box gives away: one node has a coin, its hundred neighbours are asked, delta = 1e-5.
+"""How much of a node-level epsilon posteriors prove: one node has a coin, the attack queries its hundred neighbours, delta =
+1e-5.
 
     python benchmarks/blackbox_nodes.py [--systems gap] [--epsilon 4,8] [--trainings 1000] [--train-nodes 4096]
 
-The graph is the adversary's but for the node. Its neighbours are as many as the recipe allows. A training holds one
-canary only, because the node is trained on, too, and what is learned reaches everybody. Prints Markdown.
+The adversary chooses the graph except for the node, which has as many neighbours as the recipe allows. A training holds one
+canary only, because the model also trains on the node, which affects all predictions. Prints Markdown.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""PrivGNN's teachers side by side against PyTorch Geometric one by one, and what its labels and students are worth.
+"""The speed of PrivGNN's teachers against PyTorch Geometric, and the accuracy of its labels and students.
 
     python benchmarks/privgnn.py speed --data-dir DIR
     python benchmarks/privgnn.py accuracy --data-dir DIR [--queries 1000 --runs 3] [--plot FILE.png]

@@ -130,7 +130,9 @@ def fit(folder: Path, epochs: int, memory: int) -> None:
 
 
 def aggregation(nodes: int, degree: int, units: int = 16) -> str:
-    """A line on the sums alone: each way takes its turn, so that the machine's moods meet all of them, and its best counts."""
+    """A line about the sums alone: the variants alternate, so that other load affects all of them, and the best time of each
+    counts.
+    """
     import torch
 
     from gnnaudit.models.data.loading import load

@@ -149,7 +149,7 @@ def family(pools: list[Pool], data: str) -> Iterator[Proof]:
 
 
 def null(pools: list[Pool], data: str) -> Iterator[Proof]:
-    """V2: the same pools with logits that are noise, and with bits dealt anew."""
+    """V2: the same pools with logits replaced by noise, and with new random bits."""
     random = stream(1, "null")
     blind = {"noise": [noisy(pool, random) for pool in pools], "dealt bits": [redealt(pool, random) for pool in pools]}
     attacks = {

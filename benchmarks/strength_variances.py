@@ -1,4 +1,5 @@
-"""How LiRA's variances are best drawn together: each its own, one for all, or, means too, as much as the shadow models call for.
+"""Compares rules for LiRA's variances: separate, pooled, or shrunk (with the means) by an amount estimated from the shadow
+models.
 
     python benchmarks/strength_variances.py --data-dir DIR
 

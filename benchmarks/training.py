@@ -108,7 +108,7 @@ def twin_progap(graph: Graph, x: torch.Tensor, sums: Aggregation) -> None:
 
 
 def edge_level(graph: Graph, runs: list[int]) -> None:
-    """GAP and ProGAP; then the same with the part that sees no edge trained once for all runs."""
+    """GAP and ProGAP; then the same with the network that reads no edge trained once for all runs."""
     x, sums = torch.from_numpy(graph.x.toarray()), Aggregation.of(Worlds.of(graph, [0]))
     print("| recipe | runs | CPU s a model | models per CPU s | times the official code | times the twin | peak memory |")
     print("|---|---|---|---|---|---|---|")

@@ -1,4 +1,4 @@
-"""A new system, attack, accountant, data set and audit: each is one entry in a table, and every command knows it."""
+"""A new system, attack, accountant, data set or audit is one entry in a table, and every command accepts it."""
 
 import json
 from dataclasses import dataclass, replace

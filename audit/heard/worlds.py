@@ -35,7 +35,7 @@ class Without:
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
-    """Worlds without any edge, or without each half of the nodes, or with all features replaced."""
+    """Worlds without any edge, or without each half of the nodes, or with the features of each half replaced."""
     graph = whole.graph
     if unit in EDGES:
         count = graph.edges.shape[1]

@@ -1,4 +1,4 @@
-"""The examples do what they say: programs treat an absent edge as one that never was, and what Opacus prints is about rows."""
+"""The examples do what they say: programs treat a masked edge as absent, and the epsilon that Opacus prints is about rows."""
 
 import dataclasses
 import sys

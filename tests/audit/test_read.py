@@ -1,4 +1,4 @@
-"""What an audit says that it read is what it asked the model to keep, and no more."""
+"""The arrays that an audit reports as read are exactly those that it asked the model to keep."""
 
 import dataclasses
 

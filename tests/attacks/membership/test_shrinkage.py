@@ -1,4 +1,4 @@
-"""What is drawn together: against simulated challenges whose truth is known, and Bayes' rule by brute force."""
+"""Shrinkage, against simulated challenges with known parameters, and Bayes' rule by brute force."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_groups_have_centres_of_their_own_and_one_spread():
 def test_equal_true_means_are_pooled_and_challenges_without_company_keep_their_own():
     means = CENTRE + 0.1 * np.random.default_rng(0).multivariate_normal(np.zeros(2), ERROR, size=500)
     precision = np.tile(np.linalg.inv(ERROR), (500, 1, 1))
-    mean, unsure = shrunk(means, precision)  # less scatter than the errors alone would give
+    mean, unsure = shrunk(means, precision)  # less variation than the errors alone would cause
     np.testing.assert_allclose(mean, np.tile(means.mean(0), (500, 1)))
     np.testing.assert_allclose(unsure, 0)
     mean, unsure = shrunk(means, precision, np.arange(500))

@@ -1,4 +1,4 @@
-"""Models as somebody would bring them: noisy sums of unit rows, no call that tells of anything; faults override one hook each."""
+"""Models as a user would write them: noisy sums of unit rows, without any call to the tool. Each fault overrides one method."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -153,7 +153,7 @@ class OnlyTheLargest(Sums):
 
 
 class NoisyAnswers(Sums):
-    """Nothing leaves but the class with the largest noisy score."""
+    """Releases only the class with the largest noisy score."""
 
     offers = ("posteriors",)
 
@@ -162,7 +162,7 @@ class NoisyAnswers(Sums):
 
 
 class NoiseByDegree(Sums):
-    """Rows are divided by the exact degree, noise and all."""
+    """Divides rows, noise included, by the exact degree."""
 
     def release(self, clean, noise, degree):
         return (clean + noise) / np.maximum(degree, 1)[:, None]
@@ -214,14 +214,14 @@ class DegreeBeside(Sums):
 
 
 class ServedClean(Sums):
-    """Without noise where the sums are not kept."""
+    """Adds no noise if the sums are not kept."""
 
     def release(self, clean, noise, degree):
         return clean + noise if "aggregates" in self.keep else clean
 
 
 class SecondPass(Sums):
-    """Class scores from noisy sums of their own, that nobody charged."""
+    """Computes class scores from additional noisy sums that the ledger does not charge."""
 
     def scores(self, rows, graph, degree, seed):
         again = unit(graph.adjacency() @ unit(np.asarray(graph.x, float)) + self.noise(seed, rows.shape, 7))

@@ -1,4 +1,4 @@
-"""Names give the published graphs, with a split that everybody can draw again."""
+"""Names load the published graphs, with a reproducible split."""
 
 import dataclasses
 import json

@@ -27,7 +27,7 @@ MASKS = {f"{s}_mask": np.arange(6) // 2 == i for i, s in enumerate(("train", "va
 
 
 class Payload:
-    """What a stranger might put into a pickle: it makes a folder when it is loaded."""
+    """A malicious pickle: it makes a folder when it is loaded."""
 
     def __init__(self, mark):
         self.mark = str(mark)
@@ -265,7 +265,7 @@ def test_nothing_in_a_file_is_executed(tmp_path):
         pt(tmp_path / "g.pt")
     assert not mark.exists()
     pickle.loads(evil)
-    assert mark.exists()  # the payload does work where it is let in
+    assert mark.exists()  # the payload works in an unsafe reader
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_on_its_support_the_vector_solves_the_regularised_equation(graph: Graph)
     on = p > 0
     assert 1 < on.sum() < graph.nodes
     np.testing.assert_allclose(left[on], right[on], atol=1e-6)
-    assert (left[~on] >= right[~on] - 1e-6).all()  # nobody outside the support would gain
+    assert (left[~on] >= right[~on] - 1e-6).all()  # the optimality condition holds outside the support
 
 
 def test_a_vector_does_not_depend_on_the_other_sources(graph: Graph):

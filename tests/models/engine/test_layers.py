@@ -1,4 +1,4 @@
-"""The hand-written layers against autograd, which knows the derivatives without our help."""
+"""The hand-written layers against autograd."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def oracle(layers: list, numbers: list, x: torch.Tensor) -> torch.Tensor:
 def test_all_gradients_are_those_of_autograd(shape: Any, norm: type, kind: str, features: np.ndarray) -> None:
     net = shape(norm)
     weights = Weights(draw(net.layers, np.arange(RUNS), "test"))
-    for layer in weights.trained:  # no number may stay at a value, such as one, that hides a mistake
+    for layer in weights.trained:  # no special values such as 1, which could hide a mistake
         for a in layer:
             a.add_(torch.linspace(-0.3, 0.3, a.numel()).view_as(a))
     gradients = weights.copy()

@@ -230,7 +230,7 @@ def test_the_ledger_counts_what_is_executed() -> None:
 
 
 def test_small_graph_is_learned_better_with_edges_than_without() -> None:
-    """Edges join nodes of one class and features say little: the sums must carry what features lack."""
+    """Edges join nodes of one class and features are weak, so accuracy must come from the sums."""
     random = np.random.default_rng(0)
     nodes, classes = 400, 4
     y = random.integers(classes, size=nodes)

@@ -74,7 +74,7 @@ def test_a_degree_floor_bounds_what_an_edge_moves_on_any_graph(aggregator, floor
         rows[list(edge)[trial % 2 :]] *= -1
         worst = max(worst, moved(aggregator, floor, edges, rows, edge))
     assert worst <= sensitivity(aggregator, floor) * (1 + 1e-5)
-    assert worst >= 0.5 * sensitivity(aggregator, floor)  # the graphs are bad enough to be a test
+    assert worst >= 0.5 * sensitivity(aggregator, floor)  # the graphs come close to the bound
 
 
 @pytest.mark.parametrize("floor", [2, 3, 5, 10])

@@ -103,7 +103,7 @@ def test_gradients_are_clipped_before_they_cross_the_adjacency(size):
     norms = crossing[0][0].norm(dim=0)
     ends = graph.edges[:, 0]
     assert (norms[ends] <= 1 + 1e-6).all()
-    assert (norms[ends] > 0.99).any() == (size < 1e30)  # far above the clip; one too long for a norm crosses as zero
+    assert (norms[ends] > 0.99).any() == (size < 1e30)  # far above the clip; a row whose norm overflows is sent as zero
     assert norms.sum() == norms[ends].sum()  # and nothing else has a neighbour
 
 
@@ -116,7 +116,7 @@ def test_a_refuses_what_the_ledger_does_not_hold(model):
     (kind,) = a.odometer.prices
     with pytest.raises(BudgetSpent, match=f"refused {kind}"):
         ask(channel, kind, np.arange(4) if kind == "BATCH" else NOTHING, "FWD")
-    assert b.posteriors(channel, np.arange(3)).shape == (1, 3, 3)  # what was paid for stays at hand
+    assert b.posteriors(channel, np.arange(3)).shape == (1, 3, 3)  # rows that were charged can be requested again
 
 
 def test_a_counts_what_it_has_spent_so_far():
