@@ -47,6 +47,11 @@ class Case:
         """The graph with one edge for each unit of the claim: every arc on its own where directed edges are counted."""
         return graph.as_directed() if self.claim.unit is Unit.DIRECTED_EDGE else graph
 
+    @property
+    def follows_from_ledger(self) -> bool:
+        """Whether the claim has no other ground than the ledger: its noise was calibrated by it, for the same unit."""
+        return self.claim.unit is self.model.unit and not noise_of_its_own(self.model)
+
     def __str__(self) -> str:
         return f"{self.model.name} {self.model.mode} epsilon={self.claim.epsilon:g}"
 

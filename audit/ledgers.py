@@ -44,12 +44,14 @@ def uppers(case: Case) -> tuple[Upper, ...]:
 def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
     """Rows of kind "account" as in results.json, with the noise multiplier and the seconds of each computation."""
     from ..reports.files import plain
+    from .own.model_file import is_built_in
 
     rows = []
     for u in ceiling:
         row = {"kind": "account", **case.where, "accountant": u.accountant, "value": u.epsilon}
         row |= {"unsupported": u.unsupported, "is_upper_bound": u.is_upper_bound, "note": u.note}
         row |= {"seconds": round(u.seconds, 4), "sigma": getattr(case.model, "sigma", None)}
+        row |= {"own": not is_built_in(case.model), "from_ledger": case.follows_from_ledger}
         if u.accountant == "published":
             row |= {"theorem": theorem(case), "as_coded": as_coded(case)}
         rows.append(plain(row))

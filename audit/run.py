@@ -6,7 +6,7 @@ import dataclasses
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +28,7 @@ from .leakage.pool import membership
 from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
 from .own.model_file import is_built_in
+from .own.premises import broken, checked_first, clauses, resting_on
 from .planned_cases import Factory, cases, recipes
 from .second_look import confirmed, marked
 from .storage.executor import executor
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ..models.data.loading import Provenance
     from ..models.graph.graph import Graph
     from .key import Key
+    from .own.contract import Check
     from .plan import Plan
 
 
@@ -86,19 +88,25 @@ def carry_out(
         rows: list[Any] = []
         verdicts: list[Verdict] = []
         written: set[Path] = set()
+        checked: dict[str, tuple[Check, ...]] = {}
         for case in announced(todo, console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             ceiling = uppers(case)
+            if case.model.name not in checked:
+                checked[case.model.name] = checked_first(case.model)
+                console.print(told(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
+            checks = checked[case.model.name]
             try:
-                studied, outcomes = study(case, graph, store, secret, plan, alpha)
+                studied, outcomes = study(case, graph, store, secret, plan, alpha, checks)
             except ValueError as reason:  # a model may refuse this graph; the run continues with the others
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
             written |= {evidence_files.write(one, folder) for one in found}
             studied += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
-            studied += ledger_rows(case, ceiling, Facts.of(graph))
-            verdicts.append(judge(case.claim, ceiling, [b for one in found for b in one.bounds], plan.notices))
+            studied += [*ledger_rows(case, ceiling, Facts.of(graph)), *broken(case, checks)]
+            bounds = [b for one in found for b in one.bounds]
+            verdicts.append(judge(case.claim, ceiling, bounds, plan.notices, from_ledger=case.follows_from_ledger))
             if verbose:
                 console.print("\n".join(f"  {text}" for text in summary_lines(studied)), highlight=False, markup=False)
             rows += studied
@@ -121,6 +129,7 @@ def carry_out(
             verdict=verdict_line(code, rows),
             exit_code=code,
             preset=plan.preset or "",
+            contract={name: clauses(checks) for name, checks in checked.items() if checks},
         )
         results = Results(run=summary, rows=tuple(rows))
         result_files.write(results, folder)
@@ -149,8 +158,12 @@ def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
     return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
 
 
-def study(case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float) -> tuple[list[Any], list[Outcome]]:
+def study(
+    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, checks: Sequence[Check] = ()
+) -> tuple[list[Any], list[Outcome]]:
     """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
+
+    checks: the clauses of the contract, on which bounds of a model of one's own rest.
 
     Raises ValueError if the model refuses the graph.
     """
@@ -166,11 +179,20 @@ def study(case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: f
             setting = Setting(case, graph, store, key, plan.rounds, alpha)
             results = (audit.run(replace(setting, key=key.fold(audit.name))),)
             results = confirmed(audit, results[0], setting)
+            results = tuple(resting_on(case, one, checks) for one in results) if audit.masks else results
         except ValueError as fault:  # the model cannot train on other graphs, or the graph is too small for two worlds
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, held=False) for first in results)  # a single test does not refute
         outcomes += results
     return [*used, *leaks.rows, *skips], outcomes
+
+
+def told(case: Case, checks: Sequence[Check]) -> str:
+    """A line that says which clauses of the contract were checked, and how many hold; nothing where none was."""
+    fails = [c.name for c in checks if c.failure]
+    held = sum(c.how == "holds" for c in checks)
+    broken = f"; FAILS: {', '.join(fails)} (see `audit contract`)" if fails else ""
+    return f"Contract of {case.model.name}: {held} of {len(checks)} clauses hold{broken}\n" if checks else ""
 
 
 def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[AccountRow]:

@@ -45,6 +45,7 @@ class Run(Value):
     verdict: str = ""
     exit_code: int = 0
     preset: str = ""  # "ci": a claim that was tested too weakly is a warning only
+    contract: dict[str, list[dict[str, str]]] = {}  # own model -> clauses that were checked: which, whether it holds, why not
 
 
 class Row(Value):
@@ -71,6 +72,8 @@ class AccountRow(Row):
     """value: nats; None if the accountant declines, with the reason in `unsupported`.
 
     A row of accountant "published" holds what the paper prints; extra field `as_coded`: what its code computes.
+    own: the model is somebody's own, so that its ledger is its author's word. from_ledger: the claim has no other ground than
+    this ledger.
     """
 
     kind: Literal["account"] = "account"
@@ -80,6 +83,8 @@ class AccountRow(Row):
     is_upper_bound: bool = True
     note: str = ""
     as_coded: Number | None = None
+    own: bool = False
+    from_ledger: bool = True
 
 
 class Slice(Value):

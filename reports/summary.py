@@ -108,7 +108,9 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     claimed = tuple(dict.fromkeys(array for b in bounds for array in b.claimed)) or ("posteriors",)
     claim = Claim(k.epsilon, delta or 0.0, k.unit or Unit.NODE, exposes=claimed)
     best = max(bounds, key=lambda b: b.value, default=None)
-    return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), judge(claim, ceiling, tests, notices))
+    from_ledger = all(a.from_ledger for a in accounts)
+    verdict = judge(claim, ceiling, tests, notices, from_ledger=from_ledger)
+    return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), verdict)
 
 
 def _lower(b: BoundRow) -> _Lower:

@@ -30,6 +30,7 @@ __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahlouji
 
 Array = NDArray[np.float64]
 SPARED = 0.1  # share of alpha in `canaries` for the bound that needs no independence
+RANKED = 0.2  # share of alpha in `canaries` for the rank gate if the scores should be normal and are not
 EDGES = (0.0, *(2.0**k for k in range(-3, 5)), LARGEST)  # number of tested epsilons, each with its own number of guesses
 TRUTHS = tuple(2.0 ** (k / 2) for k in range(-6, 14))  # nats: the violations for which the number of guesses is chosen
 GUESSES = proved("the number of guesses is fixed", "by what is tested, not by the scores")
@@ -53,16 +54,17 @@ def canaries(
     attack: str = "",
     audit: str = "",
 ) -> tuple[Bound, Independence]:
-    """The bound for independent trials if the checks do not reject independence, else the bound of `mahloujifar`.
+    """The exact test of two normal samples, else the rank gate, else the bound of `mahloujifar`.
 
-    The choice depends on the scores, so both spend alpha: `mahloujifar` a tenth, the other the rest. With independent canaries at
-    most a share alpha of all audits is wrong, whatever the checks find; with dependence that the checks detect, a tenth of alpha.
+    It is the first whose conditions hold. The exact test needs an exactly Gaussian ledger, scores that pass the test of normality
+    with one sd, and canaries that pass the test of independence. The rank gate needs independent canaries only, and `mahloujifar`
+    needs neither. The choice depends on the scores, so each of the three spends a share of alpha that is fixed beforehand; the
+    union bound then holds whatever the checks find.
 
-    scores: (rounds, canaries) log-likelihood ratios; for an exactly Gaussian ledger the exact test of `lower` is used, else the
-    gate on ranks with `family` and `shown`. normal: whether scores of a Gaussian ledger are linear in its noise; if not, the rank
-    gate is used. decoys: any shape, scores of units that have no coin and are never included; independent if the canaries are.
-    The bound for independent trials is tight, but on dependent canaries it would be wrong in up to 45 % of all audits, hence the
-    checks.
+    scores: (rounds, canaries) log-likelihood ratios. family and shown: for the rank gate, see `ranked`. normal: whether scores of
+    a Gaussian ledger are linear in its noise; if not, the rank gate gets the share of the exact test too. decoys: any shape,
+    scores of units that have no coin and are never included; independent if the canaries are. The first two bounds are tight, but
+    on dependent canaries they would be wrong in up to 45 % of all audits, hence the checks.
     """
     exact = normal and curve.mu is not None
     apart = independence(scores, bits, normal=exact)
@@ -73,9 +75,9 @@ def canaries(
     found: Bound | None = None
     if apart.ok and exact:
         options: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "sd": sd}
-        found = lower(every, there, claim, alpha=(1 - SPARED) * alpha, **options, **named)
-    elif apart.ok:
-        found = ranked(every, there, claim, curve, (1 - SPARED) * alpha, shown=shown, **named)
+        found = lower(every, there, claim, alpha=(1 - SPARED - RANKED) * alpha, **options, **named)
+    if apart.ok and (found is None or found.withdrawn is not None):
+        found = ranked(every, there, claim, curve, (RANKED if exact else 1 - SPARED) * alpha, shown=shown, **named)
     if found is None or found.withdrawn is not None:
         found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, **named)
         found = found if shown is None else dataclasses.replace(found, notices=math.inf, reach=math.inf)

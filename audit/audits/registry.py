@@ -16,12 +16,16 @@ from . import blackbox, differential, edge_sums, gradients, node_stars, replay
 
 @dataclass(frozen=True)
 class Audit:
-    """refuses: why it cannot audit a case, or None. looks: how many of its bounds are statistical tests, and so spend alpha."""
+    """refuses: why it cannot audit a case, or None. looks: how many of its bounds are statistical tests, and so spend alpha.
+
+    masks: whether it hides units by masks. Its bounds then hold only if the model treats a masked unit as absent.
+    """
 
     name: str
     looks: int
     refuses: Callable[[Case], str | None]
     play: Callable[[Setting], Outcome]
+    masks: bool = True
 
     def run(self, setting: Setting) -> Outcome:
         """Its bounds, each test at the setting's alpha, and the seconds that they took.
@@ -41,7 +45,7 @@ def by_unit(of_edges: Callable[[Setting], Outcome], of_nodes: Callable[[Setting]
 
 AUDITS: dict[str, Audit] = {
     "replay": Audit("replay", 0, replay.refuses, replay.play),
-    "differential": Audit("differential", 1, differential.refuses, differential.differential),
+    "differential": Audit("differential", 1, differential.refuses, differential.differential, masks=False),
     "exact": Audit("exact", 0, exact.refuses, exact.enumerate_channels),
     "residual": Audit("residual", 1, edge_sums.refuses, by_unit(edge_sums.weigh_noise, node_stars.weigh_star)),
     "game": Audit("game", 2, edge_sums.refuses, by_unit(edge_sums.play_sums, node_stars.play_stars)),

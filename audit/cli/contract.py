@@ -46,7 +46,7 @@ def show(model: Model, json: bool) -> int:
     first: dict[str, str] = {}  # failure -> the clause that it was first seen in
     for check in checks:
         if check.failure is None:
-            shown.add_row(check.name, "not asked" if check.unasked else "holds", check.unasked or "")
+            shown.add_row(check.name, check.how, check.unasked or "")
         else:
             again = first.setdefault(check.failure, check.name)
             shown.add_row(check.name, "FAILS", check.failure if again == check.name else f"as in '{again}'")

@@ -1,4 +1,7 @@
-"""Worlds without secrets: without any edge, or without one; and a small graph with unusual nodes that a real graph may lack."""
+"""Worlds without secrets: without any edge, or without one; and a small graph with unusual nodes that a real graph may lack.
+
+The secrets are physically removed, not masked, so results in these worlds do not depend on how the model treats masks.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
     if unit in EDGES:
         count = graph.edges.shape[1]
         mask = Mask(np.arange(count, dtype=np.int64), np.zeros((1, count), dtype=bool))
-        yield Without("the absence of all edges", dataclasses.replace(whole, edges=mask))
+        yield Without("the absence of all edges", dataclasses.replace(whole, edges=mask).removed(0))
         return
     order = key.fold("halves").generator().permutation(graph.nodes)
     for half in (np.sort(order[: graph.nodes // 2]), np.sort(order[graph.nodes // 2 :])):
@@ -57,7 +60,7 @@ def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], li
         for edge in list(dict.fromkeys([*near, *(int(e) for e in catalogue(graph, key.fold("edges")))]))[:limit]:
             u, v = graph.edges[:, edge]
             mask = Mask(np.array([edge]), np.zeros((1, 1), dtype=bool))
-            yield Without(f"edge ({u}, {v})", dataclasses.replace(whole, edges=mask))
+            yield Without(f"edge ({u}, {v})", dataclasses.replace(whole, edges=mask).removed(0))
         return
     trained = np.flatnonzero(graph.train)
     busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]
@@ -68,7 +71,7 @@ def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], li
 def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str) -> Without:
     if unit is not Unit.FEATURES:
         mask = Mask(nodes.astype(np.int64), np.zeros((1, nodes.size), dtype=bool))
-        return Without(f"the absence of {name}", dataclasses.replace(whole, nodes=mask), nodes)
+        return Without(f"the absence of {name}", dataclasses.replace(whole, nodes=mask).removed(0), nodes)
     graph = whole.graph
     x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
     x[nodes] = x.max() + x.min() - x[nodes]

@@ -37,6 +37,10 @@ class Check:
     failure: str | None
     unasked: str | None = None
 
+    @property
+    def how(self) -> str:
+        return "fails" if self.failure else "not asked" if self.unasked else "holds"
+
 
 class Unasked(Exception):
     """Raised by a clause that does not apply to the model, with the reason."""
