@@ -35,7 +35,7 @@ Secrets = dict[str, tuple[Mask, int | None]]  # the name of the absent unit; and
 
 
 def refuses(case: Case) -> str | None:
-    """Edges: as `replay_sums.refuses`, unless rows have a minimum degree. Nodes: the ledger must charge for something."""
+    """Edges: it needs released sums, or a model that must not read edges. Nodes: it needs a ledger that is not empty."""
     model = case.model
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.refuses(case)

@@ -21,7 +21,7 @@ from .bound import bound
 from .contract import contract
 from .data import app as data
 from .findings import findings
-from .lists import accountants, attacks, models
+from .lists import accountants, attacks, audits, models
 from .options import Json, Mlflow
 from .power import power
 from .run import run
@@ -43,6 +43,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     contract,
     models,
     attacks,
+    audits,
     accountants,
 )
 for command in COMMANDS:

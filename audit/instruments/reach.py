@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.residuals import assumptions
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ...accounting.claim import Claim
-    from ...accounting.lower.bounds import Bound
-from functools import cache
-from typing import TYPE_CHECKING
-
-import numpy as np
-
 from ...accounting.upper.tradeoff import curve, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
+    from ...accounting.claim import Claim
+    from ...accounting.lower.bounds import Bound
     from ...accounting.upper.tradeoff import Curve
 
 NOTHING = "this model tells nothing of its noise"
