@@ -59,7 +59,9 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 
 def theorem(case: Case) -> float | None:
-    """What the theorem that the paper prints gives for this noise; None where it states none or is not at hand."""
+    """What the theorem that the paper prints gives for this noise; None if the paper states none or the theorem is not
+    implemented.
+    """
     from ..models.capabilities import StatesTheorem
 
     model = case.model

@@ -94,7 +94,7 @@ class Plan(BaseModel):
     alpha: float = Field(0.05, gt=0, lt=1)
     notices: float = Field(1.5, gt=1)
     fresh: bool = False
-    split: int = Field(0, ge=0)  # which public split of the nodes
+    split: int = Field(0, ge=0)  # number of the public split of the nodes
     preset: str | None = None  # defaults for options that neither the plan file nor the command line sets
 
     @property

@@ -163,7 +163,7 @@ def study(
 ) -> tuple[list[Any], list[Outcome]]:
     """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
 
-    checks: the clauses of the contract, on which bounds of a model of one's own rest.
+    checks: the clauses of the contract that bounds on a user's model assume.
 
     Raises ValueError if the model refuses the graph.
     """

@@ -30,7 +30,7 @@ from gnnaudit.models.graph.graph import Graph
 DELTA, CHUNK = 1e-5, 25
 KINDS, LOUD = 24, 10.0  # features; so large that the encoder's biases do not make all rows alike
 DEGREE = 100  # the public bound of the recipes
-CELLS, POOL, RING = 50, 80, 32  # pools of so many nodes, with so many neighbours on either side
+CELLS, POOL, RING = 50, 80, 32  # nodes in a pool, and neighbours of each on either side
 ANSWERING, JOINED, ASKED = 20, 4, 2  # nodes at each pool; of them with known senders, and with the canary
 SENDERS = 16
 SYSTEMS = {

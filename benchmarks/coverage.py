@@ -40,7 +40,7 @@ ALPHA = 0.05
 EPSILONS = (0.0, 0.2, 1.0, 4.0, 8.0)
 ROUNDS = (50, 500, 5000)
 BINS = 65
-CANARIES = 40  # in each training, where a training has several
+CANARIES = 40  # canaries in each training, if it has several
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,8 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
     """False alarms of the one-run bounds with m canaries, at the number of guesses that they choose themselves.
 
     kind: "independent" Gaussian canaries, "common-l" (Gaussian canaries that share one absolute privacy loss: each is exactly
-    mu-GDP given the others, their errors come together), or "reveal-all" (with probability delta all bits are shown at once).
+    mu-GDP given the others, but their errors are correlated), or "reveal-all" (with probability delta all bits are shown at
+    once).
     """
     delta = 1e-5 if kind != "reveal-all" else 0.01
     claim = Claim(epsilon, delta)

@@ -8,7 +8,7 @@ them and fits one run through the store, so that its peak is its own. One thread
 resident (with the mapped files that happen to be cached).
 
 An aggregation has to read, for every arc, the number of its sender and that row, and to write a row for every node: bytes
-moved are (4 units + 4) arcs + 4 units nodes, whether a row is still in cache or not. Beside it stand two speeds of this
+moved are (4 units + 4) arcs + 4 units nodes, whether a row is still in cache or not. The table also gives two speeds of this
 machine: a plain copy, and rows of the same width gathered from random places by index_select; both count reading and writing.
 """
 

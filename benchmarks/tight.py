@@ -5,8 +5,8 @@
 PART is sums, messages, gradients, reports or nodes, all of them if it is left out; or ideal: nothing is trained, and the best
 attack on the ledger of DP-SGD makes its median number of errors.
 
-Trials are coins; pairs and nodes that have no coin and are never there are not counted. From six audits on the interval of
-the median stands in brackets, at 95 % or more. At 95 %, one audit in twenty refutes an honest claim; stderr shows how many did.
+Trials are coins; pairs and nodes that have no coin and are never there are not counted. With six audits or more, brackets hold
+the interval of the median, at 95 % or more. At 95 %, one audit in twenty refutes an honest claim; stderr shows how many did.
 """
 
 import argparse
@@ -44,7 +44,7 @@ from gnnaudit.models.vesper.vesper import Vesper
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 EDGE, NODE, LOCAL = (Unit.UNDIRECTED_EDGE, 1e-5), (Unit.NODE, 1e-4), (Unit.FEATURES, 0.0)
 SMALL, LARGE = "campus:n=300", "campus:n=3000"
-DEGREE = 100  # that a node may have, in public; none of the graphs in use at node level has more
+DEGREE = 100  # public bound on the degree of a node; no graph used at node level exceeds it
 
 
 def rows(part: str) -> Iterator[tuple]:

@@ -1,4 +1,4 @@
-"""What VESPER is worth at each budget: sound against published, beside an MLP and the paper's baselines. Figures: RESULTS.md.
+"""The accuracy of VESPER at each budget: sound, published, an MLP and the paper's baselines. Figures: RESULTS.md.
 
 python benchmarks/vesper.py --data-dir DIR      (half an hour on one core; --graphs fraud large needs no files)
 

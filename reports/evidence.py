@@ -126,7 +126,7 @@ class LowerBound(Protocol):
     @property
     def confirmed(self) -> bool | None: ...  # whether a second test with fresh randomness refuted too; None if there was none
     @property
-    def against(self) -> str: ...  # what falls if it refutes: the claim, or the ledger alone
+    def against(self) -> str: ...  # what a refutation contradicts: the claim, or the ledger alone
     @property
     def assumed(self) -> tuple[str, ...]: ...  # the conditions that were neither proved nor checked
     @property
@@ -165,9 +165,9 @@ def judge(
 
     The smallest detectable violation is the worst over the arrays that the claim exposes, each by its most sensitive test.
     A refutation that a second test with fresh randomness did not confirm does not count, and neither does one that rests on an
-    unchecked assumption. A bound against the ledger says that the code is not as private as its own ledger; the claim falls with
-    the ledger if it has no other ground. A test may also refute the ledger without an epsilon above the claim; then no upper
-    bound is known for what was run.
+    unchecked assumption. A refutation of the ledger means that the code is less private than its own ledger; the claim is refuted
+    with it if nothing else supports the claim. A test may also refute the ledger without an epsilon above the claim; then no
+    upper bound is known for what was run.
     """
     unsure = [b for b in bounds if b.refuted and b.assumed]
     refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]

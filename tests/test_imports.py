@@ -134,7 +134,7 @@ def test_every_package_is_listed_for_a_wheel():
 
 
 def folder_of(package: str) -> Path:
-    """The folder of a package: the floors stand at the root."""
+    """The folder of a package; the five top-level folders are at the root."""
     words = package.split(".")
     return ROOT.joinpath(*words[1:]) if len(words) > 1 else ROOT / "gnnaudit"
 

@@ -101,7 +101,7 @@ def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
     if s.size < FEWEST or square == 0:
         return checked(ROUNDS, "nothing in the order of the scores", 1.0)
     if all(_sorted(s[world]) for world in (~b, b)):
-        return assumed(ROUNDS, "the scores are sorted, so that their order says nothing")
+        return assumed(ROUNDS, "the scores are sorted, so their order cannot be tested")
     products = sides[:-1] * sides[1:]
     scale = math.sqrt(float(np.dot(products, products)))
     p_values = [float(2 * special.ndtr(-abs(float(products.sum())) / scale))] if scale > 0 else [1.0]

@@ -223,7 +223,7 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
         return dp.NonPrivateDpEvent()
     if classes:
         return _each_sampled(FiniteDpEvent(*argmax_pair(classes, float(scale))), rate, queries)
-    costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # it falls from there
+    costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # the cost decreases for more classes
     return _each_sampled(PureDpEvent(costliest), rate, queries)
 
 

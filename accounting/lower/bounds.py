@@ -48,7 +48,7 @@ class Bound:
     method: str
     trials: tuple[int, int]  # world 0, world 1
     refuted: bool  # the claim is contradicted at level alpha
-    p_value: float | None  # of the claim itself
+    p_value: float | None  # p-value of the claim itself
     notices: float
     reach: float  # nats
     attack: str = ""
@@ -254,5 +254,5 @@ def divide(alpha: float, looks: int) -> float:
     if not 0 < alpha < 1:
         raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
     if looks < 1:
-        raise ValueError(f"looks={looks}: must be at least 1. A plan that looks at nothing needs no alpha.")
+        raise ValueError(f"looks={looks}: must be at least 1. A plan without tests needs no alpha.")
     return alpha / looks

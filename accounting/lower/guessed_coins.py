@@ -81,7 +81,7 @@ def guessed(
         epsilon, alpha, "ledger", "guessed coins", trials, epsilon > claim.epsilon, p_value, math.inf, math.inf, attack, audit
     )
     bound = dataclasses.replace(bound, against="claim" if at_corner > claim.epsilon else "ledger")
-    theorem = "right guesses of coins against the total variation of the ledger's curve (Dong et al. 2022), Clopper-Pearson"
+    theorem = "correct guesses of coins against the total variation of the ledger's curve (Dong et al. 2022), Clopper-Pearson"
     return resting(bound, theorem, COINS, proved("guesses are fixed", "above 0, or not"), together(right))
 
 
@@ -126,7 +126,7 @@ def together(right: NDArray[np.bool_]) -> Condition:
     sums, chance = right.sum(axis=1), float(right.mean())
     spread = canaries * chance * (1 - chance)
     p_value = float(special.chdtrc(runs - 1, float(np.square(sums - sums.mean()).sum()) / spread)) if spread > 0 else 1.0
-    return checked(APART, "right guesses between trainings, chi-squared", p_value, LEVEL)
+    return checked(APART, "correct guesses between trainings, chi-squared", p_value, LEVEL)
 
 
 def luck(curve: Curve) -> float:

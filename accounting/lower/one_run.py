@@ -133,7 +133,7 @@ def steinke(
         reach = _notices(claim, m, last, lambda v: steinke_p_value(claim.epsilon, claim.delta, m, last, v) < alpha)
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
-    return resting(bound, "right guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
+    return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
 
 
 def mahloujifar(
@@ -177,7 +177,7 @@ def mahloujifar(
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, attack, audit)
     bound = dataclasses.replace(bound, against="ledger")
-    return resting(bound, "right guesses of coins in one run (Mahloujifar et al. 2024, Algorithm 1)", coins, GUESSES)
+    return resting(bound, "correct guesses of coins in one run (Mahloujifar et al. 2024, Algorithm 1)", coins, GUESSES)
 
 
 def like(curve: Curve, delta: float) -> Claim:

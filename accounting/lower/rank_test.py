@@ -52,9 +52,9 @@ def ranked(
 
     The threshold is the score of a fixed place in world 0, counted from the highest: its false-positive rate has a Beta
     distribution for any continuous scores. The false-negative rate is then at least the curve's value there, so the number of
-    misses is at least binomial with that rate, and the probability of so few is one integral. No rate has a confidence interval
-    of its own, and no round is spent on a pilot. The rank follows from the curve, not from the scores. Raises ValueError for NaN,
-    unequal shapes, a missing world.
+    misses is at least binomial with that rate, and the probability of so few is one integral. The test needs neither a separate
+    confidence interval for each rate nor pilot rounds. The rank follows from the curve, not from the scores. Raises ValueError
+    for NaN, unequal shapes, a missing world.
     """
     scores0, scores1 = split(scores, bits)
     trials = len(scores0), len(scores1)

@@ -65,7 +65,7 @@ def differential(setting: Setting) -> Outcome:
     model = keeping(case.model, offered(case.model))
     release, first = recorded(model, frozen)
     if not first.releases:
-        told = "this model tells nothing of its noise"
+        told = "this model reports nothing about its noise"
         return outcome(case, [exactly([], told)], told)
     _, second = recorded(keeping(case.model, case.model.releases), other)
     faults, told = counted(case, first, ledger)

@@ -25,9 +25,9 @@ from ..heard.study import withstands
 NAME = "differential"
 SLACK = 2e-4  # relative: rounding error of a move in float32
 GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
-PATHS = "two neighbouring graphs whose releases cannot both occur are told apart by one release"
+PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
 MOVES = "noise of a known law on means that are a known distance apart (Dong, Roth and Su 2022)"
-REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so that all randomness was heard")
+REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all randomness was recorded")
 UNCOVERED = (
     REPEATED,
     Condition(
@@ -37,7 +37,7 @@ UNCOVERED = (
 )
 HEARD = (
     REPEATED,
-    proved("what is released is a mean and heard numbers", "each number was changed, and its entry moved in proportion"),
+    proved("the release is a mean plus recorded numbers", "each number was changed, and its entry moved in proportion"),
     proved("each number is in one release, and drawn anew", "compared with one another and with another seed"),
     proved("the move of the mean is exact", "computed along the released history"),
 )
@@ -114,7 +114,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     elif not found.laws and not found.doubts:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon
-    method = f"{worst.secret} moves the means by {worst.euclidean or sum(worst.entries):.4g} times the noise that was heard"
+    method = f"{worst.secret} moves the means by {worst.euclidean or sum(worst.entries):.4g} times the recorded noise"
     refuted = refuted and "" not in doubts
     if refuted and not withstands(found.study):
         doubts.setdefault("", f"{method}, and other draws may add to it")

@@ -33,7 +33,7 @@ def refuses(case: Case) -> str | None:
     if np.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if not reads_no_edge(case) and not {"aggregates", "inputs"} <= set(offered(case.model)):
-        return f"{case.model.name} releases no sums whose noise could be taken off again"
+        return f"{case.model.name} releases no sums from which the noise could be subtracted"
     return None
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...accounting.claim import Claim
     from ...accounting.lower.bounds import Bound
 
-COUNTED = 1_000_000  # distinct scores are counted in files of up to so many rows
+COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
 UNFAIR = 2e-6  # p-value of the number of bits that are 1, below which they are no fair coins
 USUAL = 2.0  # nats: the epsilon for which the number of guesses is best, whatever is claimed; it matters little
 
@@ -62,11 +62,11 @@ def bound(
 ) -> None:
     """Compute a lower bound on epsilon from your own scores and bits.
 
-    Rows are independent rounds; whether they look so in the order of the file is checked. With a column `run`, rows with the
-    same value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
+    Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
+    value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
-    claim for every mechanism. It refuses scores with few values or a hard limit, which say nothing of a Gaussian curve.
+    claim for every mechanism. It refuses scores with few values or a hard limit, which cannot come from a Gaussian mechanism.
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
@@ -286,7 +286,7 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
 
 
 def _gaussian(claim: Claim) -> Any:
-    """A stand-in for the Gaussian trade-off curve of the claim: only its mu, so that no accountant is loaded.
+    """Replaces the Gaussian trade-off curve of the claim: it has only mu, so that no accountant is loaded.
 
     Raises ValueError for delta = 0, at which no Gaussian mechanism has a finite epsilon (Dong, Roth & Su 2022, Cor. 2.13).
     """

@@ -37,7 +37,7 @@ def finite(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def console(**options: Any) -> Console:
-    """A rich console on stdout. The import costs a tenth of a second, so only commands that print a table pay for it."""
+    """A rich console on stdout. The import costs a tenth of a second, so only commands that print a table do it."""
     from rich.console import Console
 
     return Console(**options)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..faults.fault import Fault
 
-ALPHA = 1e-4  # of each test: an honest recipe fails once in ten thousand seeds
+ALPHA = 1e-4  # level of each test: an honest recipe fails once in ten thousand seeds
 ROUNDS = 5
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..key import Key
 
-ALPHA = 1e-4  # of each statistical experiment: thirty of them raise a false alarm in 0.3 % of honest runs of all findings
+ALPHA = 1e-4  # level of each statistical experiment; thirty of them together raise a false alarm in at most 0.3 % of honest runs
 AGREEMENT = 0.01  # largest relative difference between two computations of one number, which differ only by rounding
 
 

@@ -122,7 +122,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
             moves.append((_move(made, other, absent), absent, other))
     count = len(made.sources)
-    told = f"{count} draws of noise were found in what is released; {len(moves)} secrets were taken away one by one"
+    told = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
     if moves:
         _, absent, other = max(moves, key=lambda m: m[0].size)
         if text := resized(made, absent, other):

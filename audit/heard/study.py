@@ -30,7 +30,7 @@ FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clippin
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """base: the run on the whole graph. others: the draws of other seeds. sources: noise whose place was found.
+    """base: the run on the whole graph. others: the draws of other seeds. sources: noise that was located in the release.
 
     slack: how far rounding alone moves each cell. doubts: why nothing can be stated about this model. constant: draws that are
     the same for every seed. copies: draws that repeat an earlier one. free: all other draws that are not sources.
@@ -75,7 +75,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     except Diverged as line:
         return _doubted(made, f"another seed draws other numbers of numbers ({line}), so that no run can be repeated with them")
     if not heard:
-        return _doubted(made, "what is released depends on random numbers that were not heard")
+        return _doubted(made, "the release depends on random numbers that were not recorded")
     if any(len(o.draws) != len(base.draws) for o in others):
         return _doubted(made, "another seed draws more or fewer numbers")
     constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, [o.draws[at] for o in others]))

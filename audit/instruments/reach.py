@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
     from ...accounting.upper.tradeoff import Curve
 
-NOTHING = "this model tells nothing of its noise"
+NOTHING = "this model reports nothing about its noise"
 
 
 def unknown(bound: Bound) -> Bound:

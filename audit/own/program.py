@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 
-LAST_BYTES = 1000  # of a program's output, of which the last line is reported
+LAST_BYTES = 1000  # bytes of a program's output that are read for its last line
 
 
 OPTIONAL = ("aggregates", "inputs", "transcript", "gradients", "reports", "votes")

@@ -34,7 +34,7 @@ class DpGnn(common.NodeRecipe):
     thinned with chance max_degree / (2 degree) and emptied if it is still too long; batches have a fixed size; noise std on the
     sum of clipped gradients is sigma x 2 (max_degree + 1) clip. "sound": the degree is a public promise; nodes join batches
     independently; noise std is sigma x (1 + 2 max_degree) clip, because a node's own gradient disappears and the others may
-    reverse. The ledger pays for no prediction, so only validation and test nodes get one, computed from validation and test
+    reverse. The ledger charges no prediction, so only validation and test nodes get one, computed from validation and test
     neighbours alone. The other fields are those of `NodeRecipe` and its base.
     """
 

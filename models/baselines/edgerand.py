@@ -62,7 +62,7 @@ class EdgeRand(common.EdgeRecipe):
     def public(self) -> tuple[str, ...]:
         return (
             "The set of nodes, the split, features and labels are public.",
-            "The best epoch is chosen by labels, which are public, on a graph that is paid for.",
+            "The best epoch is chosen by labels, which are public, on a graph that the ledger charges for.",
         )
 
     @property

@@ -125,7 +125,7 @@ def sampled(
         for own, rows in zip(joined, drawn, strict=True):
             own[rows] = True
         witness.sampled(purpose, joined)
-        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness may make others join
+        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness may replace the sample
     return drawn
 
 

@@ -28,8 +28,8 @@ ROOM = 2**22  # the same with a compiled kernel, which trains one run at a time,
 def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:
     """Consecutive runs that train on the same nodes, as many as keep `units` activations a node in cache.
 
-    batch: how many nodes a step looks at; None for all training nodes. A private run also holds a graph of its own, so it counts
-    as four times the batch.
+    batch: how many nodes a step uses; None for all training nodes. A private run also holds a graph of its own, so it counts as
+    four times the batch.
     """
     room = ROOM if batch is None and compiled.used() else CACHE
     nodes = max(1, int(worlds.graph.train.sum())) if batch is None else 4 * batch

@@ -235,13 +235,13 @@ def assumed_public(model: NodeRecipe) -> tuple[str, ...]:
         return (
             *common,
             "Features and labels are public: everything that sees no edge costs nothing.",
-            "The best epoch is chosen by labels, which are public, on noisy sums that are paid for.",
+            "The best epoch is chosen by labels, which are public, on noisy sums that the ledger charges for.",
         )
     if model.mode == "paper":
         return (
             *common,
             "The number of training nodes is public.",
-            "The best epoch is chosen by the labels of the validation nodes, and nothing is paid for that.",
+            "The best epoch is chosen by the labels of the validation nodes, and the ledger does not charge for that.",
             "Degrees are cut at random, which is not stable when a node leaves; the ledger takes it to be.",
             "A node's own prediction is released, and the ledger does not cover it.",
         )

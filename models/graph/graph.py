@@ -132,7 +132,7 @@ class Mask:
 
 @dataclass(frozen=True, eq=False)
 class Worlds:
-    """K subgraphs of one union graph, one seed per run, and the rows that will be looked at.
+    """K subgraphs of one union graph, one seed per run, and the rows that are released.
 
     seeds: (K,) uint64; all randomness of run k comes from seeds[k], so the result of a run does not depend on the other runs of
     its batch.

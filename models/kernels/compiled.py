@@ -133,7 +133,7 @@ def kept_in() -> Path | None:
             return place / name
         except OSError:  # a folder that this user cannot write, or that others can write
             continue
-    logging.getLogger(__name__).warning("no folder of this user's alone to keep compiled code in: every process compiles anew.")
+    logging.getLogger(__name__).warning("no private folder for compiled code: every process compiles it again.")
     return None
 
 

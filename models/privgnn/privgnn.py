@@ -89,7 +89,7 @@ class PrivGnn:
     def __post_init__(self) -> None:
         check_fields(self.name, self.mode, self.keep, self.selection)
         if self.as_coded and (self.mode != "paper" or self.single):
-            raise ValueError("as_coded=True: the released code is mode='paper' without single=True.")
+            raise ValueError("as_coded=True: needs mode='paper' and single=False, as in the released code.")
         if not 0 < self.rate <= 1:
             raise ValueError(f"rate={self.rate}: must be in (0, 1], the chance that a private node is in a sample.")
         for name, least in (("queries", 1), ("layers", 2), ("neighbours", 0), ("hidden", 1)):

@@ -165,7 +165,7 @@ def test_g_base_finds_what_moves_its_neighbours_and_nothing_in_noise_or_shuffled
     challenge = Challenge("node", graph, np.arange(400))
 
     def known(own, gain):
-        """Log-probabilities of the right label that rise where a run knows the node and it has neighbours."""
+        """Log-probabilities of the true label, larger if the run contains the node and the node has neighbours."""
         right = np.where(own.y[:, None] == np.arange(4), 0.0, -3.0)[None] * (1 + gain)[:, :, None]
         return right - np.log(np.exp(right).sum(-1, keepdims=True))
 

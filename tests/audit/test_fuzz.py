@@ -1,4 +1,4 @@
-"""Whatever a user types, writes into a plan or gets out of a program of their own: an answer or one line, never a traceback."""
+"""Every input, plan file or program output gives an answer or one line, never a traceback."""
 
 from __future__ import annotations
 

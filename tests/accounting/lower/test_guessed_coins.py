@@ -141,7 +141,7 @@ def test_a_loss_that_trainings_share_withdraws_the_bound_and_says_why():
     for seed in range(20):
         bound = guessed(*trainings(8.0, 50, 40, seed, shared=True))
         assert bound.withdrawn is not None
-        assert "right guesses between trainings" in bound.failed[0]
+        assert "correct guesses between trainings" in bound.failed[0]
         withdrawn += guessed(*trainings(8.0, 50, 40, seed + 100, shared=False)).withdrawn is not None
     assert withdrawn <= 4
 

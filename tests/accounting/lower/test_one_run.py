@@ -153,7 +153,7 @@ def test_a_thousand_canaries_prove_what_the_literature_promises(epsilon, theirs,
 @pytest.mark.parametrize("m", [200, 1000, 10_000])
 @pytest.mark.parametrize("epsilon", [1, 2, 4, 8])
 def test_the_bound_for_any_mechanism_is_what_it_is_whatever_is_claimed(m, epsilon):
-    """And it proves at least nine tenths of what the best number of guesses proves, which nobody knows beforehand."""
+    """It proves at least nine tenths of the bound at the best number of guesses, which is unknown beforehand."""
     mu = float(gaussian.mu_of(epsilon, DELTA))
     scores, bits = usual(m, mu)
     found = {claimed: steinke(scores, bits, Claim(claimed, DELTA)).epsilon for claimed in (0.5, 2.0, 9.0, math.inf)}

@@ -141,7 +141,7 @@ def test_sampled_gaussian_hops_agree_with_the_trade_off_curve():
 
 
 def test_a_seen_batch_is_a_mixture():
-    """One step: with probability q a Gaussian, which everybody sees happen."""
+    """One step: with probability q a Gaussian, and the adversary sees whether it happens."""
     curve, alone = tradeoff.curve(events.dp_sgd_seen(1.0, 0.3, 1)), tradeoff.gaussian(1.0)
     at = np.linspace(0, 3, 31)
     assert curve.delta(at) == pytest.approx(0.3 * alone.delta(at), abs=1e-7)

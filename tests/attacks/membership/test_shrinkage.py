@@ -18,7 +18,7 @@ def test_the_worth_of_the_pooled_variance_is_found_from_how_alike_the_variances_
 
 
 def test_variances_that_are_alike_are_pooled_and_those_of_one_challenge_too():
-    quantiles = chi2(5).ppf((np.arange(2000) + 0.5) / 2000)  # as prior_freedom as sample variances can be
+    quantiles = chi2(5).ppf((np.arange(2000) + 0.5) / 2000)  # quantiles of sample variances with this prior freedom
     assert prior_freedom(0.99 * quantiles, np.full(2000, 5)) > 500
     assert prior_freedom(np.ones(2000), np.full(2000, 5)) == np.inf
     assert prior_freedom(np.ones(1), np.array([5])) == np.inf

@@ -129,7 +129,7 @@ def test_a_model_that_tells_nothing_is_neither_refuted_nor_passed(tmp_path):
     outcome = differential(Setting(case, campus(), Store(Path(tmp_path)), Key("x"), 1, 1e-4))
     assert [b.refuted for b in outcome.bounds] == [False]
     assert outcome.bounds[0].notices == float("inf")
-    assert "tells nothing" in outcome.reach
+    assert "reports nothing" in outcome.reach
 
 
 def test_it_says_why_it_cannot_look():

@@ -142,7 +142,7 @@ def test_tables_that_make_no_graph_are_refused_in_one_line(tmp_path, nodes, edge
 
 
 def planetoid_files(where, name, gap=0, known=8):
-    """Four training rows among the known, three more to test in an order of their own; a gap leaves ids without a row."""
+    """Four training rows among the known ones, three test rows in a separate order; a gap leaves ids without a row."""
     n = known + 3
     test = np.array([n - 1, n - 3, n - 2 + gap])
     x, y = sp.csr_matrix(RNG.random((n, 4)).round(1)), np.eye(3, dtype=int)[RNG.integers(0, 3, n)]

@@ -1,4 +1,4 @@
-"""The compiled kernel against the layers in torch, which are themselves held against autograd and Opacus."""
+"""The compiled kernel against the layers in torch, which other tests compare with autograd and Opacus."""
 
 from __future__ import annotations
 

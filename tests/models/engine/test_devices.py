@@ -1,7 +1,7 @@
 """A replacement for an accelerator: torch's device "meta", which computes shapes and no numbers.
 
-A training there fails if a tensor stays on the CPU, or is read as CPU memory. It says nothing of an accelerator's results, speed
-or memory. Graph networks without privacy are left out: their fused Adam does not know this device.
+A training there fails if a tensor stays on the CPU, or is read as CPU memory. It does not test an accelerator's results, speed or
+memory. Graph networks without privacy are left out: their fused Adam does not know this device.
 """
 
 from __future__ import annotations

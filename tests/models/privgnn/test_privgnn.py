@@ -37,7 +37,7 @@ def test_the_model_contract_holds(model):
 
 
 def perfect(classes: int, runs: int, logarithms: float = 0.0) -> tuple[Worlds, Taught, np.ndarray]:
-    """Worlds whose every teacher is right, with full confidence or so many nats above the others."""
+    """Worlds in which every teacher is correct, with certainty or by this many nats."""
     nodes = 400
     y = np.arange(nodes) % classes
     everyone, none = np.ones(nodes, bool), np.zeros(nodes, bool)

@@ -29,7 +29,7 @@ def moved(aggregator, floor, edges, rows, edge):
 
 
 def double_star(left, right):
-    """Nodes 0 and 1 joined, with so many leaves of their own."""
+    """Nodes 0 and 1, joined, each with this number of leaves."""
     leaves = [(0, 2 + i) for i in range(left)] + [(1, 2 + left + i) for i in range(right)]
     return [(0, 1), *leaves], 2 + left + right
 
@@ -122,7 +122,9 @@ def test_truncated_message_passing_moves_more_than_its_printed_sensitivity(floor
 
 @pytest.mark.parametrize("floor", [2, 5, 10])
 def test_low_degree_senders_break_the_printed_bound_where_no_gate_opens(floor):
-    """Receivers stay above the gate; their partner and neighbours are leaves, which truncation lets send."""
+    """The receivers' degrees stay above the gate. Their other neighbours are leaves, which truncation does not exclude as
+    senders.
+    """
     edges, nodes = double_star(floor, 0)
     rows = np.ones((nodes, 1))
     rows[1] = -1.0

@@ -82,7 +82,8 @@ def test_in_paper_mode_a_learns_from_private_edges_and_shows_it_in_rows_that_nev
     a.sender.perturb = there.sender.perturb = lambda path, clean: clean
     far = np.setdiff1d(everyone, ends)
     means = [ask(end, "EVAL_REQ", far, "EVAL") for end in (channel, channel2)]
-    assert abs(means[0] - means[1]).max() > 1e-3  # so that rows without the edge have other means; the proof needs 0
+    # so rows without the edge have different means; the proof needs a difference of 0
+    assert abs(means[0] - means[1]).max() > 1e-3
 
 
 @pytest.mark.parametrize("size", [1e6, 3e38])
@@ -104,7 +105,7 @@ def test_gradients_are_clipped_before_they_cross_the_adjacency(size):
     ends = graph.edges[:, 0]
     assert (norms[ends] <= 1 + 1e-6).all()
     assert (norms[ends] > 0.99).any() == (size < 1e30)  # far above the clip; a row whose norm overflows is sent as zero
-    assert norms.sum() == norms[ends].sum()  # and nothing else has a neighbour
+    assert norms.sum() == norms[ends].sum()  # and no other node has a neighbour
 
 
 @pytest.mark.parametrize("model", [SOUND[0], SOUND[2], SOUND[4], PAPER[0]], ids=str)
