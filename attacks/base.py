@@ -43,7 +43,7 @@ class Attack(Protocol):
     """A frozen attack. Its scores are in logit space, so that they do not saturate; a higher score means a member.
 
     An attack that learns something about each unit of the pool, as LiRA learns two normal laws, has the class attribute
-    `of_each_unit = True`: it is asked about those units alone, not about pairs without a coin.
+    `of_each_unit = True`: it scores only those units, not pairs without a coin.
     """
 
     @property

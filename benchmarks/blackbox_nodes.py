@@ -40,7 +40,7 @@ SYSTEMS = {
 
 
 def crafted(train_nodes):
-    """The graph, the canary, and the nodes asked: its neighbours, and references without and with known senders.
+    """The graph, the canary, and the queried nodes: its neighbours, and references without and with known senders.
 
     Answering nodes have a pool of another kind for neighbours, which holds the direction of their sums; the canary and the known
     senders are of a third kind, and have a hundred answering nodes for neighbours, which hold theirs.

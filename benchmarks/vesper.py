@@ -233,7 +233,9 @@ if __name__ == "__main__":
     parser.add_argument("--data-dir", default=None)
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
     parser.add_argument("--plot", type=Path, default=Path("vesper.png"))
-    parser.add_argument("--log", type=Path, default=Path("vesper.jsonl"), help="raw results; what it holds is not run again")
+    parser.add_argument(
+        "--log", type=Path, default=Path("vesper.jsonl"), help="raw results; results in this file are not computed again"
+    )
     chosen = parser.parse_args()
     everything = [json.loads(line) for line in chosen.log.read_text().splitlines()] if chosen.log.exists() else []
     for wanted in chosen.graphs:

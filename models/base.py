@@ -52,13 +52,13 @@ class Release:
         return dataclasses.replace(self, arrays={n: a[runs] for n, a in self.arrays.items()})
 
     def only(self, names: Iterable[str]) -> Release:
-        """What is left when the adversary sees nothing but `names`."""
+        """The release for an adversary who sees only the arrays `names`."""
         wanted = set(names)
         return dataclasses.replace(self, arrays={n: a for n, a in self.arrays.items() if n in wanted})
 
     @staticmethod
     def join(parts: list[Release]) -> Release:
-        """Consecutive chunks of runs, put together again."""
+        """Joins consecutive chunks of runs."""
         names = parts[0].arrays
         return dataclasses.replace(parts[0], arrays={n: np.concatenate([p.arrays[n] for p in parts]) for n in names})
 

@@ -167,7 +167,7 @@ def judge(
     A refutation that a second test with fresh randomness did not confirm does not count, and neither does one that rests on an
     unchecked assumption. A refutation of the ledger means that the code is less private than its own ledger; the claim is refuted
     with it if nothing else supports the claim. A test may also refute the ledger without an epsilon above the claim; then no
-    upper bound is known for what was run.
+    upper bound on the run's epsilon is known.
     """
     unsure = [b for b in bounds if b.refuted and b.assumed]
     refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]

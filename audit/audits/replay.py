@@ -84,7 +84,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             by = moved(one, other, ledger, hidden, graph.nodes)
             if by > worst:
                 rows = rows_moved(one, other, hidden, graph.nodes)
-                worst, told = by, f"'{name}' moves {rows}'{one.purpose}' by {by:.4g} times what its noise is for"
+                worst, told = by, f"'{name}' moves {rows}'{one.purpose}' by {by:.4g} times what its noise covers"
     epsilon = worth(case, worst)
     bound = replay_sums.replayed(case, epsilon, len(absent) + 1)
     return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {told}", model.releases)

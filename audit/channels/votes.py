@@ -25,7 +25,7 @@ TRIALS = 1000  # sets of queries that are answered in one round
 def refuses(case: Case) -> str | None:
     """It needs a model whose teachers' answers the audit can set, and noise that the ledger charges for."""
     if case.claim.unit is not Unit.NODE:
-        return f"votes are turned by a node; this claim is about {case.claim.unit}"
+        return f"the audit of votes is about nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyVotes)
 
 
@@ -49,7 +49,7 @@ def play_votes(setting: Setting) -> Outcome:
     ledger = setting.case.model.ledger
     common: dict[str, Any] = {"attack": "vote-ratio", "audit": "votes", "seed": key.fold("coin").seed}
     bound, apart = canaries(scores, bits, setting.case.claim, curve(ledger), setting.alpha, family=family(ledger), **common)
-    reach = f"{count} sets of {model.queries} votes of teachers that one node turns around; independence: {apart.reason}"
+    reach = f"{count} sets of {model.queries} votes of teachers that one node changes; independence: {apart.reason}"
     # for an unknown number of classes the ledger charges more than two-class votes can leak
     bound = bound if model.classes else unknown(bound)
     return Outcome("votes", (bound,), {}, reach, ("votes",))

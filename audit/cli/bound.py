@@ -326,8 +326,8 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         return [
             *lines,
             f"The Gaussian curve of {claimed} is REFUTED ({p}): no Gaussian mechanism that keeps the claim gave these scores.",
-            "The claim itself is not refuted by that. It falls with the curve only if it follows from the curve and nothing "
-            "else; --shape any tests it for every mechanism.",
+            "The claim itself is not refuted by that: it may hold for another reason than this curve. --shape any tests the "
+            "claim for every mechanism.",
         ]
     seen = (
         f"the best attack would have detected a true epsilon above {found.reach:.2f} with 90 % power"

@@ -146,7 +146,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal lacks must not end the run
     for stop in (signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ():
-        if signal.getsignal(stop) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays
+        if signal.getsignal(stop) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
             signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal end like Ctrl-C
     try:
         code = app(standalone_mode=False)

@@ -1,4 +1,6 @@
-"""What one experiment showed: a bound on epsilon, one sentence, a figure, and where exact the numbers of two computations."""
+"""The result of one experiment: a bound on epsilon, one sentence, a figure, and for an exact bound the values of two
+computations.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What one experiment showed.
+    """The result of one experiment.
 
     bound: on the epsilon of the mechanism as run; it refutes `claim` or does not. summary: the result in one or two sentences.
     libraries: for an exact number, the value of each independent computation (nats).

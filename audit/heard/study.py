@@ -65,7 +65,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(SEEDS)]
     plain = play(model, worlds[0])  # draws at the first use of a library do not belong to the model
     if len(plain.draws) > MANY:
-        return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to follow")
+        return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to record")
     base, *others = (play(model, w) for w in worlds)
     made = Study(model, worlds[0], base)
     if not same(plain, base):

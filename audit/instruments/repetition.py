@@ -51,7 +51,7 @@ def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger:
         for name in whole.arrays:
             if differs(whole[name], release[name], own, graph.nodes):
                 faults.append(f"'{name}' depends on the secret by a way that no noise covers")
-    faults += [f"'{p}' moves by {m:.4g} times what the ledger's noise is for" for p, m in moves.items() if m > 1 + MARGIN]
+    faults += [f"'{p}' moves by {m:.4g} times what the ledger's noise covers" for p, m in moves.items() if m > 1 + MARGIN]
     return max(moves.values(), default=0.0), faults
 
 

@@ -84,7 +84,7 @@ class DpGnn(common.NodeRecipe):
 
     @property
     def noise_std(self) -> float:
-        """What is added to every entry of a sum of clipped gradients."""
+        """The std of the noise on every entry of a sum of clipped gradients."""
         return self.sigma * self.clip * (2 * (self.max_degree + 1) if self.mode == "paper" else 1 + 2 * self.max_degree)
 
     def printed(self, delta: float) -> float | None:

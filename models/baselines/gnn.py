@@ -121,7 +121,7 @@ class Gnn:
         return [{n: v.detach() for n, v in layer.items()} for layer in values]
 
     def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]:
-        """Trains every run and puts it behind an API that keeps its world's graph.
+        """Trains every run and returns it as a function that keeps the graph of its world.
 
         It takes features of all nodes, (nodes, dim), and answers with log-probabilities (K, nodes, classes).
         """

@@ -22,7 +22,7 @@ def page_rank(
     threshold: float = 1e-4,
     tolerance: float = 1e-4,
 ) -> sp.csr_array:
-    """The PageRank vector of each source, cut to where it matters: (sources, nodes) float32, sparse.
+    """The PageRank vector of each source, without entries below the threshold: (sources, nodes) float32, sparse.
 
     Minimises the l1-regularised form of Fountoulakis et al. 2019: on its support p - (1 - teleport) W p =
     teleport e_s - threshold teleport d, with a self loop at every node, d the degrees and W = (I + A D^-1) / 2 the lazy walk.

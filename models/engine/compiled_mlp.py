@@ -120,7 +120,7 @@ def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Pla
 
 
 def _cut(layers: Sequence[Any], layer: int, units: int, rows: int = 0) -> list[list[Step]]:
-    """Steps of some layers in a row, a new list behind every batch norm. rows: the rows that a norm has to keep if it comes
+    """The steps of consecutive layers, with a new list after every batch norm. rows: the rows that a norm has to keep if it comes
     first.
     """
     lists: list[list[Step]] = [[]]
@@ -223,7 +223,7 @@ class Pass:
 
 
 class _Memory:
-    """Where the operations of a network find their numbers, inputs and sums."""
+    """The offsets of the numbers, inputs and sums of a network's operations."""
 
     def __init__(self, weights: Weights, rows: Rows, drawn: bool, block: int) -> None:
         self._weights, self._rows, self._drawn, self._block = weights, rows, drawn, block
@@ -260,7 +260,7 @@ class _Memory:
         return (*shape, *(places.get(name, -1) for name in names))
 
     def sparse(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-        """The sparse features of all branches behind each other: row starts, columns and entries."""
+        """The sparse features of all branches, concatenated: row starts, columns and entries."""
         starts, columns, entries = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
         for begins, which, values in self._matrices:
             starts.append(begins.astype(np.int64) + sum(a.size for a in columns))
@@ -270,14 +270,14 @@ class _Memory:
 
 
 class _Buffer:
-    """Arrays of single numbers behind each other, each beginning at a multiple of `line`."""
+    """Flat arrays in one buffer, each at an offset that is a multiple of `line`."""
 
     def __init__(self, line: int) -> None:
         self._line, self._size = line, 0
         self._parts: list[tuple[int, NDArray[np.float32]]] = []
 
     def put(self, part: NDArray[np.float32]) -> int:
-        """Where the part begins."""
+        """The offset of the part."""
         at = self._size
         self._parts.append((at, part))
         self._size += -(-part.size // self._line) * self._line

@@ -30,7 +30,7 @@ IN_CACHE = 2**16  # numbers
 
 
 class Layer(Protocol):
-    """What the engine asks of a layer.
+    """The protocol of a layer.
 
     start: the trained and the remembered numbers of a fresh run, drawn from that run's stream.
     forward: the output, and the values that `backward` needs. It never changes its input, which other layers may have saved.

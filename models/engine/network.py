@@ -27,7 +27,7 @@ Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]  # for each laye
 
 @dataclass(frozen=True)
 class Tape:
-    """What the backward pass needs: what each layer saved, and how many units each branch gave to the trunk."""
+    """The data for the backward pass: the values that each layer saved, and how many units each branch gave to the trunk."""
 
     saved: list[Any]
     widths: list[int]
@@ -91,7 +91,7 @@ class Network:
 def through(
     layers: Sequence[Layer], numbers: Sequence[Numbers], x: Any, training: bool = False, saved: list[Any] | None = None
 ) -> Tensor:
-    """Some layers in a row. What their backward passes need is appended to `saved`."""
+    """The forward pass of consecutive layers. What their backward passes need is appended to `saved`."""
     for layer, own in zip(layers, numbers, strict=True):
         x, kept = layer.forward(own, x, training)
         if saved is not None:
@@ -127,7 +127,7 @@ def together(parts: Sequence[Parts]) -> Parts:
 
 
 class Weights:
-    """The numbers of K copies of a network, in one flat buffer, so that an optimiser and a snapshot are single passes.
+    """The numbers of K copies of a network, in one flat buffer, so that an optimiser step or a snapshot is a single pass.
 
     buffer: (all numbers,). flat: (all trained numbers,), where it begins. trained, numbers: for each layer its tensors, runs
     first, without and with the remembered ones; all are views of the buffer.

@@ -138,7 +138,7 @@ class NoisySums(NodeRecipe):
 
     @property
     def noise_std(self) -> float:
-        """What is added to every entry of a sum of unit rows."""
+        """The std of the noise on every entry of a sum of unit rows."""
         return self.sigma * sensitivity(self.unit, self.max_degree)
 
     def printed(self, delta: float) -> float | None:
@@ -157,7 +157,7 @@ class NoisySums(NodeRecipe):
 
     @property
     def _cut(self) -> int | None:
-        """What the out-degrees are cut to before sums are taken; None where they are not."""
+        """The bound to which out-degrees are cut before the sums; None if they are not cut."""
         return self.max_degree if self.unit is Unit.NODE and self.mode == "paper" else None
 
     @property

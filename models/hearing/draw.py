@@ -46,7 +46,7 @@ class Draw:
         return self.law in SHIFTED and bool(np.all(np.asarray(self.scale) > 0))
 
 
-Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (place in the order of draws, the draw) -> the numbers to go on with
+Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (position in the order of draws, the draw) -> the numbers that replace it
 
 
 @dataclass(eq=False)

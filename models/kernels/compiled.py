@@ -114,7 +114,7 @@ def compiled(signature: Any) -> Callable[[Function], Function]:
 
 @cache
 def kept_in() -> Path | None:
-    """Where compiled code is kept: a folder of the user's own for these very sources, or None where there can be none.
+    """Where compiled code is kept: a private folder of the user for these sources, or None if there can be none.
 
     Numba itself notices changes of one file only, and the processor. NUMBA_CACHE_DIR chooses another place.
     """

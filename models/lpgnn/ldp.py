@@ -1,4 +1,4 @@
-"""What a user sends under local privacy: encoded features and a randomised label, and how a server reads them."""
+"""The reports of a user under local privacy, encoded features and a randomised label, and how the server decodes them."""
 
 from __future__ import annotations
 

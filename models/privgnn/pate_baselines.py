@@ -27,7 +27,7 @@ KINDS = ("private", "public", "both", "noisy-labels")
 
 @dataclass(frozen=True)
 class PrivGnnBaseline:
-    """The baselines of Olatunji, Funke & Khosla 2023, with PrivGNN's network; all are asked in the public graph.
+    """The baselines of Olatunji, Funke & Khosla 2023, with PrivGNN's network; all are queried in the public graph.
 
     private (B1): learns all private nodes' labels on the private graph. public (B2): learns the validation nodes' labels on
     the public graph. both (B3): learns both, on the private graph and the one between validation nodes. noisy-labels (B4): a

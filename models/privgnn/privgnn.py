@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """What the teachers of some worlds answered, before noise is added.
+    """The answers of the teachers of some worlds, before noise is added.
 
     queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: of the optimiser, if the next training
     continues with it.
@@ -53,8 +53,8 @@ class PrivGnn:
     sigma: the scale of the Laplace noise (beta, one over the paper's lambda); 0 means no privacy. classes: the public number of
     classes; 0 charges for the costliest number. neighbours: 0 trains on the whole sample (the ablation KNNRem). single: one
     sample and one teacher for all queries (SingleGNN). selection: "random", "pagerank" or "clusters", from public data alone.
-    Where there are fewer validation nodes than `queries`, all are asked about. The paper's own values: queries 1000, rate 0.3
-    (0.1 on large graphs), neighbours 750 to 3000, epochs 200.
+    Where there are fewer validation nodes than `queries`, all are queried. The paper's own values: queries 1000, rate 0.3 (0.1 on
+    large graphs), neighbours 750 to 3000, epochs 200.
 
     mode "sound": charged by the exact profile of a noisy argmax. mode "paper": the same labels with the epsilon of theorem 8.
     as_coded: as the released code does it, with noise on LOGARITHMS of probabilities, samples of fixed size, and one optimiser
@@ -62,7 +62,7 @@ class PrivGnn:
     has no finite epsilon, because logarithms have no bounded range.
 
     Releases posteriors of the student, and votes: (K, queries) int64, the labels it learned from. `asked` names the queries. A
-    private node is asked about by its features alone, whether the run has it or not.
+    private node is queried with its features alone, whether the run has it or not.
     """
 
     sigma: float = 0.0
@@ -175,7 +175,9 @@ class PrivGnn:
     @property
     def declines(self) -> Mapping[str, str]:
         """Capabilities that its fields suggest and that it lacks, each with the reason."""
-        reason = "as coded, noise is added to logarithms, which have no largest difference: nothing bounds what a node does"
+        reason = (
+            "as coded, noise is added to logarithms, whose differences are unbounded, so the influence of a node is unbounded"
+        )
         return {"NoisyVotes": reason} if self.as_coded else {}
 
     def labels(self, worlds: Worlds, queries: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:

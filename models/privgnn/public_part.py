@@ -48,7 +48,7 @@ class Public:
         graph = worlds.graph
         if not graph.val.any():
             raise ValueError(
-                f"{graph.name} has no validation nodes, about which teachers are asked. Use a split such as 50/25/25."
+                f"{graph.name} has no validation nodes, for which teachers are queried. Use a split such as 50/25/25."
             )
         public = graph.val | graph.test
         arcs = between(graph, public)

@@ -178,7 +178,7 @@ def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Les
     """Trains a fresh teacher for every lesson and asks each in the public graph: log-probabilities (lessons, asked, classes).
 
     arcs: between private nodes, as of `student.between`; a teacher sees those between its members. No teacher depends on another
-    or on noise, so the same answers serve all noise levels.
+    or on noise, so the same answers are used at all noise levels.
     """
     inputs = public.inputs()
     width = inputs[0].shape[1]
@@ -205,8 +205,8 @@ def taught_in_turn(
     """Trains as the released code of PrivGNN does: one network for each run, reset for every lesson, and one optimiser that is
     never reset.
 
-    turns: for each turn, one lesson for each run. Returns log-probabilities (K, turns, classes) of the first node asked about,
-    and the optimiser, which has seen every sample.
+    turns: for each turn, one lesson for each run. Returns log-probabilities (K, turns, classes) of the first queried node, and
+    the optimiser, which was used for every sample.
     """
     inputs, present, answers = public.inputs(), public.private_present(), []
     adams: list[Adam] | None = None

@@ -82,7 +82,7 @@ class Neighbours:
 
 
 def aggregate(aggregator: str, floor: int, neighbours: Neighbours, rows: Tensor) -> Tensor:
-    """What a layer computes from the edges before noise and weight. (K, dim, nodes) -> (K, dim, nodes).
+    """The part of a layer that depends on the edges, before noise and weight. (K, dim, nodes) -> (K, dim, nodes).
 
     gin and mean-floor leave out the node's own row, which holds no edge and is added after the noise (`own_term`); the GCN
     rules weigh it by the degree, so it belongs inside. gcn-truncated is the plain GCN row; its gate is `low_degree`.

@@ -1,7 +1,7 @@
 """Two parties that train one model: A holds the graph and the features, B the labels; they share nothing but a channel.
 
-Party B asks and party A answers, so B's training loop is plain code and A's is `while a.answer(channel)`. The channel's whitelist
-lists what B may request and what either may send. A charges its budget for an answer before it sends it.
+Party B sends requests and party A answers them, so A's whole loop is `while a.answer(channel)`. The channel's whitelist lists
+what B may request and what either may send. A charges its budget for an answer before it sends it.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class VesperRecipe:
 
     @property
     def rate(self) -> float:
-        """How likely an edge is in the sampled neighbourhood of a batch."""
+        """The probability that an edge is in the sampled neighbourhood of a batch."""
         return events.inclusion(self.n_train, min(self.batch_size, self.n_train), self.fan_out, self.layers)
 
     @property

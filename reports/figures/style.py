@@ -86,7 +86,7 @@ def save(plot: Plot, folder: Path) -> str:
 
 
 def inline(svg: str, plot: Plot) -> str:
-    """The SVG as a part of a page: its ids unique, its ink that of the page, its text alternative in place."""
+    """The SVG for embedding in a page: with unique ids, the text colour of the page, and its text alternative."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
     body = re.sub(r'\bid="([^"]+)"', rf'id="{plot.name}-\1"', body)

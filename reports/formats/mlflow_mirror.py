@@ -143,7 +143,7 @@ def _experiment(client: MlflowClient, uri: str, runs: Path) -> str:
 
 
 def _identity(run_dir: Path) -> str:
-    """A name for the run folder that stays when it is moved."""
+    """A name for the run folder that does not change when the folder is moved."""
     path = run_dir / ".mlflow-run"
     if not path.is_file():
         path.write_text(uuid.uuid4().hex, encoding="utf-8")

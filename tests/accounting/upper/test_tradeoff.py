@@ -94,7 +94,7 @@ def test_label_response_is_that_of_dp_accounting(categories):
 
 
 def test_dp_accounting_counts_a_repeated_response_once():
-    """A fault of its 0.6: `curve` therefore never asks its accountant about a composition of responses."""
+    """A bug of dp_accounting 0.6: `curve` therefore never passes a composition of responses to its accountant."""
     one = events.randomised_response(0.8, 7)
     asked = [dp.pld.PLDAccountant(dp.NeighboringRelation.REPLACE_ONE).compose(e) for e in (one, events.repeated(one, 12))]
     assert asked[0].get_delta(0.1) == asked[1].get_delta(0.1)

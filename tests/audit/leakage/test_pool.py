@@ -32,7 +32,7 @@ def graph():
 
 @pytest.fixture(scope="module")
 def open_model(graph, tmp_path_factory):
-    """Every attack on a network without privacy that answers any query, and the store behind it."""
+    """Every attack on a network without privacy that answers any query, and the store with its runs."""
     case = Case(Gnn(epochs=EPOCHS, learning_rate=0.01), Claim(np.inf, 1e-5, Unit.NODE, exposes=Gnn.releases))
     store = Store(tmp_path_factory.mktemp("runs"))
     return membership(case, graph, store, Key("suite"), tuple(ATTACKS), 8, 2), store

@@ -31,13 +31,13 @@ def network(norm: type) -> Network:
 
 
 def joined(norm: type) -> Network:
-    """As ProGAP has it: what the branches give is scaled to length 1 together, then classified."""
+    """As in ProGAP: the stacked outputs of the branches are scaled to length 1, then classified."""
     branches = network(norm).branches
     return Network(branches, (UnitLinear(2 * HIDDEN, CLASSES),), CLASSES)
 
 
 def plain(norm: type) -> Network:
-    """As GAP has it at node level, where nothing stands between the unit rows and the activation."""
+    """As in GAP at node level, with no layer between the unit rows and the activation."""
     branches = network(norm).branches
     return Network(branches, (UnitLength(), Selu(), Linear(2 * HIDDEN, CLASSES)), CLASSES)
 

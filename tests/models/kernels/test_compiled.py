@@ -85,7 +85,7 @@ def test_a_folder_that_others_can_write_is_not_trusted(fresh: Path, caplog: pyte
     other.chmod(0o777)
     compiled.kept_in.cache_clear()
     assert compiled.kept_in() is None
-    assert "every process compiles anew" in caplog.text
+    assert "every process compiles it again" in caplog.text
 
 
 @needs_numba

@@ -176,4 +176,4 @@ def test_one_power_iteration_understates_a_spectral_norm():
         start = torch.nn.functional.normalize(torch.randn(32, generator=random), dim=0)
         over.append(float(torch.linalg.matrix_norm(spectral_scale(weight, start)[0], 2)))
     assert min(over) > 1
-    assert 1.2 < np.median(over) < 1.5  # what one iteration from a random start leaves of a Gaussian weight
+    assert 1.2 < np.median(over) < 1.5  # expected spectral norm of a Gaussian weight after one iteration from a random start

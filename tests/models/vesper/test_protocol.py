@@ -39,7 +39,7 @@ def fresh_and_recorded(model):
 
 
 def replayed(tape):
-    """In place of fresh noise, what was released before; gradients still reach the clean tensor, as they would."""
+    """Replaces fresh noise by the earlier release; gradients still reach the clean tensor, as in a normal run."""
     return lambda path, clean: clean + (tape[path].detach() - clean.detach())
 
 
