@@ -44,7 +44,7 @@ class Case:
         return SkippedRow(**self.where, what=what, reason=reason)
 
     def counted(self, graph: Graph) -> Graph:
-        """The graph with one edge for each unit of the claim: every arc on its own where directed edges are counted."""
+        """The graph with one edge for each unit of the claim: every arc is an edge if the claim counts directed edges."""
         return graph.as_directed() if self.claim.unit is Unit.DIRECTED_EDGE else graph
 
     @property
@@ -103,7 +103,7 @@ def noise_of_its_own(model: Model) -> bool:
 
 
 def keeping(model: Model, names: tuple[str, ...]) -> Model:
-    """The same recipe, computing and keeping only the arrays called `names`, if it can be told to."""
+    """The same recipe, which computes and keeps only the arrays `names` if it has a field `keep`."""
     if dataclasses.is_dataclass(model) and any(f.name == "keep" for f in dataclasses.fields(model)):
         return dataclasses.replace(model, keep=names)
     return model

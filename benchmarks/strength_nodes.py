@@ -71,7 +71,7 @@ def attacked(pools: list[Pool], attack: Any, shadows: int) -> tuple[Array, NDArr
 
 
 def coins(nodes: int, shadows: int, targets: int, random: np.random.Generator) -> NDArray[np.bool_]:
-    """(runs, nodes): complementary halves for the shadows, a half of its own for every target."""
+    """(runs, nodes): complementary halves for the shadows, a separate half for every target."""
     first = [half(nodes, random) for _ in range(shadows // 2)]
     return np.array([b for f in first for b in (f, ~f)] + [half(nodes, random) for _ in range(targets)])
 

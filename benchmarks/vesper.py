@@ -130,7 +130,7 @@ def lines(graph: Graph) -> list[Row]:
 
 
 def measure(name: str, data_dir: str | None, results: list[Result], log: Path) -> None:
-    """Adds one result for each recipe and budget that has none yet, to the list and to the log."""
+    """Computes the missing results, one for each recipe and budget, and adds them to the list and to the log."""
     graph = MADE[name]() if name in MADE else load(name, data_dir=data_dir)
     asked = np.flatnonzero(graph.test)
     done = {(r["graph"], r["recipe"], r["epsilon"]) for r in results}

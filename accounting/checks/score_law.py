@@ -15,7 +15,7 @@ ATOM = 0.01  # share of a world's scores on one value; rounding to a fortieth of
 TIMES = 3  # how often a value must occur to count, because two scores may be equal by rounding
 FEWEST = 8  # fewest scores of a world for which its distribution is tested
 ROUNDS = "rounds are independent, given their bits"
-PLAYED = proved(ROUNDS, "each was played with coins and noise of its own")  # the default of callers that pass no other condition
+PLAYED = proved(ROUNDS, "each has separate coins and noise")  # the default of callers that pass no other condition
 NORMAL = "scores are normal, with one spread in both worlds"
 
 

@@ -84,7 +84,7 @@ def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:
     x = np.asarray(differences, float)
     t = np.arange(1, x.shape[-1] + 1)
     spread = scale**2 / (1 + scale**2 * t / 2)
-    # e(root) = 2 sqrt(spread) / scale exp(root^2/2) Phi(root) meets 1/alpha at one root, whatever mu is.
+    # e(root) = 2 sqrt(spread) / scale exp(root^2/2) Phi(root) equals 1/alpha at one root, which does not depend on mu.
     target = -math.log(2 * alpha) - np.log(spread / scale**2) / 2
     low, high = np.full(t.shape, -40.0), np.sqrt(2 * np.maximum(target, 0)) + 3.0
     for _ in range(60):

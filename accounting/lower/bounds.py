@@ -246,7 +246,7 @@ def _check(alpha: float, shape: str, curve: Curve | None, likelihood_ratio: bool
     if likelihood_ratio and (shape != "ledger" or curve is None or curve.mu is None):
         raise ValueError("likelihood_ratio=True needs shape='ledger' and a ledger that is exactly Gaussian (ledger_curve.mu).")
     if sd is not None and not sd > 0:
-        raise ValueError(f"sd={sd}: must be above 0, or None to take it from the scores.")
+        raise ValueError(f"sd={sd}: must be above 0, or None to estimate it from the scores.")
 
 
 def divide(alpha: float, looks: int) -> float:

@@ -62,7 +62,7 @@ def listen(setting: Setting) -> Outcome:
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
         bounds.append(held)
         if p_value < alpha:
-            doubts.setdefault("", f"the noise does not follow its own law (p={p_value:.2g})")
+            doubts.setdefault("", f"the noise does not follow the requested law (p={p_value:.2g})")
     covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
     if "" in doubts:
         bounds = [dataclasses.replace(b, notices=math.inf, reach=math.inf) for b in bounds]

@@ -40,7 +40,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
     own, other, third = (setting.key.fold("seed", i).seed for i in range(3))
     first = answers(case.model.fit(Worlds.of(union, np.array([own, own, other, third], dtype=np.uint64))))
     if first[0] != first[1]:
-        return said(setting, "the same seed gives another answer, so that no run can be repeated")
+        return said(setting, "the same seed gives another answer, so no run can be repeated")
     if not first[0] == first[2] == first[3]:
         return said(setting, "the same seed repeats and another does not; what noise covers is not seen in a program")
     for absent in without_one(Worlds.of(union, np.array([own], dtype=np.uint64)), case.claim.unit, setting.key, NONE):

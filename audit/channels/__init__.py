@@ -1,1 +1,1 @@
-"""Audits of single mechanisms: votes, users' reports, adjacency entries, messages; and exact computations of their epsilon."""
+"""Audits of single mechanisms: votes, users' reports, adjacency entries, messages; and the exact epsilon of finite channels."""

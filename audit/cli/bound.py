@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
 UNFAIR = 2e-6  # p-value of the number of bits that are 1, below which they are no fair coins
-USUAL = 2.0  # nats: the epsilon for which the number of guesses is best, whatever is claimed; it matters little
+USUAL = 2.0  # nats: the number of guesses is optimal for this epsilon, independently of the claim; the choice matters little
 
 
 def bound(

@@ -1,4 +1,6 @@
-"""The command line: the app, its thin commands, and what ends it. Libraries are imported by the command that needs them."""
+"""The command line: the app, its short commands, and the handling of errors and signals. Libraries are imported by the command
+that needs them.
+"""
 
 from __future__ import annotations
 

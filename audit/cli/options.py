@@ -1,4 +1,4 @@
-"""What all commands share: the options that mean the same everywhere, and how documents and tables are printed."""
+"""Shared by all commands: options with the same meaning everywhere, and the printing of documents and tables."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def with_noise_of(honest: Recipe, claim: Claim, kind: type[Any], **fields: Any) 
 
 
 def calibrated(recipe: Recipe, claim: Claim) -> Factory:
-    """A model with the noise that its own accounting asks for, right or wrong."""
+    """A model with the noise that its own accounting requires, even if this accounting is wrong."""
     return lambda facts: calibrate(recipe(facts), claim)
 
 

@@ -84,9 +84,9 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     try:
         second = _examined(model, small(graph), unit, key.fold("small"))
     except Exception as refusal:  # a user's model may refuse other graphs, with any exception
-        told = f"{first.told}; the small graph of odd parts was refused ({type(refusal).__name__}: {refusal})"
+        told = f"{first.told}; the model refused the small graph of unusual nodes ({type(refusal).__name__}: {refusal})"
         return Examination(first.study, first.faults, first.doubts, first.moves, told)
-    where = " on a small graph of odd parts"
+    where = " on a small graph of unusual nodes"
     doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
     moves = (*first.moves, *second.moves)
     return Examination(first.study, tuple(f + where for f in second.faults), doubts, moves, first.told)

@@ -85,7 +85,7 @@ def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
             return f"the noise on {cell} has a standard deviation of {abs(float(factor.flat[0])):.4g}; noise_std says {stated}"
         rows = next((a for c, a in made.base.cells.items() if (c.array, c.hop) == ("inputs", cell.hop)), None)
         if rows is None:
-            return f"no rows are released that {cell} sums"
+            return f"the model does not release the rows that {cell} sums"
         clean = made.base.cells[cell] - factor * source.numbers(made.base.draws)
         if np.abs(clean - graph.adjacency() @ rows).max() > EQUAL * abs(float(factor.flat[0])):
             return f"{cell} is no sum over neighbours of the rows that go in"

@@ -69,11 +69,11 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     base, *others = (play(model, w) for w in worlds)
     made = Study(model, worlds[0], base)
     if not same(plain, base):
-        return _doubted(made, "the same seed gives another release, so that no run can be repeated")
+        return _doubted(made, "the same seed gives another release, so no run can be repeated")
     try:
         heard = close(base, play(model, worlds[1], script=base.draws))
     except Diverged as line:
-        return _doubted(made, f"another seed draws other numbers of numbers ({line}), so that no run can be repeated with them")
+        return _doubted(made, f"another seed draws more or fewer numbers ({line}), so no run can be repeated with them")
     if not heard:
         return _doubted(made, "the release depends on random numbers that were not recorded")
     if any(len(o.draws) != len(base.draws) for o in others):

@@ -101,4 +101,4 @@ def small(graph: Graph) -> Graph:
     train = np.arange(nodes) % 3 != 2
     train[-1] = False
     part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}
-    return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of odd parts", **part)
+    return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of unusual nodes", **part)

@@ -115,7 +115,7 @@ class EdgeRand(common.EdgeRecipe):
 
     @property
     def one_density(self) -> bool:
-        """Whether one noisy density serves all pairs; as published each block of rows has its own."""
+        """Whether one noisy density is used for all pairs; in mode "paper" each block of rows has its own."""
         return self.mode == "sound"
 
     @property

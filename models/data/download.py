@@ -36,7 +36,7 @@ def digest(path: Path) -> str:
 
 
 def obtain(remote: Remote, folder: Path) -> Path:
-    """The file under `folder`, at its own path or right in the folder, downloaded if it is at neither.
+    """The file under `folder`, at its path or directly in the folder, downloaded if it is at neither.
 
     An existing file is not checked; the caller reports its sha256. Raises ValueError, one line, if it cannot be downloaded.
     """

@@ -109,7 +109,7 @@ def divided(raw: Raw, shares: str, order: NDArray[np.int64]) -> Masks:
     """(train, val, test), each (nodes,) bool: the split in the file, or cut from `order`: val first, then test."""
     if shares == "public":
         if raw.masks is None:
-            raise ValueError("split=public: the files bring no split. Give per cent instead, such as split=75/10/15.")
+            raise ValueError("split=public: the files contain no split. Give per cent instead, such as split=75/10/15.")
         return raw.masks
     try:
         parts = [float(p) for p in shares.split("/")]

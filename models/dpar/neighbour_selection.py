@@ -57,7 +57,7 @@ def draw(
 def placed(
     listed: NDArray[np.int64], weight: NDArray[np.float64], sources: NDArray[np.int64], rows: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Index and weights (rows, entries): the lists of the sources, and themselves alone for all other rows."""
+    """Index and weights (rows, entries): the lists of the sources; every other row lists only its own node."""
     entries = listed.shape[1]
     index, weights = np.zeros((rows, entries), dtype=np.int64), np.zeros((rows, entries))
     index[:, 0], weights[:, 0] = np.arange(rows), 1.0

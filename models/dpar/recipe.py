@@ -35,10 +35,10 @@ class DparRecipe:
     mode "sound": arcs are taken both ways (unless both_ways is False); rows differ by sqrt(2) source_clip; a node is in at most
     `cap` rows, and a row that names an absent node is empty, so a step differs by cap * clip (see `seated`); rows join a batch
     independently with chance batch / train_nodes (always, for batch 0); nodes are sampled independently, the ledger composes
-    everything, then amplifies once. That a source lists itself is public, so its own entry is neither clipped nor released. mode
-    "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size; batches cut
-    once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a public seed, as in the
-    released code. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
+    everything, then amplifies once. A source always lists itself, which is public, so its own entry is neither clipped nor
+    released. mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size;
+    batches cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a public seed,
+    as in the released code. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
 
     Releases posteriors, and when asked for in `keep`:
     rows: (K, sources, nodes) float32: noisy PageRank rows, or the weights of the picks; 0 outside the candidates. With them,

@@ -248,7 +248,7 @@ def assumed_public(model: NodeRecipe) -> tuple[str, ...]:
     return (
         *common,
         "The number of training nodes is public.",
-        "It is publicly promised that no node has more than max_degree neighbours; other graphs are refused.",
+        "The public promise is that no node has more than max_degree neighbours; the model refuses other graphs.",
         "A training node comes or goes with all its edges. Its own prediction is withheld; only validation and test nodes "
         "are answered, and they are not protected.",
         "The last epoch is kept: nothing is chosen by private labels.",
