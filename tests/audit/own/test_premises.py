@@ -9,12 +9,11 @@ import pytest
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.audit.case import Case, Outcome
+from gnnaudit.audit.faults.strangers import Sums
 from gnnaudit.audit.own.premises import broken, checked_first, clauses, resting_on
 from gnnaudit.audit.plan import Plan
 from gnnaudit.audit.run import run
 from gnnaudit.models.gap.gap import Gap
-
-from ..heard.strangers import Sums
 
 CLAIM = Claim(1.0, 1e-6)
 
