@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from ..accounting.lower.bounds import divide
 from ..attacks.registry import ATTACKS
 from ..models.data.loading import describe, load_described
+from ..models.errors import Stopped
 from ..models.facts import Facts
 from ..models.kernels.ahead import compile_ahead
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, Verdict, exit_code, judge
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
+from ..reports.summary import of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting
 from .leakage.pool import membership
@@ -57,9 +59,16 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
 
     makes = recipes(plan)
     graph, facts = load_described(plan.data, plan.data_dir, plan.split)
-    console = Console(stderr=True, quiet=quiet)
+    console = Console(stderr=True, quiet=quiet, soft_wrap=True)
     compile_ahead(console.print)
-    results = carry_out(plan, makes, graph, facts, console, verbose, partial(publish, json=json, quiet=quiet))
+    again = "the same command" if "out" in plan.model_fields_set else f"the same command with --out {plan.out}"
+    try:
+        results = carry_out(plan, makes, graph, facts, console, verbose, partial(publish, json=json, quiet=quiet))
+    except KeyboardInterrupt:
+        raise Stopped(f"{again[0].upper()}{again[1:]} resumes; finished parts are kept.") from None
+    except (OSError, MemoryError) as fault:
+        fault.add_note(again)
+        raise
     return results.run.exit_code
 
 
@@ -74,15 +83,15 @@ def carry_out(
 ) -> Results:
     """Audits every case that the plan and `makes` give on the graph, and writes the run folder; `publish` adds the report.
 
-    makes: name -> (mode, facts, private) -> Model. Raises ValueError for names that do not exist and for a folder in use.
+    makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, and for a folder in use or of another plan.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     audits, _ = asked(plan)
+    todo, skips = cases(plan, graph, makes)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
         write_spec(folder)
         key = root_key(plan, folder)
         store = Store(folder, memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
-        todo, skips = cases(plan, graph, makes)
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
         alpha = divide(plan.alpha, max(1, taken))  # fixed before any test: a union bound over all tests
         rows: list[Any] = []
@@ -264,6 +273,10 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     junit.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
+    if quiet:  # a claim that nothing tested is no quiet matter
+        for row in results.of(SkippedRow):
+            if of_case(row):
+                print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
     if not (json or quiet):
         end = f"{results.run.verdict.capitalize()} (exit code {results.run.exit_code}). Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .errors import raising
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -217,6 +219,13 @@ CAPABILITIES = {
 }
 
 
+def members(protocol: type) -> list[str]:
+    """The attributes by which a model declares a capability."""
+    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False) and base is not Protocol]
+    names = dict.fromkeys(name for base in bases for name in (*vars(base).get("__annotations__", ()), *vars(base)))
+    return [name for name in names if not name.startswith("_")]
+
+
 def has(model: object, protocol: type) -> bool:
     """Whether a model declares a capability, and does not decline it."""
     return lacks(model, protocol) is None
@@ -225,6 +234,9 @@ def has(model: object, protocol: type) -> bool:
 def lacks(model: Any, protocol: type) -> str | None:
     """Why a model lacks a capability, and how a model declares it; None if the model has it."""
     capability = CAPABILITIES[protocol.__name__]
+    for name in members(protocol):
+        if fault := raising(model, name):
+            return f"`{name}` of {model.name} raises: {fault}"
     reason = declined(model, protocol.__name__)
     if reason is None and isinstance(model, protocol) and capability.holds(model):
         return None

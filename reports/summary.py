@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -94,14 +95,21 @@ def lines(results: Results) -> list[Line]:
     """A line for each claim that was accounted for or audited; refuted claims first."""
     accounts, bounds = results.of(AccountRow), results.of(BoundRow)
     keys = dict.fromkeys(key(r) for r in (*accounts, *bounds))
+    causes = {key(row): row.reason for row in results.of(SkippedRow) if of_case(row)}
     found = [
-        _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], results.run.notices) for k in keys
+        _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], results.run.notices, causes.get(k))
+        for k in keys
     ]
     rank = {"refuted": 0, "exceeds": 1, "inconclusive": 2, "not-refuted": 3}
     return sorted(found, key=lambda line: (rank[line.verdict.kind], math.isinf(line.key.epsilon)))
 
 
-def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float) -> Line:
+def of_case(row: SkippedRow) -> bool:
+    """Whether the row skips a whole model at one budget, and not only one audit or attack of it."""
+    return row.what == f"{row.model} {row.mode} epsilon={row.epsilon:g}"
+
+
+def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float, cause: str | None) -> Line:
     ceiling = [_Upper(a.accountant, a.value, a.is_upper_bound, a.unsupported) for a in accounts if a.accountant != "published"]
     tests = [_lower(b) for b in bounds]
     delta = next((r.delta for r in (*accounts, *bounds) if r.delta is not None), None)
@@ -110,6 +118,8 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     best = max(bounds, key=lambda b: b.value, default=None)
     from_ledger = all(a.from_ledger for a in accounts)
     verdict = judge(claim, ceiling, tests, notices, from_ledger=from_ledger)
+    if cause and not bounds and verdict.kind == "inconclusive":
+        verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}: {cause}")
     return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), verdict)
 
 

@@ -120,7 +120,7 @@ def together(right: NDArray[np.bool_]) -> Condition:
     """
     runs, canaries = right.shape
     if canaries == 1:
-        return proved(APART, "there is one in each")
+        return proved(APART, "each training has one canary")
     if runs < FEWEST_RUNS:
         return Condition(APART, "failed", f"{runs} trainings are too few to tell; {FEWEST_RUNS} are needed")
     sums, chance = right.sum(axis=1), float(right.mean())

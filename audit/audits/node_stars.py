@@ -50,7 +50,7 @@ def play_stars(setting: Setting) -> Outcome:
     played = [
         s
         for run in range(setting.rounds)
-        if (s := shine(case, setting.graph, setting.key.fold("game", run), setting.store.device, STARS))
+        if (s := run_stars(case, setting.graph, setting.key.fold("game", run), setting.store.device, STARS))
     ]
     if not played:
         return Outcome("game", (), {}, NOTHING, SUMS)
@@ -76,7 +76,7 @@ def weigh_star(setting: Setting) -> Outcome:
     """The move of the means of other nodes' rows by one node, over the upper bound on the noise that the residuals of one run
     prove.
     """
-    played = shine(setting.case, setting.graph, setting.key.fold("game"), setting.store.device, 1)
+    played = run_stars(setting.case, setting.graph, setting.key.fold("game"), setting.store.device, 1)
     if played is None:
         return Outcome("residual", (), {}, NOTHING, SUMS)
     bound = factorised(played.residuals, played.moves, setting.case.claim, setting.alpha)
@@ -85,7 +85,7 @@ def weigh_star(setting: Setting) -> Outcome:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Shone:
+class StarRun:
     """scores, bits: (stars,). moves: (rows, hops, dim) of the first star, residuals: (1, hops, nodes, dim), in noise sds."""
 
     scores: NDArray[np.float64]
@@ -94,7 +94,7 @@ class Shone:
     residuals: NDArray[np.float64]
 
 
-def shine(case: Case, graph: Graph, key: Key, device: str, count: int) -> Shone | None:
+def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> StarRun | None:
     """One run with coins, and the means that it would have with all centres along the same history; None if the model reports
     none.
     """
@@ -120,7 +120,7 @@ def shine(case: Case, graph: Graph, key: Key, device: str, count: int) -> Shone 
     d, y = means[:, rows], noisy[:, rows]  # (hops, stars, rows, dim)
     size = np.sqrt(np.square(d).sum((0, 2, 3)))
     scores = (y * d).sum((0, 2, 3)) / size
-    return Shone(scores, bits, d[:, 0].transpose(1, 0, 2), residuals[None])
+    return StarRun(scores, bits, d[:, 0].transpose(1, 0, 2), residuals[None])
 
 
 def refuses_rows(case: Case) -> str | None:

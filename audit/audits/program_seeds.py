@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NAME = "differential"
 SEEDS = 32  # trainings in each world, to distinguish a constant answer from a rare one
 THEOREM = "Clopper-Pearson bounds on how often either graph gives one answer (Kairouz, Oh and Viswanath 2015)"
-FIXED = proved("the answer that counts was fixed beforehand", "it is that of three other trainings")
+FIXED = proved("the answer that counts was fixed beforehand", "it is the answer of four earlier trainings")
 SHARE = "every seed gives the same answer"
 
 

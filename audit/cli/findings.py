@@ -19,6 +19,8 @@ def findings(
 ) -> None:
     """Repeat the experiments that refute published claims, and write each bound with its certificate.
 
+    Exit codes: 0 all experiments ran, whatever they found; 2 wrong use.
+
     Example: audit findings gap-undirected-edge vesper-truncation
     """
     from ..findings import page

@@ -33,8 +33,10 @@ def selftest(
 ) -> None:
     """Audit models with planted privacy faults, which must be refuted, and honest ones, which must pass.
 
-    Exit code 1 if one faulty model passes or one honest model is refuted. With --strangers nothing tells the audits which system
-    it is. A faulty model may then also end as inconclusive, which says that nothing is known.
+    With --strangers nothing tells the audits which system it is. A faulty model may then also end as inconclusive, which says
+    that nothing is known.
+
+    Exit codes: 0 all faulty models are refuted and all honest ones pass; 1 not all; 2 wrong use.
 
     Example: audit selftest --seed today
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ class External:
     """A user's own program: it reads worlds from one folder and writes posteriors to another. Its code is never imported.
 
     command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is
-    not calibrated. Its mechanisms are unknown, so every accountant declines.
+    not calibrated. Its mechanisms are unknown, so every accountant declines. unit: whom the plan claims that it protects.
+    Raises ValueError if this machine has no such program.
     """
 
     command: str
@@ -46,6 +48,12 @@ class External:
         for word in ("{worlds}", "{out}"):
             if word not in self.command:
                 raise ValueError(f'target="{self.command}": must contain {word}, which is replaced by a folder.')
+        try:
+            program = shlex.split(self.command)[0]
+        except ValueError as fault:
+            raise ValueError(f'target="{self.command}": cannot be split into words ({fault}).') from None
+        if shutil.which(program) is None:
+            raise ValueError(f"target: {program} cannot be started: no such program, or it is not executable. Check its path.")
 
     @property
     def ledger(self) -> DpEvent:

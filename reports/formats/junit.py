@@ -10,7 +10,7 @@ from pathlib import Path
 from .. import results
 from ..files import write_text
 from ..results import BoundRow, Results, SkippedRow
-from ..summary import Line, budget, lines, name
+from ..summary import Line, budget, key, lines, name
 
 NOT_XML = re.compile(
     "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -26,7 +26,7 @@ def to_xml(found: Results) -> str:
     """Refuted and exceeded claims are failures, skipped rows are skipped, and claims that were tested too weakly are errors.
 
     With preset "ci" a claim that was tested too weakly is skipped with a warning: the author of a pull request did not cause
-    it. A claim without any test stays an error, because a model that raises must not pass as tested.
+    it. A claim without any test stays an error, because a model that raises must not pass as tested; the error says why.
     """
     claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
     skipped, lenient = found.of(SkippedRow), found.run.preset == "ci"
@@ -40,7 +40,7 @@ def to_xml(found: Results) -> str:
     if found.run.started:
         suite.set("timestamp", found.run.started)
     for line in claims:
-        _claim(suite, line, lenient)
+        _claim(suite, line, [row.reason for row in skipped if key(row) == line.key], lenient)
     for row in skipped:
         who = {"classname": f"gnnaudit.{name(row.model, row.mode)}", "name": f"{row.what}, ε = {budget(row.epsilon)}"}
         case = ET.SubElement(suite, "testcase", who)
@@ -51,7 +51,7 @@ def to_xml(found: Results) -> str:
     return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", ET.tostring(root, encoding="unicode", xml_declaration=True)) + "\n"
 
 
-def _claim(suite: ET.Element, line: Line, lenient: bool) -> None:
+def _claim(suite: ET.Element, line: Line, skipped: list[str], lenient: bool) -> None:
     unit = str(line.key.unit or "no unit")
     who = f"{name(line.key.model, line.key.mode)} ε = {budget(line.key.epsilon)} per {unit}"
     seconds = max((b.seconds for b in line.bounds), default=0.0)
@@ -64,7 +64,7 @@ def _claim(suite: ET.Element, line: Line, lenient: bool) -> None:
         return
     kind = "failure" if line.verdict.exit_code == 1 else "error"
     trouble = ET.SubElement(case, kind, {"type": line.verdict.kind, "message": line.verdict.sentence})
-    trouble.text = "\n".join(_bound(b) for b in line.bounds)
+    trouble.text = "\n".join(_bound(b) for b in line.bounds) or "\n".join(dict.fromkeys(skipped))
 
 
 def _bound(b: BoundRow) -> str:

@@ -84,9 +84,9 @@ def undisturbed(tmp_path_factory):
     return folder / "out"
 
 
-def resumed(folder, undisturbed):
-    """The same command again, after the fault is gone, ends as if nothing had happened."""
-    code, said = audit(*RUN, cwd=folder)
+def resumed(folder, undisturbed, *more):
+    """The same command again, after the fault is gone, ends as if nothing had happened. more: options that it has now."""
+    code, said = audit(*RUN, *more, cwd=folder)
     assert code == 0, said
     assert rows(folder / "out") == rows(undisturbed)
 
@@ -151,7 +151,7 @@ def test_a_folder_that_becomes_read_only_keeps_what_is_finished(disk, undisturbe
     assert "Read-only file system" in told(said)
     assert list(out.rglob("[0-9]*.npz"))
     assert all(store_module.load(p) is not None for p in out.rglob("[0-9]*.npz"))
-    resumed(disk, undisturbed)
+    resumed(disk, undisturbed, "--fresh")  # with fewer repeats, so it is another plan
 
 
 def test_a_file_that_grows_beyond_what_the_user_may_write(tmp_path):

@@ -166,7 +166,7 @@ def test_of_a_few_trainings_nobody_can_tell_what_they_share():
     assert "too few to tell" in guessed(scores, bits, claim, curve).failed[0]
     one = guessed(scores.reshape(-1, 1), bits.reshape(-1, 1), claim, curve)
     assert one.withdrawn is None
-    assert "there is one in each" in str(one.conditions[-1])
+    assert "each training has one canary" in str(one.conditions[-1])
 
 
 def test_a_count_refutes_the_claim_itself_only_beyond_the_corner_of_its_region():

@@ -135,10 +135,10 @@ def test_the_published_release_of_own_rows_is_refuted_by_the_game(graph, tmp_pat
 
 def test_scores_of_stars_are_standard_normal_and_shifted_by_what_the_ledger_says(graph):
     model = dataclasses.replace(HONEST["gap"], sigma=2.0)
-    shone = [node_stars.shine(Case(model, CLAIM), graph, Key("law", run), "cpu", 50) for run in range(8)]
-    scores, bits = (np.concatenate([getattr(s, name) for s in shone]) for name in ("scores", "bits"))
+    runs = [node_stars.run_stars(Case(model, CLAIM), graph, Key("law", run), "cpu", 50) for run in range(8)]
+    scores, bits = (np.concatenate([getattr(s, name) for s in runs]) for name in ("scores", "bits"))
     shift = np.sqrt(2) / 2.0  # two hops at sigma 2, max_degree leaves
-    assert np.linalg.norm(shone[0].moves) == pytest.approx(shift, rel=1e-4)
+    assert np.linalg.norm(runs[0].moves) == pytest.approx(shift, rel=1e-4)
     for bit in (False, True):
         assert kstest(scores[bits == bit] - bit * shift, norm.cdf).pvalue > 1e-6  # fails once in a million honest runs
 
