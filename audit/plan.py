@@ -79,6 +79,7 @@ class Plan(BaseModel):
 
     data: str = "campus"
     data_dir: Path | None = None
+    trust: bool = False  # data sets whose files run code when they are read, and downloads without a known checksum
     models: Words = MODELS
     mode: Literal["paper", "sound", "both"] = "sound"
     epsilon: Numbers = (1.0, 8.0, float("inf"))
@@ -99,6 +100,7 @@ class Plan(BaseModel):
     jobs: int = Field(os.cpu_count() or 1, ge=1)
     ray: str | None = None
     target: str | None = None
+    target_timeout: float = Field(3600.0, gt=0)  # seconds for one training of the target
     model: str | None = None
     alpha: float = Field(0.05, gt=0, lt=1)
     notices: float = Field(1.5, gt=1)

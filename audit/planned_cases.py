@@ -17,6 +17,7 @@ from ..models.systems import SYSTEMS, at_unit
 from ..reports.results import SkippedRow
 from .case import Case, noise_of_its_own, offered
 from .own.model_file import own_models
+from .own.program import External
 
 if TYPE_CHECKING:
     from ..models.base import Model
@@ -33,7 +34,9 @@ Factory = Callable[[str, Facts, bool], Any]
 
 def recipes(plan: Plan) -> dict[str, Factory]:
     """Factories by name, of the systems in the plan and of the user's own models. Raises ValueError for unknown names."""
-    own = own_models(plan.target, plan.model, Unit(plan.unit) if plan.unit else None)
+    limits: dict[str, Any] = {"seconds": plan.target_timeout, "memory": plan.memory, "run": plan.out.resolve()}
+    unit = Unit(plan.unit) if plan.unit else Unit.UNDIRECTED_EDGE
+    own = own_models(External(plan.target, unit, **limits) if plan.target else None, plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
     names = () if plan.own_alone else plan.chosen(plan.models, tuple(known), "models")
     if not own and not names:

@@ -58,7 +58,7 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
     from rich.console import Console
 
     makes = recipes(plan)
-    graph, facts = load_described(plan.data, plan.data_dir, plan.split)
+    graph, facts = load_described(plan.data, plan.data_dir, plan.split, trust=plan.trust, memory=plan.memory)
     console = Console(stderr=True, quiet=quiet, soft_wrap=True)
     compile_ahead(console.print)
     again = "the same command" if "out" in plan.model_fields_set else f"the same command with --out {plan.out}"

@@ -189,6 +189,10 @@ def judge(
         most = max(bounds, key=lambda b: b.epsilon, default=None)
         return Verdict("not-refuted", f"nothing is claimed{f'; measured: {_worded(most)}' if most else ''}", 0)
     best = lowest(ceiling)
+    above = contradicting(best, bounds)
+    if best is not None and above is not None:
+        measured = f"{_worded(above)} was measured, and {best[1]} allows at most {up(best[0])}"
+        return Verdict("inconclusive", f"inconclusive: a contradiction: {measured}; the ledger or the accountant is wrong", 3)
     if best is not None and best[0] > claim.epsilon * (1 + GRID):
         sentence = f"the ledger exceeds the claim: it costs {up(best[0])} ({best[1]}) against a claim of {claim.epsilon:g}"
         return Verdict("exceeds", sentence, 1)
@@ -228,6 +232,13 @@ def lowest(ceiling: Sequence[UpperBound]) -> tuple[float, str] | None:
     """The tightest valid upper bound (nats) and its accountant; None if every accountant declined."""
     valid = [(u.epsilon, u.accountant) for u in ceiling if u.is_upper_bound and not u.unsupported and u.epsilon is not None]
     return min(valid, default=None)
+
+
+def contradicting(best: tuple[float, str] | None, bounds: Sequence[LowerBound]) -> LowerBound | None:
+    """The largest proved lower bound if it exceeds the tightest upper bound, of which one must then be wrong; else None."""
+    proved = [b for b in bounds if not b.assumed and not b.failed and b.confirmed is not False]
+    most = max(proved, key=lambda b: b.epsilon, default=None)
+    return most if best and most and most.epsilon > best[0] * (1 + GRID) else None
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:

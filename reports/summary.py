@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..accounting.claim import Claim, Unit
-from .evidence import Verdict, judge, lowest
+from .evidence import Verdict, contradicting, judge, lowest
 from .results import AccountRow, AttackRow, BoundRow, Results, Row, SkippedRow, UtilityRow
 
 UNITS = {
@@ -120,7 +120,9 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     verdict = judge(claim, ceiling, tests, notices, from_ledger=from_ledger)
     if cause and not bounds and verdict.kind == "inconclusive":
         verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}: {cause}")
-    return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), verdict)
+    upper = lowest(ceiling)
+    shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper  # the verdict says both
+    return Line(k, delta, shown, best, tuple(bounds), tuple(accounts), verdict)
 
 
 def _lower(b: BoundRow) -> _Lower:

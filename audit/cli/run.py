@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from ..plan import MODELS
-from .options import Json, Param, Quiet, Verbose, Words
+from .options import TRUST, Json, Param, Quiet, Verbose, Words
 
 Number = int | None
 
@@ -18,6 +18,7 @@ def run(
     plan: Annotated[Path | None, typer.Argument(help="A TOML file whose table `run` holds the options below.")] = None,
     data: Annotated[Words, Option(help="Data set by name, or a path. Default: campus. See `audit data list`.")] = None,
     data_dir: Annotated[Words, Option(help="Folder of the data sets. Downloads are stored there.")] = None,
+    trust: Annotated[bool | None, Option("--trust", help=TRUST)] = None,
     models: Annotated[Words, Option(help=f"Systems, by comma. Default: {','.join(MODELS)}. See `audit models`.")] = None,
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
     epsilon: Annotated[Words, Option(help="Budgets in nats, by comma; inf trains without noise. Default: 1,8,inf.")] = None,
@@ -48,6 +49,9 @@ def run(
     jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
     target: Annotated[Words, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
+    target_timeout: Annotated[
+        float | None, Option(help="Seconds for one training of the target, after which it is ended. Default: 3600.")
+    ] = None,
     model: Annotated[Words, Option(help="A model of your own: FILE.py:Name.")] = None,
     alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole plan. Default: 0.05.")] = None,
     notices: Annotated[

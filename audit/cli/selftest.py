@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import DataDir, Json, console, print_json, table
+from .options import DataDir, Json, Trust, console, print_json, table
 
 if TYPE_CHECKING:
     from ...models.graph.graph import Graph
@@ -29,6 +29,7 @@ def selftest(
         bool,
         typer.Option("--strangers", help="Play each as somebody's own model, through all of `audit run`."),
     ] = False,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Audit models with planted privacy faults, which must be refuted, and honest ones, which must pass.
@@ -40,7 +41,7 @@ def selftest(
 
     Example: audit selftest --seed today
     """
-    rows = as_strangers(seed, data, data_dir) if strangers else results(seed, data, data_dir)
+    rows = as_strangers(seed, data, data_dir, trust) if strangers else results(seed, data, data_dir, trust)
     if json:
         from ...reports.files import plain
 
@@ -50,7 +51,7 @@ def selftest(
     raise typer.Exit(int(any(r["result"] in ("MISSED", "FALSE ALARM") for r in rows)))
 
 
-def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]:
+def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
     """One row for each planted fault and each honest recipe: the audit, what it found, and the seconds it took."""
     from ...models.data.loading import load
     from ...models.facts import Facts
@@ -59,7 +60,7 @@ def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]
     from ..storage.executor import one_thread
 
     one_thread()
-    graph = load(data, data_dir)
+    graph = load(data, data_dir, trust=trust)
     rows = []
     for planted, faults in ((True, FAULTS), (False, HONEST)):
         for fault in faults:
@@ -82,7 +83,7 @@ def results(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]
     return rows
 
 
-def as_strangers(seed: str, data: str, data_dir: Path | None) -> list[dict[str, Any]]:
+def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
     """The same rows for every model played as somebody's own; `audit` is then "run"."""
     from ...models.data.loading import load
     from ...models.facts import Facts
@@ -90,7 +91,7 @@ def as_strangers(seed: str, data: str, data_dir: Path | None) -> list[dict[str, 
     from ..storage.executor import one_thread
 
     one_thread()
-    graph = load(data, data_dir)
+    graph = load(data, data_dir, trust=trust)
     rows = []
     for name, planted, claim, model in everything(Facts.of(graph)):
         started = time.perf_counter()

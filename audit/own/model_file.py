@@ -59,14 +59,10 @@ def is_built_in(model: Model) -> bool:
     return any(module.startswith(f"{ours}.") for module in modules)
 
 
-def own_models(target: str | None, model: str | None, unit: Unit | None = None) -> dict[str, Any]:
-    """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model.
-
-    unit: whom the plan claims that a program protects; a program cannot say it itself.
-    """
+def own_models(program: External | None, model: str | None) -> dict[str, Any]:
+    """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
     found: dict[str, Any] = {}
-    if target is not None:
-        program = External(target, unit or Unit.UNDIRECTED_EDGE)
+    if program is not None:
         found[program.name] = lambda mode, facts, private: program
     if model is not None:
         made = load_model(model)

@@ -12,7 +12,6 @@ import pickle
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from .ray_cluster import Cluster, ClusterLost
 from .store import Task, fit, fit_part, in_process
+from .temporary import temporary
 
 if TYPE_CHECKING:
     from ...models.base import Release
@@ -127,7 +127,7 @@ def processes(jobs: int) -> Iterator[Execute]:
             yield from in_process(first)
             return
         graph = first[0][1].graph
-        path = Path(folder) / graph.digest
+        path = folder / graph.digest
         if not path.exists():
             path.write_bytes(pickle.dumps(graph))
 
@@ -148,7 +148,7 @@ def processes(jobs: int) -> Iterator[Execute]:
 
         yield from in_batches(itertools.chain(first, tasks), jobs, submit, collect)
 
-    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+    with temporary() as folder:
         try:
             yield execute
         except BaseException:

@@ -41,14 +41,20 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def obtain(remote: Remote, folder: Path) -> Path:
+def obtain(remote: Remote, folder: Path, trust: bool = False) -> Path:
     """The file under `folder`, at its path or directly in the folder, downloaded if it is at neither.
 
-    An existing file is not checked; the caller reports its sha256. Raises ValueError, one line, if it cannot be downloaded.
+    An existing file is not checked; the caller reports its sha256. trust: whether to download a file without a known sha256.
+    Raises ValueError, one line, if it cannot be downloaded.
     """
     for path in (folder / remote.path, folder / Path(remote.path).name):
         if path.is_file():
             return path
+    if remote.sha256 is None and not trust:
+        raise ValueError(
+            f"{remote.url}: no sha256 of this file is known, so a download could be any file. If you trust its source, add "
+            f"--trust (in Python: trust=True), or put the file at {folder / remote.path}."
+        )
     return download(remote, folder / remote.path)
 
 

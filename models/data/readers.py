@@ -232,13 +232,21 @@ def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
     return table
 
 
-def pyg(words: tuple[str, ...], root: Path) -> Raw:
-    """The first graph of a data set class of torch_geometric.datasets; words: the class, then perhaps its `name`."""
+def pyg(words: tuple[str, ...], root: Path, trust: bool = False) -> Raw:
+    """The first graph of a data set class of torch_geometric.datasets; words: the class, then perhaps its `name`.
+
+    trust: whether to run what is in its files, which are pickles. Raises ValueError without it.
+    """
     import torch_geometric.datasets as sets
     from torch_geometric.data import Data
 
     if words[0] not in sets.__all__:
         raise ValueError(f"pyg:{':'.join(words)}: must name a class of torch_geometric.datasets, such as pyg:Planetoid:Cora.")
+    if not trust:
+        raise ValueError(
+            f"pyg:{':'.join(words)}: PyTorch Geometric runs the code in pickled files when it reads them. If you trust their "
+            "source, add --trust (in Python: trust=True)."
+        )
     try:
         made = getattr(sets, words[0])(str(root / "pyg" / words[0]), *([words[1]] if len(words) > 1 else []))
         data = made[0]

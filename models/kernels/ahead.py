@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .compiled import kept_in, used
+from .compiled import used
+from .kept import kept_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -92,6 +92,15 @@ def test_one_tight_valid_bound_below_the_claim_is_enough():
     assert judge(CLAIM, [ceiling(1.0005)], [look(0.5)]).kind == "not-refuted"  # the accountants' grids are no finer
 
 
+def test_an_upper_bound_below_a_proved_lower_bound_is_reported_and_passes_nothing():
+    """0.001 is what a changed file made of an honest 0.99: the claim of 1 then passed, with 0.5 beside 0.001 in one row."""
+    verdict = judge(CLAIM, [ceiling(0.001)], [look(0.5)])
+    assert (verdict.kind, verdict.exit_code) == ("inconclusive", 3)
+    assert "a contradiction: at least 0.5" in verdict.sentence
+    assert "dp_accounting-pld allows at most 0.001" in verdict.sentence
+    assert judge(CLAIM, [ceiling(0.001)], [resting(look(0.5), "a theorem", assumed("rows are alike"))]).kind == "not-refuted"
+
+
 @pytest.mark.parametrize("other", [ceiling(5.0, valid=False), ceiling(5.0, unsupported="no"), ceiling(None)])
 def test_what_is_not_an_upper_bound_is_not_held_against_the_claim(other):
     assert judge(CLAIM, [other], [look(0.5)]).kind == "not-refuted"
