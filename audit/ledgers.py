@@ -27,7 +27,7 @@ def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
 
 
 def is_document(stored: dict[str, Any]) -> bool:
-    """Whether a stored value has the form of `accounted`: rows as in results.json, and sentences."""
+    """Whether a stored value has the form of the result of `accounted`: rows as in results.json, and sentences."""
     from ..reports.results import AccountRow, SkippedRow
 
     kinds = {"account": AccountRow, "skipped": SkippedRow}

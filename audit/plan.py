@@ -129,12 +129,12 @@ class Plan(BaseModel):
         return (self.target or self.model) is not None and "models" not in self.model_fields_set
 
     def toml(self) -> str:
-        """The plan as a file by which `audit run` runs the same again. It resumes, so `fresh` is left out."""
+        """The plan as a file with which `audit run` repeats the run. `fresh` is left out, so that the run resumes."""
         options = self.model_dump(exclude_none=True, exclude={"fresh"} | ({"models"} if self.own_alone else set())).items()
         return tomli_w.dumps({"run": {name: str(value) if isinstance(value, Path) else value for name, value in options}})
 
     def differences(self, other: Plan) -> dict[str, tuple[Any, Any]]:
-        """Option -> its two values, for the options that change what is measured."""
+        """Option -> its two values, for the options that differ and change the results."""
         mine, theirs = ({**plan.model_dump(), **({"models": ()} if plan.own_alone else {})} for plan in (self, other))
         return {name: (mine[name], theirs[name]) for name in mine if name not in UNMEASURED and mine[name] != theirs[name]}
 

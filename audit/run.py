@@ -273,7 +273,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     junit.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
-    if quiet:  # a claim that nothing tested is no quiet matter
+    if quiet:  # a claim without any test is reported even with --quiet
         for row in results.of(SkippedRow):
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)

@@ -235,7 +235,7 @@ def lowest(ceiling: Sequence[UpperBound]) -> tuple[float, str] | None:
 
 
 def contradicting(best: tuple[float, str] | None, bounds: Sequence[LowerBound]) -> LowerBound | None:
-    """The largest proved lower bound if it exceeds the tightest upper bound, of which one must then be wrong; else None."""
+    """The largest proved lower bound if it exceeds the tightest upper bound (then one of the two is wrong); else None."""
     proved = [b for b in bounds if not b.assumed and not b.failed and b.confirmed is not False]
     most = max(proved, key=lambda b: b.epsilon, default=None)
     return most if best and most and most.epsilon > best[0] * (1 + GRID) else None

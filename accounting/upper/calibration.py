@@ -66,7 +66,9 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
 
 
 def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:
-    """Whether this noise keeps the claim and slightly less does not: a stored noise multiplier decides verdicts."""
+    """Whether this noise satisfies the claim and slightly less does not. A stored noise multiplier is checked, because verdicts
+    depend on it.
+    """
     return 0 < sigma < FARTHEST and epsilon(sigma) <= claim.epsilon < epsilon(sigma / (1 + 3 * relative))
 
 

@@ -71,7 +71,7 @@ def bound(
     claim for every mechanism. It refuses scores with few values or a hard limit, which cannot come from a Gaussian mechanism.
 
     Exit codes: 0 the claim is not refuted, or none was given; 1 the claim or its Gaussian curve is refuted; 2 wrong use; 3 the
-    test is too weak, or rests on what nobody checked.
+    test is too weak, or depends on an unchecked assumption.
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
@@ -296,7 +296,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
 
 
 def _bound_in_words(found: Bound, claim: Claim, rows: int) -> list[str]:
-    """rows: of the file. Those that do not count have chosen the threshold."""
+    """rows: of the file. The rounds that do not count chose the threshold."""
     counted = sum(found.trials)
     rest = f" of {rows}; the other {rows - counted} chose the threshold" if counted < rows else ""
     how = f"Method: {found.method}; {counted} rounds count{rest}."

@@ -135,7 +135,7 @@ def compare(
     alone does not change the exit code.
 
     Exit codes: 0 no verdict is worse; 1 a verdict is worse; 2 wrong use; 3 a claim of BEFORE is not in AFTER, or the two runs
-    have nothing in common. Claims behind 1 and 3 are named.
+    have nothing in common. The command names the claims behind 1 and 3.
 
     Example: audit compare runs/monday runs/tuesday
     """

@@ -267,7 +267,7 @@ class NoSeed(Sums):
         return self.std * np.random.default_rng().standard_normal(shape)
 
 
-HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and shown to be
-HONEST = (*HEARD, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)  # honest; of some nobody can show it
+HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and not refuted
+HONEST = (*HEARD, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)  # honest; some of these are inconclusive
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
 FAULTY = (*INFINITE, NoiseByDegree, SecondPass, QuietSecondHop, SeededByTheGraph)

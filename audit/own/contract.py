@@ -227,7 +227,7 @@ HINTS = {
 
 
 def hint(check: Check) -> str | None:
-    """What to do about a failed clause, where that is known."""
+    """How to fix a failed clause, if that is known."""
     if "raised at" in (check.failure or ""):
         return NO_MASK if "'NoneType'" in (check.failure or "") else None
     return HINTS.get(check.name)

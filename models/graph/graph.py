@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
 
 
-NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")  # of the engine, not of a model's author
+# attributes for the engine, not for a model's author
+NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")
 
 
 @dataclass(frozen=True, eq=False)

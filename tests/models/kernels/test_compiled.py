@@ -117,7 +117,7 @@ def kept_files(folder: Path, ending: str) -> list[Path]:
 
 
 def planted(path: Path, command: str) -> None:
-    """What a stranger's index file would be: a pickle that runs a command when it is loaded."""
+    """A malicious index file: a pickle that runs a command when it is loaded."""
     path.write_bytes(b"cposix\nsystem\n(S'" + command.encode() + b"'\ntR.")
 
 
