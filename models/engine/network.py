@@ -156,7 +156,7 @@ class Weights:
 
     @cached_property
     def _owner(self) -> Tensor:
-        """The run of every number."""
+        """For every number, the index of its run."""
         tensors = [a for kind in (self.trained, self.remembered) for layer in kind for a in layer]
         return torch.cat([torch.arange(len(a), device=a.device).repeat_interleave(a[0].numel()) for a in tensors])
 
