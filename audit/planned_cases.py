@@ -126,7 +126,7 @@ def fitting(model: Any, name: str, params: Iterable[str]) -> list[tuple[str, str
 
 
 def same_type(value: Any, usual: Any) -> bool:
-    """Whether a value can stand where `usual` stands: an int may stand for a float, a bool for no number, anything for None."""
+    """Whether a value can replace `usual`: an int may replace a float, a bool no number, and any value None."""
     if usual is None or type(value) is type(usual):
         return True
     if isinstance(usual, Enum):

@@ -81,7 +81,7 @@ def carry_out(
     verbose: bool,
     publish: Callable[[Results, Path, Plan], None],
 ) -> Results:
-    """Studies every case that the plan and `makes` give on the graph, and writes the run folder; `publish` makes the rest of it.
+    """Audits every case that the plan and `makes` give on the graph, and writes the run folder; `publish` adds the report.
 
     makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, and for a folder in use or of another plan.
     """
@@ -107,7 +107,7 @@ def carry_out(
             checks = checked[case.model.name]
             try:
                 studied, outcomes = study(case, graph, store, secret, plan, alpha, checks)
-            except ValueError as reason:  # a model that refuses this graph; the others go on
+            except ValueError as reason:  # a model may refuse this graph; the run continues with the others
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
@@ -172,7 +172,7 @@ def study(
 ) -> tuple[list[Any], list[Outcome]]:
     """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
 
-    checks: the clauses of the contract, on which bounds of a model of one's own rest.
+    checks: the clauses of the contract that bounds on a user's model assume.
 
     Raises ValueError if the model refuses the graph.
     """
@@ -241,9 +241,9 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
 
 
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:
-    """Array -> the sort of violation that an outcome would have shown there.
+    """Array -> the kind of violation that the audit would have detected in it.
 
-    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model nobody knows that.
+    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model that is not known.
     """
     if outcome.covers is not None:
         return dict(outcome.covers)
@@ -273,7 +273,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     junit.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
-    if quiet:  # a claim that nothing tested is no quiet matter
+    if quiet:  # a claim without any test is reported even with --quiet
         for row in results.of(SkippedRow):
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)

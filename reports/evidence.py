@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..accounting.upper.accountants import Upper
 
-ANY = "noise too small"  # the sort of violation that a test is for where none is said
+ANY = "noise too small"  # the kind of violation that a test detects unless it names another
 GRID = 1e-3  # relative; accountants differ by less through their grids, so a smaller excess is ignored
 
 
@@ -107,7 +107,7 @@ def read_all(run_dir: Path) -> list[Evidence]:
 
 
 class LowerBound(Protocol):
-    """What `judge` reads of a lower bound."""
+    """The fields of a lower bound that `judge` reads."""
 
     @property
     def epsilon(self) -> float: ...
@@ -126,9 +126,9 @@ class LowerBound(Protocol):
     @property
     def confirmed(self) -> bool | None: ...  # whether a second test with fresh randomness refuted too; None if there was none
     @property
-    def against(self) -> str: ...  # what falls if it refutes: the claim, or the ledger alone
+    def against(self) -> str: ...  # what a refutation contradicts: the claim, or the ledger alone
     @property
-    def assumed(self) -> tuple[str, ...]: ...  # what it rests on and nobody proved or checked
+    def assumed(self) -> tuple[str, ...]: ...  # the conditions that were neither proved nor checked
     @property
     def failed(self) -> tuple[str, ...]: ...  # the conditions whose failure withdrew it
     @property
@@ -136,7 +136,7 @@ class LowerBound(Protocol):
 
 
 class UpperBound(Protocol):
-    """What `judge` reads of an upper bound."""
+    """The fields of an upper bound that `judge` reads."""
 
     @property
     def accountant(self) -> str: ...
@@ -165,9 +165,9 @@ def judge(
 
     The smallest detectable violation is the worst over the arrays that the claim exposes, each by its most sensitive test.
     A refutation that a second test with fresh randomness did not confirm does not count, and neither does one that rests on an
-    unchecked assumption. A bound against the ledger says that the code is not as private as its own ledger; the claim falls with
-    the ledger if it has no other ground. A test may also refute the ledger without an epsilon above the claim; then no upper
-    bound is known for what was run.
+    unchecked assumption. A refutation of the ledger means that the code is less private than its own ledger; the claim is refuted
+    with it if nothing else supports the claim. A test may also refute the ledger without an epsilon above the claim; then no
+    upper bound on the run's epsilon is known.
     """
     unsure = [b for b in bounds if b.refuted and b.assumed]
     refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]
@@ -220,7 +220,7 @@ def judge(
 
 
 def _sorts(best_of: Mapping[str, LowerBound]) -> str:
-    """What was looked for, array by array, where an audit says so."""
+    """The kind of violation that was looked for in each array, if an audit states it."""
     arrays: dict[str, list[str]] = {}
     for array, bound in best_of.items():
         if bound.covers is not None and bound.covers[array] != ANY:
@@ -235,14 +235,16 @@ def lowest(ceiling: Sequence[UpperBound]) -> tuple[float, str] | None:
 
 
 def contradicting(best: tuple[float, str] | None, bounds: Sequence[LowerBound]) -> LowerBound | None:
-    """The largest proved lower bound if it exceeds the tightest upper bound, of which one must then be wrong; else None."""
+    """The largest proved lower bound if it exceeds the tightest upper bound (then one of the two is wrong); else None."""
     proved = [b for b in bounds if not b.assumed and not b.failed and b.confirmed is not False]
     most = max(proved, key=lambda b: b.epsilon, default=None)
     return most if best and most and most.epsilon > best[0] * (1 + GRID) else None
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """Of a whole run: 1 if a claim is refuted or exceeded, else 3 if a test was too weak or nothing was tested, else 0."""
+    """The exit code of a whole run: 1 if a claim is refuted or exceeded, else 3 if a test was too weak or nothing was tested,
+    else 0.
+    """
     codes = {v.exit_code for v in verdicts} or {3}
     return next((code for code in (1, 3) if code in codes), 0)
 

@@ -121,7 +121,7 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     if cause and not bounds and verdict.kind == "inconclusive":
         verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}: {cause}")
     upper = lowest(ceiling)
-    shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper  # the verdict says both
+    shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper  # the verdict states both
     return Line(k, delta, shown, best, tuple(bounds), tuple(accounts), verdict)
 
 

@@ -1,4 +1,6 @@
-"""The command line: the app, its thin commands, and what ends it. Libraries are imported by the command that needs them."""
+"""The command line: the app, its short commands, and the handling of errors and signals. Libraries are imported by the command
+that needs them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from .bound import bound
 from .contract import contract
 from .data import app as data
 from .findings import findings
-from .lists import accountants, attacks, models
+from .lists import accountants, attacks, audits, models
 from .options import Json, Mlflow
 from .power import power
 from .run import run
@@ -44,6 +46,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     contract,
     models,
     attacks,
+    audits,
     accountants,
 )
 for command in COMMANDS:
@@ -132,7 +135,7 @@ def compare(
     alone does not change the exit code.
 
     Exit codes: 0 no verdict is worse; 1 a verdict is worse; 2 wrong use; 3 a claim of BEFORE is not in AFTER, or the two runs
-    have nothing in common. Claims behind 1 and 3 are named.
+    have nothing in common. The command names the claims behind 1 and 3.
 
     Example: audit compare runs/monday runs/tuesday
     """
@@ -154,7 +157,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal lacks must not end the run
     for stop in (signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ():
-        if signal.getsignal(stop) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays
+        if signal.getsignal(stop) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
             signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal end like Ctrl-C
     try:
         code = app(standalone_mode=False)

@@ -31,13 +31,7 @@ def run(
         Words,
         Option(help="Membership attacks by comma, all or none. Default: those that train no classifier. See `audit attacks`."),
     ] = None,
-    audits: Annotated[
-        Words,
-        Option(
-            help="replay, differential, exact, residual, game, transcript, reports, entries, votes, rows, gradients, blackbox, "
-            "one-run; by comma, all or none. Default: all."
-        ),
-    ] = None,
+    audits: Annotated[Words, Option(help="Audits by comma, all or none. Default: all. See `audit audits`.")] = None,
     rounds: Annotated[
         Number, Option(help="Rounds of the distinguishing game, with up to 1000 canaries each. Default: 10.")
     ] = None,

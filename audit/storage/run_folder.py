@@ -37,7 +37,8 @@ def opened(plan: Plan) -> Iterator[Path]:
         raise ValueError(f"out={folder}: cannot be written ({fault.strerror}). Choose another folder with --out.") from None
     with lock:
         refuse_another(plan, folder)
-        for half in folder.rglob(".*.npz.*"):  # of a writer that was killed; no other process writes while the lock is held
+        # temporary files of a killed writer; no other process writes while the lock is held
+        for half in folder.rglob(".*.npz.*"):
             half.unlink(missing_ok=True)
         (folder / "plan.toml").write_text(plan.toml(), encoding="utf-8")
         yield folder

@@ -32,7 +32,7 @@ class Learner:
         return Learner(weights, Adam(flat, learning_rate))
 
     def follow(self, gradient: NDArray[np.float32], sent: Tensor) -> None:
-        """One step from the other party's gradient with respect to what it was sent.
+        """One step from the other party's gradient with respect to the rows that it was sent.
 
         Raises ValueError for a gradient so large that Adam would give NaN: NaN spreads to neighbours and so shows the edges.
         """

@@ -106,7 +106,7 @@ class _Product(torch.autograd.Function):
 class Encoder:
     """A linear map of shared features, then SELU: the part of party A's network that reads no edge.
 
-    x: (nodes, dim), dense or csr_array. The rows asked for last are kept, as training asks for the same ones again."""
+    x: (nodes, dim), dense or csr_array. The last requested rows are cached, because training requests the same ones again."""
 
     x: Features
     device: str = "cpu"

@@ -15,7 +15,8 @@ from .style import COLOURS, INK, MARKERS, Plot, legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}  # of accounting.power; others are gates
+# methods whose power accounting.power computes; the others have none
+METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # in each world, for which the smallest detectable violation is drawn
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 CURVES = {  # name in the evidence: (label, colour, dashes)

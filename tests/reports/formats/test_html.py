@@ -1,4 +1,4 @@
-"""The page stands alone, mixes no units, and says everything that the rows say."""
+"""The page needs no other file, mixes no units, and shows every row."""
 
 import csv
 import re
@@ -134,7 +134,7 @@ def test_what_would_have_been_noticed_is_drawn_through_the_mark_of_this_run(rend
     marks = {r["test"]: (float(r["rounds"]), float(r["factor"])) for r in rows if r["run"]}
     assert marks == {"game, ledger": (5000.0, 1.2), "game, any": (5000.0, 1.9)}
     drawn = [float(r["factor"]) for r in rows if not r["run"] and r["test"] == "game, ledger"]
-    assert drawn == sorted(drawn, reverse=True)  # more rounds, smaller violations
+    assert drawn == sorted(drawn, reverse=True)  # more rounds detect smaller violations
     assert drawn[-1] < 1.1 < 3 < drawn[0]
 
 
