@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from .storage.store import Store
 
 
+USERS = ("models.looped", "audit.own.program")  # modules of this package whose models are a user's own
+
+
+def shown_mode(model: Model) -> str:
+    """The model's mode; "own" for a model that is no system of this package, as nobody here can say that its claim is sound."""
+    package, _, module = type(model).__module__.partition(".")
+    return model.mode if package == __name__.partition(".")[0] and module not in USERS else "own"
+
+
 EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 
@@ -33,7 +42,7 @@ class Case:
         """The columns that every row of results.json carries."""
         return {
             "model": self.model.name,
-            "mode": self.model.mode,
+            "mode": shown_mode(self.model),
             "unit": self.claim.unit,
             "epsilon": self.claim.epsilon,
             "delta": self.claim.delta,
@@ -53,7 +62,7 @@ class Case:
         return self.claim.unit is self.model.unit and not noise_of_its_own(self.model)
 
     def __str__(self) -> str:
-        return f"{self.model.name} {self.model.mode} epsilon={self.claim.epsilon:g}"
+        return f"{self.model.name} {shown_mode(self.model)} epsilon={self.claim.epsilon:g}"
 
 
 @dataclass(frozen=True)

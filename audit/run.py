@@ -225,7 +225,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
     return Evidence(
         claim=case.claim,
         model=case.model.name,
-        mode=case.model.mode,
+        mode=case.where["mode"],
         game=outcome.audit,
         ledger=str(case.model.ledger),
         uppers=ceiling,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..accounting.claim import Claim, Relation, Unit
 from .files import lists, plain, tuples, write_text
@@ -203,7 +203,7 @@ def judge(
         return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nobody checked that", 3)
     if any(b.refuted for b in bounds):
         return Verdict("inconclusive", "inconclusive: refuted once, but not again with fresh randomness", 3)
-    by_array = {array: [b for b in bounds if b.covers is None or array in b.covers] for array in claim.exposes}
+    by_array = tests_of(claim, bounds)
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:
         where = "" if len(unseen) == len(by_array) else f" in {' and '.join(unseen)}"
@@ -211,12 +211,27 @@ def judge(
         sentence = f"inconclusive: not refuted, and the smallest detectable violation{where} is unknown{why}"
         return Verdict("inconclusive", sentence, 3)
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
-    sharpest = max(best_of.values(), key=lambda b: b.notices)
+    sharpest = weakest_link(claim, bounds)
+    assert sharpest is not None
     noticed = f"a true epsilon above {up(sharpest.reach, 3)} would have been noticed"
     if sharpest.notices <= notices:
         return Verdict("not-refuted", f"not refuted; {noticed}{_sorts(best_of)}", 0)
     factor = f"a factor of {up(sharpest.notices, 3)}; the plan asks for {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
+
+
+B = TypeVar("B", bound=LowerBound)
+
+
+def tests_of(claim: Claim, bounds: Sequence[B]) -> dict[str, list[B]]:
+    """Array that the claim exposes -> the bounds whose tests would detect a violation in it."""
+    return {array: [b for b in bounds if b.covers is None or array in b.covers] for array in claim.exposes}
+
+
+def weakest_link(claim: Claim, bounds: Sequence[B]) -> B | None:
+    """The bound that says what would have been noticed: of the most sensitive test of each array, the least sensitive one."""
+    best_of = [min(tests, key=lambda b: b.notices) for tests in tests_of(claim, bounds).values() if tests]
+    return max(best_of, key=lambda b: b.notices, default=None)
 
 
 def _sorts(best_of: Mapping[str, LowerBound]) -> str:
