@@ -26,6 +26,7 @@ from .options import Json, Mlflow
 from .power import power
 from .run import run
 from .selftest import selftest
+from .starved import starved
 
 app = typer.Typer(
     help="Finds out whether differentially private graph neural networks are as private as they claim.",
@@ -154,13 +155,16 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         code = failed("Stopped. The same command resumes; finished parts are kept.", 3)
     except (OSError, MemoryError) as fault:
-        what = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
+        named = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
+        what = named if isinstance(fault, MemoryError) and named else starved(fault) or named
         code = failed(f"audit: {what}. Finished parts are kept; after the repair, the same command resumes.", 3)
     except ValueError as fault:
         code = failed(f"audit: {fault}", 2)
     except (Exception, SystemExit) as fault:
         if type(fault).__module__.startswith(("click", "typer")):
             code = failed(f"audit: {misused(fault)}", 2)
+        elif lack := starved(fault):
+            code = failed(f"audit: {lack}. Finished parts are kept; after the repair, the same command resumes.", 3)
         elif isinstance(fault.__context__, BrokenPipeError):  # rich exits this way when the reader of a pipe has left
             code = 3
         else:

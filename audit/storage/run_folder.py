@@ -15,6 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ...models.kernels import compiled
+from ..cores import usable_cores
 from ..key import Key
 from ..plan import Plan
 
@@ -80,8 +81,8 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Operating system, processor and number of cores."""
-    return {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}
+    """Operating system, processor and number of usable cores."""
+    return {"system": platform.platform(), "processor": platform.machine(), "cores": usable_cores()}
 
 
 def arithmetic() -> dict[str, str]:
