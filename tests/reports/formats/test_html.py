@@ -66,7 +66,7 @@ def test_a_browser_is_told_to_load_and_run_nothing(rendered):
     )
     allowed = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
     assert allowed.pop("style-src") == ["'unsafe-inline'"]
-    assert allowed == dict.fromkeys(("default-src", "base-uri", "form-action"), ["'none'"])
+    assert allowed == {key: ["'none'"] for key in ("default-src", "base-uri", "form-action")}
 
 
 def test_links_lead_somewhere(rendered):
