@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import tomllib
 from datetime import datetime
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..models.systems import SYSTEMS
+from .cores import usable_cores
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
 ATTACKS = (  # attacks that read the arrays of every system and train no classifier; "all" takes several times as long
@@ -97,7 +97,7 @@ class Plan(BaseModel):
     mlflow: str | None = None  # None: SQLite beside the runs; "none": no mirror
     device: Literal["cpu", "cuda"] = "cpu"
     memory: Annotated[int, BeforeValidator(size), Field(ge=1 << 20)] = 8 << 30
-    jobs: int = Field(os.cpu_count() or 1, ge=1)
+    jobs: int = Field(default_factory=usable_cores, ge=1)
     ray: str | None = None
     target: str | None = None
     target_timeout: float = Field(3600.0, gt=0)  # seconds for one training of the target

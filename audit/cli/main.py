@@ -29,6 +29,7 @@ from .options import Json, Mlflow
 from .power import power
 from .run import run
 from .selftest import selftest
+from .starved import starved
 
 app = typer.Typer(
     help="Finds out whether differentially private graph neural networks are as private as they claim.",
@@ -168,7 +169,8 @@ def main() -> None:
     except Stopped as how:
         code = failed(f"Stopped. {how}", 3)
     except (OSError, MemoryError) as fault:
-        what = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
+        named = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
+        what = named if isinstance(fault, MemoryError) and named else starved(fault) or named
         again = getattr(fault, "__notes__", ["the same command"])[0]
         code = failed(f"audit: {what}. Finished parts are kept; after the repair, {again} resumes.", 3)
     except ValueError as fault:
@@ -176,6 +178,8 @@ def main() -> None:
     except (Exception, SystemExit) as fault:
         if type(fault).__module__.startswith(("click", "typer")):
             code = failed(f"audit: {misused(fault)}", 2)
+        elif lack := starved(fault):
+            code = failed(f"audit: {lack}. Finished parts are kept; after the repair, the same command resumes.", 3)
         elif isinstance(fault.__context__, BrokenPipeError):  # rich exits this way when the reader of a pipe has left
             code = 3
         else:

@@ -46,7 +46,7 @@ def run(
     mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
     device: Annotated[Words, Option(help="cpu or cuda. Default: cpu.")] = None,
     memory: Annotated[Words, Option(help="Working memory of one chunk of runs. Default: 8GiB.")] = None,
-    jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core.")] = None,
+    jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core that this process may use.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
     target: Annotated[Words, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
     target_timeout: Annotated[

@@ -112,11 +112,12 @@ def supervise(words: list[str], folder: str, seconds: float, hidden: str | None,
 
 def follow(program: subprocess.Popen[bytes], tails: dict[IO[bytes], bytes], until: float) -> bool:
     """Reads the outputs until the program ends or its time is over. Returns whether the run has died meanwhile."""
-    open_pipes: set[IO[bytes] | int] = {0, *tails}
+    open_pipes = set(tails)
     while program.poll() is None and time.monotonic() < until:
-        for pipe in select.select(list(open_pipes), [], [], 0.02)[0]:
-            if pipe == 0:
-                return True  # nothing is ever written to it: it is readable when it closes
+        readable = select.select([sys.stdin, *open_pipes], [], [], 0.02)[0]
+        if sys.stdin in readable:
+            return True  # nothing is ever written to it: it is readable when it closes
+        for pipe in readable:
             if not (part := os.read(pipe.fileno(), 1 << 16)):
                 open_pipes.discard(pipe)
             tails[pipe] = (tails[pipe] + part)[-KEPT:]

@@ -113,6 +113,14 @@ def compute_batch(path: str, batch: list[Task]) -> float:
     return time.perf_counter() - clock
 
 
+@functools.cache
+def say_alone(reason: str) -> None:
+    """Says why there are no workers."""
+    logging.getLogger(__name__).warning(
+        "no worker processes: %s. Their locks need room in /dev/shm. This process computes alone.", reason
+    )
+
+
 @contextmanager
 def processes(jobs: int) -> Iterator[Execute]:
     """`jobs` workers that live as long as the context; started at the first batch of more than one chunk."""
@@ -133,16 +141,20 @@ def processes(jobs: int) -> Iterator[Execute]:
 
         def submit(batch: list[Task]) -> Any:
             nonlocal pool
-            pool = pool or start()
-            try:
-                return pool.submit(compute_batch, str(path), without_graph(batch))
-            except BrokenProcessPool:
-                pool = start()
-                return pool.submit(compute_batch, str(path), without_graph(batch))
+            for _ in range(2):  # again if its workers were killed
+                try:
+                    pool = pool or start()
+                    return pool.submit(compute_batch, str(path), without_graph(batch))
+                except BrokenProcessPool:
+                    pool = None
+                except OSError as fault:  # a full /dev/shm, which holds the locks of the workers, or no process more
+                    say_alone(fault.strerror or str(fault))
+                    break
+            return None
 
         def collect(batch: list[Task], future: Any) -> float:
             try:
-                return float(future.result())
+                return compute_here(batch) if future is None else float(future.result())
             except BrokenProcessPool:  # a worker was killed, probably for lack of memory
                 return compute_here(batch)
 

@@ -41,7 +41,7 @@ def test_evidence_comes_back_from_its_file_as_it_was(tmp_path):
         bounds=(resting(look(1 / 3), "a theorem", checked("rows are alike", "t", 0.2)), look(0.0, notices=math.inf)),
         curves={"tradeoff": {"claimed": [np.array([0.0, 0.5]), np.array([1.0, -np.inf])]}, "roc": {"lira": ((0, 1), (0, 1))}},
         reach="far",
-        randomness="cryptographic",
+        randomness="seeded by 256 bits",
         assumptions=("The split is public.",),
         versions={"torch": "2.13.0"},
         seconds=1.5,

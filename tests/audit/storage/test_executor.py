@@ -1,5 +1,6 @@
 """Executors: all compute the same parts, the graph is sent once, and a lost worker costs only time."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -74,6 +75,21 @@ def test_where_every_worker_dies_the_parent_computes(tmp_path, game):
     with processes(2) as execute:
         there = played(tmp_path / "a", Sums(stubborn=str(os.getpid())), game, execute, runs=12)
     np.testing.assert_array_equal(there, played(tmp_path / "b", Sums(), game, runs=12))
+
+
+def test_without_room_for_their_locks_this_process_computes_alone_and_says_so(tmp_path, game, monkeypatch, caplog):
+    """As with a full /dev/shm, where every lock of every worker takes a file."""
+
+    def full(*_: object) -> object:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("_multiprocessing.SemLock", full)
+    monkeypatch.setattr("multiprocessing.synchronize._multiprocessing.SemLock", full)
+    with processes(2) as execute:
+        there = played(tmp_path / "a", Sums(), game, execute, runs=12)
+    np.testing.assert_array_equal(there, played(tmp_path / "b", Sums(), game, runs=12))
+    assert "No space left on device" in caplog.text
+    assert "/dev/shm" in caplog.text
 
 
 def test_a_task_travels_without_its_graph(game):

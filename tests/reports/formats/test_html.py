@@ -61,6 +61,16 @@ def test_the_page_loads_nothing_and_runs_nothing(rendered):
     assert "url(http" not in (rendered / "report.html").read_text()
 
 
+def test_a_browser_is_told_to_load_and_run_nothing(rendered):
+    """Whatever a name might smuggle into the page: no script, no address, no form. Styles stand in the page itself."""
+    (policy,) = re.findall(
+        r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', (rendered / "report.html").read_text()
+    )
+    allowed = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
+    assert allowed.pop("style-src") == ["'unsafe-inline'"]
+    assert allowed == {key: ["'none'"] for key in ("default-src", "base-uri", "form-action")}
+
+
 def test_links_lead_somewhere(rendered):
     page = outline(rendered / "report.html")
     for link in page.links:
