@@ -163,7 +163,8 @@ def pull(
     """
     classes = slope.shape[1]
     sent, scored = np.empty(classes * BLOCK, np.float32), np.empty(classes * BLOCK, np.float32)
-    d, factors = np.empty(hidden.shape[1], np.float32), np.empty(hidden.shape[1], np.float32)
+    size = hidden.shape[1]
+    d, through, factors = np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.float32)
     neighbours_slope[:] = ZERO
     own_slope[:] = ZERO
     bias_slope[:] = ZERO
@@ -180,6 +181,6 @@ def pull(
         add_product(own, classes, 1, scored, d)
         load(mask, first, factors)
         for i in range(d.size):
-            d[i] *= factors[i]
-        selu_slope(hidden[block], d, d)
+            through[i] = d[i] * factors[i]
+        selu_slope(hidden[block], through, d)
         save(d, first, 0, before_slope)
