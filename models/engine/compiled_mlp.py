@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -288,23 +287,6 @@ class _Buffer:
         for at, part in self._parts:
             whole[at : at + part.size] = part.ravel()
         return whole
-
-
-class Adam:
-    """adam.Adam in one pass over memory."""
-
-    def __init__(self, weights: Weights, gradients: Weights, learning_rate: float) -> None:
-        from ..kernels import arithmetic
-
-        self._step, self._learning_rate, self._steps = arithmetic.adam, learning_rate, 0
-        self._numbers, self._gradient = weights.flat.numpy(), gradients.flat.numpy()
-        self._moments = np.zeros_like(self._numbers), np.zeros_like(self._numbers)
-
-    def step(self, share: float = 1.0) -> None:
-        """One step along `share` times the gradient."""
-        self._steps += 1
-        rate, below = self._learning_rate / (1 - 0.9**self._steps), 1 / math.sqrt(1 - 0.999**self._steps)
-        self._step(self._numbers, self._gradient, *self._moments, np.float32(rate), np.float32(below), np.float32(share))
 
 
 def by_unit(x: Shared | Tensor) -> Tensor:

@@ -104,11 +104,11 @@ def _alone(
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows, drawn=True)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
-    optimiser, best, record = compiled_mlp.Adam(weights, gradients, how.learning_rate), weights.copy(), -1
+    optimiser, best, record = Adam(weights.flat, how.learning_rate), weights.copy(), -1
     for step, drawn in enumerate(batches, 1):
         on_rows.clipped_gradient(drawn, how.clip)
         make_noisy(gradients, [noise], purpose, how)
-        optimiser.step(1 / how.batch)
+        optimiser.step(gradients.flat, 1 / how.batch)
         if on_check is not None and step % how.steps == 0 and (hits := on_check.hits()) > record:
             record = hits
             best.overwrite(weights)

@@ -57,10 +57,10 @@ def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rat
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
-    optimiser, best, record = compiled_mlp.Adam(weights, gradients, learning_rate), weights.copy(), -1
+    optimiser, best, record = Adam(weights.flat, learning_rate), weights.copy(), -1
     for _ in range(epochs):
         on_rows.gradient()
-        optimiser.step()
+        optimiser.step(gradients.flat)
         if on_check is not None and (hits := on_check.hits()) > record:
             record = hits
             best.overwrite(weights)

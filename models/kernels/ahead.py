@@ -16,4 +16,4 @@ def compile_ahead(say: Callable[[str], object]) -> None:
     folder = kept_in() if used() else None
     if folder is not None and not any(folder.rglob("*.nbi")):
         say("Compiling the training loops for this processor, once: up to a minute.")
-        from . import arithmetic, list_gradients, mlp, teachers  # noqa: F401
+        from . import arithmetic, decoders, list_gradients, mlp, sage_head, teachers  # noqa: F401

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +13,6 @@ from torch import Tensor
 
 from ...accounting.claim import Unit
 from ..base import Release
-from ..engine.adam import Adam
 from ..engine.dropout import Dropout
 from ..engine.features import clipped
 from ..engine.gnn_layers import KINDS, Values, WithMean, glorot
@@ -24,7 +22,7 @@ from ..sparse.attention import NUMBERS
 from ..sparse.block_diagonal import Operator, features
 from ..sparse.normalised_sums import Weighted, Whole
 from ..sparse.propagated import Propagated
-from . import drop, ldp
+from . import compiled_training, drop, ldp, training
 from .published import bits_best, bits_printed, lpgnn_epsilon
 
 if TYPE_CHECKING:
@@ -181,7 +179,8 @@ class Lpgnn:
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         width = 2 * self.hidden if self.backbone != "gat" else HEADS * self.hidden
-        step = max(1, CACHE // (4 * width * max(1, worlds.graph.nodes)))
+        together = max(1, CACHE // (4 * width * max(1, worlds.graph.nodes)))
+        step = 1 if compiled_training.expressible(self.backbone, device) else together
         return Release.join([self._release(worlds[first : first + step], device) for first in range(0, len(worlds), step)])
 
     def _release(self, worlds: Worlds, device: str) -> Release:
@@ -246,29 +245,15 @@ class Lpgnn:
         if dim <= NARROW:  # one sum over neighbours before the first epoch replaces one in every epoch
             x = x @ torch.eye(dim, device=device).expand(len(worlds), dim, dim)
             x = WithMean.of(x, blocks) if self.backbone == "sage" else x
-        layer, values = KINDS[self.backbone].forward, [*first.values(), *second.values()]
-        adams = [Adam(value.detach(), self.learning_rate) for value in values]
         dropout = Dropout.of(self.dropout, worlds.seeds, [blocks.size] * len(worlds), "dropout", device)
         keep = ldp.keep_probability(self.label_budget, classes)
         choice = drop.Choice(100 * keep, torch.empty(len(worlds), worlds.watch.size, classes, device=device))
         watch = torch.from_numpy(worlds.watch).to(device)
-        train_accuracy = torch.zeros(len(worlds), device=device)
-        for epoch in range(self.epochs + 1):
-            hidden = torch.selu(layer(first, x, blocks))
-            if epoch:  # validates the weights of the last step; the next step reuses their first layer
-                with torch.no_grad():
-                    scores = drop.nodes_last(layer(second, hidden.detach(), blocks))
-                    loss = drop.cross_entropy(self._noisy(scores.softmax(1), keep), y, val)
-                    choice.offer(loss, drop.accuracy(scores, y, val), train_accuracy, partial(drop.watched, scores, watch))
-            if epoch == self.epochs:
-                break
-            dropped = hidden * dropout.mask(hidden.shape) if self.dropout else hidden
-            scores = drop.nodes_last(layer(second, dropped, blocks))
-            posterior = drop.propagated(self._noisy(scores.softmax(1), keep), hop, self.label_steps)
-            loss = drop.cross_entropy(posterior, target, trained)
-            train_accuracy = drop.accuracy(scores.detach(), y, trained)
-            for adam, value, grad in zip(adams, values, torch.autograd.grad(loss.sum(), values), strict=True):
-                adam.step(grad.add(value.detach(), alpha=self.weight_decay))
+        corrected = keep if self.forward_correction else 1.0
+        how = (self.label_steps, watch, self.epochs, self.learning_rate, self.weight_decay)
+        task = training.Task(self.backbone, blocks, hop, y, target, trained, val, corrected, *how)
+        train = compiled_training.train if compiled_training.expressible(self.backbone, device) else training.train
+        train(task, x, first, second, dropout, choice)
         return choice.best.cpu().numpy()
 
     def _start(self, worlds: Worlds, dim: int, classes: int, device: str) -> tuple[Values, Values]:
@@ -282,9 +267,6 @@ class Lpgnn:
             firsts.append(first)
             seconds.append(start(random, wide, classes, True))
         return stacked(firsts, device), stacked(seconds, device)
-
-    def _noisy(self, posterior: Tensor, keep: float) -> Tensor:
-        return drop.corrected(posterior, keep) if self.forward_correction else posterior
 
     def _targets(self, y: Tensor, sent: Tensor, hop: Weighted, classes: int) -> Tensor:
         """(K, nodes) int64. The targets of training. If no label reaches a node, mode "paper" trains it towards class 0, "sound"

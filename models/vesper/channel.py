@@ -6,6 +6,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,18 +42,28 @@ class Channel(Protocol):
     def receive(self) -> tuple[str, Message]: ...
 
 
-def pack(kind: str, payload: Message) -> tuple[bytes, bytes]:
-    """Header and body of a message. Raises ValueError for anything that is not on the whitelist."""
-    _check(kind, str(payload.dtype), payload.ndim)
-    header = json.dumps([kind, str(payload.dtype), list(payload.shape)]).encode()
-    return header, np.ascontiguousarray(payload).tobytes()
+def pack(kind: str, payload: Message) -> tuple[bytes, bytearray]:
+    """Header and body of a message, a copy of the payload. Raises ValueError for anything that is not on the whitelist."""
+    dtype = named(payload.dtype)
+    _check(kind, dtype, payload.ndim)
+    header = json.dumps([kind, dtype, list(payload.shape)]).encode()
+    return header, bytearray(np.ascontiguousarray(payload).view(np.uint8).data)
+
+
+@cache
+def named(dtype: np.dtype[Any]) -> str:
+    return str(dtype)
 
 
 def unpack(header: bytes, body: bytes | bytearray) -> tuple[str, Message]:
-    """The message back, in memory of the receiver's own. Raises ValueError for anything that is not on the whitelist."""
+    """The message back, in memory of the receiver's own: that of a bytearray, else a copy.
+
+    Raises ValueError for anything that is not on the whitelist.
+    """
     kind, dtype, shape = json.loads(header)
     _check(kind, dtype, len(shape))
-    return kind, np.frombuffer(bytearray(body), dtype=dtype).reshape(shape)
+    own = body if isinstance(body, bytearray) else bytearray(body)
+    return kind, np.frombuffer(own, dtype=dtype).reshape(shape)
 
 
 def _check(kind: str, dtype: str, dimensions: int) -> None:
@@ -79,8 +90,8 @@ class Pipe:
     `serve` lets the other party answer; it is called when this end waits for a message that is not there yet.
     """
 
-    inbox: deque[tuple[bytes, bytes]] = field(default_factory=deque)
-    outbox: deque[tuple[bytes, bytes]] = field(default_factory=deque)
+    inbox: deque[tuple[bytes, bytearray]] = field(default_factory=deque)
+    outbox: deque[tuple[bytes, bytearray]] = field(default_factory=deque)
     serve: Callable[[], object] | None = None
     sent: int = 0  # bytes of message bodies
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 
 from .channel import NOTHING, BudgetSpent, Channel, ask
 from .learner import Learner
-from .networks import decode, loss
+from .networks import decode, step
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -96,16 +97,16 @@ class PartyA:
             self.sender.refresh()
             channel.send("DONE", NOTHING)
         elif kind == "LAYER0":
-            channel.send("FWD", self.sender.layer0(payload.astype(np.int64)))
+            channel.send("FWD", self.sender.layer0(payload.astype(np.int64, copy=False)))
         elif kind in ("BATCH", "EVAL_REQ"):
-            rows = self.sender.rows(payload.astype(np.int64), kind == "BATCH")
+            rows = self.sender.rows(payload.astype(np.int64, copy=False), kind == "BATCH")
             channel.send("FWD" if kind == "BATCH" else "EVAL", rows)
         elif kind == "BWD":
             if not np.isfinite(payload).all():
                 raise ValueError(
                     "party B sent a gradient with NaN or infinity; weights made of it would show who has neighbours."
                 )
-            self.sender.learn(payload.astype(np.float32))
+            self.sender.learn(payload.astype(np.float32, copy=False))
             channel.send("DONE", NOTHING)
         else:
             raise ValueError(f"party A was sent {kind}, which is not a request.")
@@ -127,8 +128,9 @@ class PartyB:
     start: Callable[[str, int, int], Learner]
     device: str = "cpu"
     network: Learner | None = None  # the decoder
+    _last: tuple[NDArray[np.int64], torch.Tensor, torch.Tensor] | None = None
 
-    @property
+    @cached_property
     def nodes(self) -> NDArray[np.int64]:
         """Ids of the nodes that some run trains on."""
         return np.flatnonzero(self.weight.any(axis=0))
@@ -137,20 +139,26 @@ class PartyB:
         """Makes sure that both parties run one recipe on one node set."""
         ask(channel, "HELLO", np.frombuffer(self.hello, dtype=np.uint8), "HELLO")
 
-    def learn(self, nodes: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """One step of the decoder on these rows, (K, slots, dim, rows). Returns the gradient with respect to them."""
+    def learn(self, nodes: NDArray[np.int64], rows: NDArray[np.float32], back: bool = True) -> NDArray[np.float32]:
+        """One step of the decoder on these rows, (K, slots, dim, rows). Returns the gradient with respect to them, if asked."""
         if self.network is None:
             self.network = self.start(self.decoder, rows.shape[1], rows.shape[2])
-        return self._step(self.decoder, self.network, nodes, rows)
+        return self._step(self.decoder, self.network, nodes, rows, back)
 
-    def _step(self, kind: str, network: Learner, nodes: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        received = torch.from_numpy(rows).to(self.device).requires_grad_(True)
-        labels = torch.from_numpy(self.labels[nodes]).to(self.device)
-        weight = torch.from_numpy(self.weight[:, nodes]).to(self.device)
-        value = loss(decode(kind, network.weights, received), labels, weight)
-        *grads, back = torch.autograd.grad(value, [*network.weights, received])
-        network.step(grads)
-        return back.cpu().numpy()
+    def _step(
+        self, kind: str, network: Learner, nodes: NDArray[np.int64], rows: NDArray[np.float32], back: bool = True
+    ) -> NDArray[np.float32]:
+        received = torch.from_numpy(rows).to(self.device)
+        pulls = step(kind, network, received, *self._known(nodes), back)
+        return rows[:0] if pulls is None else pulls.cpu().numpy()
+
+    def _known(self, nodes: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Labels of these nodes, and each one's share of a run's loss (K, rows): mostly of the same nodes as the last time."""
+        if self._last is None or self._last[0] is not nodes:
+            weight = np.ascontiguousarray(self.weight[:, nodes])
+            share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1)
+            self._last = (nodes, *(torch.from_numpy(a).to(self.device) for a in (self.labels[nodes], share)))
+        return self._last[1:]
 
     def teach(self, channel: Channel, nodes: NDArray[np.int64]) -> None:
         """One step of both parties on a batch: ids out, rows in, gradient out."""
@@ -169,7 +177,7 @@ class PartyB:
         ask(channel, "REFRESH", NOTHING, "DONE")
         rows = ask(channel, "EVAL_REQ", self.nodes, "EVAL")
         for _ in range(steps):
-            self.learn(self.nodes, rows)
+            self.learn(self.nodes, rows, back=False)
 
     def train_refreshed(self, channel: Channel, steps: Iterable[int], watch: NDArray[np.int64]) -> None:
         """s2, s3: after each noisy pass of the whole graph, the watched rows, then so many steps of both parties."""
@@ -185,7 +193,7 @@ class PartyB:
             if teach:
                 self.teach(channel, nodes)
             else:
-                self.learn(nodes, ask(channel, "BATCH", nodes, "FWD"))
+                self.learn(nodes, ask(channel, "BATCH", nodes, "FWD"), back=False)
 
     def posteriors(self, channel: Channel, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """(K, rows, classes) float32 logarithms of the class probabilities. Raises ValueError before any training."""
