@@ -29,6 +29,7 @@ from .case import Case, Outcome, Setting
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
+from .own.audited import audited
 from .own.model_file import is_built_in
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planned_cases import Factory, cases, recipes
@@ -89,9 +90,10 @@ def carry_out(
     audits, _ = asked(plan)
     todo, skips = cases(plan, graph, makes)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
-        write_spec(folder)
         key = root_key(plan, folder)
         store = Store(folder, memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
+        files = {case.model.name: about for case in todo if (about := audited(case.model))}
+        write_spec(folder, files)
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
         alpha = divide(plan.alpha, max(1, taken))  # fixed before any test: a union bound over all tests
         rows: list[Any] = []
@@ -138,6 +140,7 @@ def carry_out(
             verdict=verdict_line(code, rows),
             exit_code=code,
             preset=plan.preset or "",
+            audited=files,
             contract={name: clauses(checks) for name, checks in checked.items() if checks},
         )
         results = Results(run=summary, rows=tuple(rows))
@@ -237,6 +240,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
         assumptions=case.model.public,
         versions=versions(),
         seconds=outcome.seconds,
+        audited=audited(case.model),
     )
 
 

@@ -42,6 +42,7 @@ class Evidence:
         "residuals" {"expected", "observed": normal and observed quantiles, "count"}.
     reach: what the audit could detect, in a sentence. read: the released arrays that it read. randomness: the source of
     the seeds. assumptions: what the model takes to be public. seconds: of the audit, training included.
+    audited: the files of somebody's own model or program, with their hashes.
     """
 
     claim: Claim
@@ -58,6 +59,7 @@ class Evidence:
     assumptions: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    audited: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "curves", lists(plain(self.curves)))  # arrays become lists, so that values compare

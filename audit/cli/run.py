@@ -48,7 +48,9 @@ def run(
     memory: Annotated[Words, Option(help="Working memory of one chunk of runs. Default: 8GiB.")] = None,
     jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core that this process may use.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
-    target: Annotated[Words, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
+    target: Annotated[
+        Words, Option(help='A program of your own: "COMMAND {worlds} {out}", or its declaration: FILE.toml.')
+    ] = None,
     target_timeout: Annotated[
         float | None, Option(help="Seconds for one training of the target, after which it is ended. Default: 3600.")
     ] = None,

@@ -13,6 +13,7 @@ from ..own.model_file import is_built_in
 from ..own.program import External
 from .examination import Examination, examine
 from .playing import play
+from .unheard import doubted
 
 if TYPE_CHECKING:
     from ...models.base import Model
@@ -56,6 +57,8 @@ def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examin
 def disbelieved(name: str, setting: Setting) -> str | None:
     """The reason why the assumptions of an audit of sums fail for this model; None if the recorded draws confirm all of them."""
     case = setting.case
+    if isinstance(case.model, External):
+        return doubted(name, setting)
     if name not in OF_SUMS or not a_strangers(case.model) or (name == "replay" and case.claim.unit not in EDGES):
         return None
     union = case.counted(setting.graph)

@@ -98,7 +98,11 @@ class External:
             self._call(words, folder)
             if out.is_symlink() or not out.is_dir():
                 raise ValueError("target: the program replaced the folder {out}; expected files in it.")
-            return read_release(out, world, self.memory)
+            return self.read(out, world)
+
+    def read(self, out: Path, world: Worlds) -> Release:
+        """What the program wrote. Raises ValueError with the file and the expected shape."""
+        return read_release(out, world, self.memory)
 
     def _call(self, words: list[str], folder: Path) -> None:
         needed = (Path.cwd(), folder, *(Path(word) for word in words))  # a program in the folder of the run could not start
@@ -163,7 +167,7 @@ def write_worlds(world: Worlds, folder: Path) -> None:
     there, g = world.removed(0).graph, world.graph
     x = g.x.toarray() if hasattr(g.x, "toarray") else g.x
     masks: dict[str, Any] = {"train_mask": there.train, "val_mask": g.val, "test_mask": g.test}
-    np.savez(folder / "graph.npz", x=x, y=g.y, edge_index=there.arcs, **masks)
+    np.savez(folder / "graph.npz", x=x, y=g.y, edge_index=there.arcs, classes=np.int64(g.classes), **masks)
     parts: dict[str, Any] = {"seeds": world.seeds, "watch": np.arange(g.nodes, dtype=np.int64)}
     if world.nodes is not None:
         parts["node_mask"] = np.packbits(world.nodes.dense(g.nodes), axis=1)

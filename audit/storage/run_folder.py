@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -128,6 +128,7 @@ def arithmetic() -> dict[str, str]:
     return {"path": compiled.path(), "instruction_set": compiled.instruction_set()}
 
 
-def write_spec(folder: Path) -> None:
-    """Writes RUN/spec.json: versions, machine, and which arithmetic the run uses."""
-    (folder / "spec.json").write_text(json.dumps({"versions": versions(), "machine": machine(), **arithmetic()}, indent=1))
+def write_spec(folder: Path, audited: Mapping[str, Mapping[str, str]]) -> None:
+    """Writes RUN/spec.json: versions, machine, which arithmetic the run uses, and the files of somebody's own models."""
+    spec = {"versions": versions(), "machine": machine(), **arithmetic(), "audited": audited}
+    (folder / "spec.json").write_text(json.dumps(spec, indent=1))
