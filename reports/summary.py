@@ -118,7 +118,11 @@ def headline(claims: Sequence[Line]) -> str:
     one = len(claims) == 1
     if refuted:
         more = f" and {len(refuted) - 4} more" if len(refuted) > 4 else ""
-        what = "The claim is refuted" if one else f"{len(refuted)} of {len(claims)} claims {'is' if len(refuted) == 1 else 'are'} refuted"
+        what = (
+            "The claim is refuted"
+            if one
+            else f"{len(refuted)} of {len(claims)} claims {'is' if len(refuted) == 1 else 'are'} refuted"
+        )
         return f"{what}: {', '.join(refuted[:4])}{more}."
     weak = sum(line.verdict.exit_code == 3 for line in claims)
     what = "The claim was not refuted" if one else f"None of the {len(claims)} claims was refuted"
