@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+ALONE = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # an installed copy would be the plugin a second time
 SUITE = """
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def outcome(tmp_path_factory):
         "-rA",
         "--strict-markers",
     ]
-    done = subprocess.run([*words, "."], cwd=folder, env=os.environ, capture_output=True, text=True, check=False)
+    done = subprocess.run([*words, "."], cwd=folder, env=ALONE, capture_output=True, text=True, check=False)
     return folder, words, done.stdout
 
 
@@ -70,8 +71,6 @@ def test_an_audit_that_is_too_weak_fails_with_the_way_out_and_passes_only_when_t
 
 def test_audits_can_be_deselected_by_their_marker(outcome):
     folder, words, _ = outcome
-    done = subprocess.run(
-        [*words, "-m", "not privacy", "."], cwd=folder, env=os.environ, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*words, "-m", "not privacy", "."], cwd=folder, env=ALONE, capture_output=True, text=True, check=False)
     assert "1 passed, 3 deselected" in done.stdout
     assert "privacy audits" not in done.stdout
