@@ -267,7 +267,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     """The table on the terminal, the HTML report, JUnit, and the MLflow mirror."""
     from rich.console import Console
 
-    from ..reports.formats import html, junit, mlflow_mirror, table
+    from ..reports.formats import card, html, junit, mlflow_mirror, table
 
     if json:
         print(result_files.to_json(results))
@@ -275,6 +275,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
         table.show(results, Console())
     html.render(folder)
     junit.write(folder)
+    card.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
     if quiet:  # a claim without any test is reported even with --quiet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
@@ -216,10 +216,14 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
 def _claims(claims: list[Judged], names: tuple[str, str]) -> Table:
     table = _empty("model", "ε", *(f"{what}, {run}" for what in ("verdict", "lower", "upper") for run in names))
     for c in claims:
-        bounds = [*(down(v) if v is not None else "-" for v in c.lower), *(up(v) if v is not None else "-" for v in c.upper)]
+        bounds = [*(_shown(v, down) for v in c.lower), *(_shown(v, up) for v in c.upper)]
         verdicts = [f"[bold]{worded(v)}[/]" if c.changed else worded(v) for v in c.verdicts]
         table.add_row(name(c.key.model, c.key.mode), budget(c.key.epsilon), *verdicts, *bounds)
     return table
+
+
+def _shown(value: float | None, rounded: Callable[[float], str]) -> str:
+    return "-" if value is None else "∞" if math.isinf(value) else rounded(value)
 
 
 def _empty(*columns: str) -> Table:
@@ -229,7 +233,7 @@ def _empty(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     words = ("model", "what", "", "verdict")
     for column in columns:
-        table.add_column(column, justify="left" if column.partition(",")[0] in words else "right")
+        table.add_column(column, justify="left" if column.partition(",")[0] in words else "right", overflow="fold")
     return table
 
 
