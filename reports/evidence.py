@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import re
@@ -71,16 +72,19 @@ class Evidence:
         return "-".join(re.sub(r"[^\w.-]+", "_", p) for p in parts) + ".json"
 
     def to_json(self) -> str:
-        """Strict JSON; `from_json` gives the same value back."""
-        return json.dumps(plain(dataclasses.asdict(self)), indent=1, allow_nan=False)
+        """Strict JSON with a checksum; `from_json` gives the same value back."""
+        document = plain(dataclasses.asdict(self))
+        return json.dumps({**document, "sum": _sum(document)}, indent=1, allow_nan=False)
 
     @staticmethod
     def from_json(text: str) -> Evidence:
-        """Raises ValueError when a field is missing or wrong. Unknown fields are ignored."""
+        """Raises ValueError when a field is missing or wrong, or the checksum is. Unknown fields are ignored."""
         from ..accounting.upper.accountants import Upper
 
         document = json.loads(text)
         try:
+            if _sum(document) != document.get("sum", _sum(document)):  # version 0.1.0 wrote none
+                raise ValueError("evidence: does not have its checksum; the file was changed or is damaged.")
             known = _known(Evidence, document)
             known["claim"] = _claim(document["claim"])
             known["uppers"] = tuple(_value(Upper, u) for u in document["uppers"])
@@ -88,8 +92,14 @@ class Evidence:
             known["assumptions"] = tuple(document["assumptions"])
             known["read"] = tuple(document.get("read", ()))
             return Evidence(**known)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"evidence: {error}; the file was not written by this tool, or is damaged.") from None
+
+
+def _sum(document: Mapping[str, Any]) -> str:
+    """A checksum of what evidence says, to find damage; whoever may write the folder of a run may write a right one."""
+    told = json.dumps({name: value for name, value in document.items() if name != "sum"}, sort_keys=True)
+    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
 
 def write(evidence: Evidence, run_dir: Path) -> Path:

@@ -71,6 +71,19 @@ def test_a_damaged_file_is_named(tmp_path):
         evidence.read_all(tmp_path)
 
 
+def test_a_changed_number_is_found(tmp_path):
+    """As after a bit that flipped on the disk: the file stays JSON, and a report would show another bound."""
+    path = evidence.write(Evidence(CLAIM, "gap", "sound", "edge", uppers=(ceiling(0.75),), bounds=(look(0.25),)), tmp_path)
+    content = path.read_text()
+    for old, new in (("0.75", "0.74"), ("0.25", "0.35"), ('"sound"', '"sounf"')):
+        path.write_text(content.replace(old, new))
+        with pytest.raises(ValueError, match="checksum"):
+            evidence.read_all(tmp_path)
+    path.write_text("null")
+    with pytest.raises(ValueError, match="damaged"):
+        evidence.read_all(tmp_path)
+
+
 def test_a_refuting_bound_wins_over_everything_else():
     verdict = judge(CLAIM, [ceiling(9.0)], [look(0.5), look(1.347, refuted=True), look(1.2, refuted=True)])
     assert (verdict.kind, verdict.exit_code) == ("refuted", 1)
