@@ -25,6 +25,7 @@ from .lists import accountants, attacks, models
 from .options import Json, Mlflow
 from .power import power
 from .run import run
+from .scan import scan
 from .selftest import selftest
 
 app = typer.Typer(
@@ -39,6 +40,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     bound,
     power,
     findings,
+    scan,
     selftest,
     contract,
     models,
