@@ -28,6 +28,7 @@ from .lists import accountants, attacks, audits, models
 from .options import Json, Mlflow
 from .power import power
 from .run import run
+from .scan import scan
 from .selftest import selftest
 from .starved import starved
 
@@ -43,6 +44,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     bound,
     power,
     findings,
+    scan,
     selftest,
     contract,
     models,

@@ -90,7 +90,7 @@ def moved(claim: Claim, shift: float, noise_std: float, summary: str, covered: f
 
 
 def seen(claim: Claim, table: ArrayLike, summary: str, names: Sequence[str]) -> Certificate:
-    """A certificate for a release whose outcomes the table lists: (2, outcomes), row 0 without the unit. names: of the outcomes."""
+    """A certificate for a release whose outcomes the table lists: (2, outcomes), row 0 without the unit."""
     from ...accounting.lower.finite_channels import channel_epsilon
 
     p = np.asarray(table, float)

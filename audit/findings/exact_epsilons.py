@@ -39,7 +39,7 @@ def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
 
 
 def sampled_steps(mu: float, rate: float, count: int, delta: float) -> dict[str, float]:
-    """The epsilon of `count` Gaussians, each with this mu on a fresh Poisson sample, at a large epsilon; the record is removed."""
+    """The epsilon of `count` Gaussians, each with this mu on a fresh Poisson sample; the record is removed."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     one = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=5e-5 * mu * mu, sampling_prob=rate, **ROUNDED_DOWN)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,10 +53,10 @@ def shared_noise(key: Key, spawned: bool) -> Certificate:
 
 
 def singular_vectors(key: Key, all_entries: bool) -> Certificate:
-    """A star whose last leaf has lost its edge or not, released at epsilon = 4. all_entries: noise on each entry of the matrix."""
+    """A star whose last leaf has lost its edge or not, released at epsilon = 4. all_entries: noise on each entry."""
     claim, shown = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE, exposes=("edges",)), []
     rng, upper = key.fold("noise").generator(), np.triu_indices(LEAVES + 1, 1)
-    spread = math.sqrt(2 * math.log(1.25 / claim.delta)) * math.sqrt(2) / (0.99 * claim.epsilon)
+    spread = 2 * math.sqrt(math.log(1.25 / claim.delta)) / (0.99 * claim.epsilon)  # scan: intended
     at = int(np.flatnonzero((upper[0] == 0) & (upper[1] == LEAVES))[0])
     for leaves in (LEAVES - 1, LEAVES):
         star = np.zeros((LEAVES + 1, LEAVES + 1))
@@ -112,8 +112,8 @@ def stored_zero(dropped: bool) -> Certificate:
                 answer.eliminate_zeros()
             table[world, 0 if not answer.nnz else 1 + int(answer.data[0] == 1)] += chance
     summary = (
-        f"A zero is stored for the pair with probability {table[0, 1]:.3f} if the edge is absent and {table[1, 1]:g} if it is there. "
-        f"Two copies for two uses cost 2; with the seed that the script fixes, {1 - hit:.0%} of the pairs are unchanged and known to be."
+        f"A zero is stored for the pair with probability {table[0, 1]:.3f} without the edge, {table[1, 1]:g} with it. "
+        f"Two copies for two uses cost 2. With the fixed seed, {1 - hit:.0%} of the pairs are unchanged and known to be."
     )
     return seen(EDGE, table, summary, ("nothing stored", "stored 0", "stored 1"))
 
@@ -151,7 +151,7 @@ def density(rows: int) -> Certificate:
     ones[:, 1:] += table[:, MOST:-1]
     libraries = {name: seen(claim, t, "", ()).bound.epsilon for name, t in tables.items()}
     summary = (
-        f"One edge moves the density of the row by 1/{SIZE}, {1 / SIZE / scale:.3g} noise scales; a tenth of the budget covers 0.1. "
+        f"One edge moves the density of the row by 1/{SIZE}, {1 / SIZE / scale:.3g} noise scales; the budget covers 0.1. "
         f"The row comes out empty with probability {ones[0, 0]:.3f} without the edge and {ones[1, 0]:.3f} with it."
     )
     shown = 8

@@ -131,9 +131,9 @@ def without_clip(scaled: bool) -> Certificate:
     claim = Claim(opacus_rdp(NOISE, rate, steps, delta), delta, Unit.NODE, exposes=("gradients",))
     libraries = exact.sampled_steps(1 / multiplier, rate, steps, delta)
     summary = (
-        f"The noise has std {multiplier * CLIP:g} on a sum that one graph moves by {CLIP:g}. {EPOCHS} epochs of {steps // EPOCHS} "
-        f"Poisson batches cost {min(libraries.values()):.3g}; the accountant of the code, for this noise, "
-        f"gives the upper bound {opacus_rdp(multiplier, rate, steps, delta):,.0f}."
+        f"The noise has std {multiplier * CLIP:g} on a sum that one graph moves by {CLIP:g}. "
+        f"{EPOCHS} epochs of {steps // EPOCHS} Poisson batches cost {min(libraries.values()):.3g}; "
+        f"for this noise the accountant of the code gives the upper bound {opacus_rdp(multiplier, rate, steps, delta):,.0f}."
     )
     clips = np.array([1.0, 2.0, 5.0, 10.0])
     noise = {"needed": (clips, NOISE * clips), "drawn": (clips, NOISE * (clips if scaled else np.ones(4)))}
@@ -230,7 +230,9 @@ def many_budgets(key: Key) -> Certificate:
 def private_choices(key: Key) -> Certificate:
     nodes, batch = 90_941, 10_000
     twice = batch * (batch - 1) / (2 * nodes)
-    summary = f"From reading. A batch of {batch:,} drawn with replacement from {nodes:,} nodes holds about {twice:.0f} pairs of equal nodes."
+    summary = (
+        f"From reading. A batch of {batch:,} of {nodes:,} nodes, drawn with replacement, holds about {twice:.0f} equal pairs."
+    )
     return reading(summary, "expected pairs of equal nodes in a batch", {"with replacement": twice, "without": 0.0})
 
 

