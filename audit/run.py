@@ -29,6 +29,7 @@ from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
 from .own.model_file import is_built_in
 from .planned_cases import Factory, cases, recipes
+from .progress import announced
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ..models.graph.graph import Graph
     from .key import Key
     from .plan import Plan
+    from .progress import Say
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
@@ -86,11 +88,11 @@ def carry_out(
         rows: list[Any] = []
         verdicts: list[Verdict] = []
         written: set[Path] = set()
-        for case in announced(todo, console):
+        for case, say in announced(todo, 2 + len(audits), console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             ceiling = uppers(case)
             try:
-                studied, outcomes = study(case, graph, store, secret, plan, alpha)
+                studied, outcomes = study(case, graph, store, secret, plan, alpha, say)
             except ValueError as reason:  # a model that refuses this graph; the others go on
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
@@ -128,37 +130,27 @@ def carry_out(
     return results
 
 
-def announced(todo: list[Case], console: Console) -> Iterator[Case]:
-    """The cases in order, with a progress bar on a terminal and one line each in a log."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("", total=len(todo))
-        for number, case in enumerate(todo, 1):
-            if not console.is_terminal:
-                console.print(f"[{number}/{len(todo)}] {case}", highlight=False)
-            progress.update(bar, description=str(case))
-            yield case
-            progress.advance(bar)
-
-
 def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
     """The audits and the names of the attacks in the plan. Raises ValueError for unknown names."""
     audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
     return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
 
 
-def study(case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float) -> tuple[list[Any], list[Outcome]]:
+def study(
+    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, say: Say
+) -> tuple[list[Any], list[Outcome]]:
     """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
 
-    Raises ValueError if the model refuses the graph.
+    say: is told what begins. Raises ValueError if the model refuses the graph.
     """
     audits, attacks = asked(plan)
+    say("accuracy")
     used = utility(case, graph, store, key, plan.repeats)
+    say("membership attacks")
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
+        say(f"audit {audit.name}")
         results: tuple[Outcome, ...] = ()
         try:
             if reason := audit.refuses(case):
