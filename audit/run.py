@@ -33,6 +33,7 @@ from .own.audited import audited
 from .own.model_file import is_built_in
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planned_cases import Factory, cases, recipes
+from .progress import announced
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from .key import Key
     from .own.contract import Check
     from .plan import Plan
+    from .progress import Say
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
@@ -100,7 +102,7 @@ def carry_out(
         verdicts: list[Verdict] = []
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
-        for case in announced(todo, console):
+        for case, say in announced(todo, 2 + len(audits), console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             ceiling = uppers(case)
             if case.model.name not in checked:
@@ -108,7 +110,7 @@ def carry_out(
                 console.print(told(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
             checks = checked[case.model.name]
             try:
-                studied, outcomes = study(case, graph, store, secret, plan, alpha, checks)
+                studied, outcomes = study(case, graph, store, secret, plan, alpha, say, checks)
             except ValueError as reason:  # a model may refuse this graph; the run continues with the others
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
@@ -149,21 +151,6 @@ def carry_out(
     return results
 
 
-def announced(todo: list[Case], console: Console) -> Iterator[Case]:
-    """The cases in order, with a progress bar on a terminal and one line each in a log."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("", total=len(todo))
-        for number, case in enumerate(todo, 1):
-            if not console.is_terminal:
-                console.print(f"[{number}/{len(todo)}] {case}", highlight=False)
-            progress.update(bar, description=str(case))
-            yield case
-            progress.advance(bar)
-
-
 def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
     """The audits and the names of the attacks in the plan. Raises ValueError for unknown names."""
     audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
@@ -171,19 +158,22 @@ def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
 
 
 def study(
-    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, checks: Sequence[Check] = ()
+    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, say: Say, checks: Sequence[Check] = ()
 ) -> tuple[list[Any], list[Outcome]]:
     """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
 
-    checks: the clauses of the contract that bounds on a user's model assume.
+    say: is called with the name of each stage. checks: the clauses of the contract that bounds on a user's model assume.
 
     Raises ValueError if the model refuses the graph.
     """
     audits, attacks = asked(plan)
+    say("accuracy")
     used = utility(case, graph, store, key, plan.repeats)
+    say("membership attacks")
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
+        say(f"audit {audit.name}")
         results: tuple[Outcome, ...] = ()
         try:
             if reason := audit.refuses(case):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import itertools
 import logging
 import math
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Execute = Callable[[Iterable[Task]], Iterator[Path]]
 BATCH_SECONDS = 0.5  # target duration of a batch of chunks, so that the overhead of small chunks is low
+PRELOADED = f"{__package__}.preloaded"  # imported once for all workers
 AHEAD = 3  # batches in flight for each worker; a limit, because tasks contain their worlds and fill memory
 
 
@@ -121,13 +123,22 @@ def say_alone(reason: str) -> None:
     )
 
 
+def workers_context() -> Any:
+    """Workers are forked from a process that holds torch and nothing else; where there is no fork, each imports torch itself."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([PRELOADED])
+    return context
+
+
 @contextmanager
 def processes(jobs: int) -> Iterator[Execute]:
     """`jobs` workers that live as long as the context; started at the first batch of more than one chunk."""
     pool: ProcessPoolExecutor | None = None
 
     def start() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker)
+        return ProcessPoolExecutor(jobs, mp_context=workers_context(), initializer=start_worker)
 
     def execute(tasks: Iterable[Task]) -> Iterator[Path]:
         first = list(itertools.islice(tasks := iter(tasks), 2))
@@ -183,8 +194,11 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
-    except ImportError:
-        raise ValueError("--ray: ray is not installed. Install gnnaudit[ray], or leave --ray out.") from None
+    except ImportError as fault:
+        if importlib.util.find_spec("ray") is None:
+            raise ValueError("--ray: ray is not installed. Install gnnaudit[ray], or leave --ray out.") from None
+        cause = (str(fault) or type(fault).__name__).splitlines()[0].rstrip(".")
+        raise ValueError(f"--ray: ray is installed but cannot be imported ({cause}). Install gnnaudit[ray] again.") from None
     try:
         host, _, port = address.rpartition("/")[2].rpartition(":")
         if port.isdigit():  # Ray itself gives up on an address only after minutes

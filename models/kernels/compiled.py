@@ -64,11 +64,14 @@ def instruction_set() -> str:
     import torch
 
     vectors = torch.backends.cpu.get_cpu_capability()
-    if not used():
-        return vectors
+    return f"{vectors}, {processor()}" if used() else vectors
+
+
+def processor() -> str:
+    """What the loops are compiled for."""
     import llvmlite.binding
 
-    return f"{vectors}, {_settings().CPU_NAME or llvmlite.binding.get_host_cpu_name()}"
+    return str(_settings().CPU_NAME or llvmlite.binding.get_host_cpu_name())
 
 
 def _settings() -> Any:
