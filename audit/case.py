@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..models.base import Model
     from ..models.graph.graph import Graph
+    from ..reports.observed import Observed
     from .key import Key
     from .storage.store import Store
 
@@ -70,6 +71,7 @@ class Outcome:
     """The results of one audit of one case: bounds, arrays to plot, what it could detect, which released arrays it read, seconds.
 
     covers: array -> the kind of violation that the audit would have detected in it; None if that is not known for each array.
+    observed: the ledger that was heard.
     """
 
     audit: str
@@ -79,6 +81,7 @@ class Outcome:
     read: tuple[str, ...] = ()
     seconds: float = 0.0
     covers: Mapping[str, str] | None = None
+    observed: Observed | None = None
 
 
 @dataclass(frozen=True, eq=False)

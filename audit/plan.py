@@ -102,6 +102,7 @@ class Plan(BaseModel):
     target: str | None = None
     target_timeout: float = Field(3600.0, gt=0)  # seconds for one training of the target
     model: str | None = None
+    record: bool = True  # own models that run in this process: which mechanisms are heard
     alpha: float = Field(0.05, gt=0, lt=1)
     notices: float = Field(1.5, gt=1)
     fresh: bool = False

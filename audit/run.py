@@ -22,10 +22,13 @@ from ..models.kernels.ahead import compile_ahead
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, Verdict, exit_code, judge
+from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
 from ..reports.summary import of_case
 from .audits.registry import AUDITS, Audit
-from .case import Case, Outcome, Setting
+from .case import Case, Outcome, Setting, offered
+from .heard.gate import a_strangers
+from .heard.observed import observe
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
@@ -100,6 +103,7 @@ def carry_out(
         alpha = divide(plan.alpha, max(1, taken))  # fixed before any test: a union bound over all tests
         rows: list[Any] = []
         verdicts: list[Verdict] = []
+        observed: list[dict[str, Any]] = []
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
         for case, say in announced(todo, 2 + len(audits), console):
@@ -115,6 +119,7 @@ def carry_out(
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
+            observed += [{**case.where, **one.observed} for one in found if one.observed]
             written |= {evidence_files.write(one, folder) for one in found}
             studied += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
             studied += [*ledger_rows(case, ceiling, Facts.of(graph)), *broken(case, checks)]
@@ -142,6 +147,7 @@ def carry_out(
             verdict=verdict_line(code, rows),
             exit_code=code,
             preset=plan.preset or "",
+            observed=observed,
             audited=files,
             contract={name: clauses(checks) for name, checks in checked.items() if checks},
         )
@@ -186,6 +192,10 @@ def study(
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, held=False) for first in results)  # a single test does not refute
         outcomes += results
+    if plan.record and a_strangers(case.model):
+        heard = observe(case, case.counted(graph), key)
+        told = f"{len(heard.mechanisms)} mechanisms and {heard.draws} draws were heard; {heard.tried} secrets were taken away"
+        outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=heard))
     return [*used, *leaks.rows, *skips], outcomes
 
 
@@ -231,6 +241,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
         versions=versions(),
         seconds=outcome.seconds,
         audited=audited(case.model),
+        observed=plain(outcome.observed.document()) if outcome.observed else {},
     )
 
 

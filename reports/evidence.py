@@ -43,7 +43,7 @@ class Evidence:
         "residuals" {"expected", "observed": normal and observed quantiles, "count"}.
     reach: what the audit could detect, in a sentence. read: the released arrays that it read. randomness: the source of
     the seeds. assumptions: what the model takes to be public. seconds: of the audit, training included.
-    audited: the files of somebody's own model or program, with their hashes.
+    audited: the files of somebody's own model or program, with their hashes. observed: the ledger that was heard, see `Observed`.
     """
 
     claim: Claim
@@ -61,6 +61,7 @@ class Evidence:
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     audited: Mapping[str, str] = field(default_factory=dict)
+    observed: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "curves", lists(plain(self.curves)))  # arrays become lists, so that values compare

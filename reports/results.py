@@ -45,6 +45,7 @@ class Run(Value):
     verdict: str = ""
     exit_code: int = 0
     preset: str = ""  # "ci": a claim that was tested too weakly is a warning only
+    observed: list[dict[str, Any]] = []  # the ledgers that were heard, each with its model, mode, unit and budget
     audited: dict[str, dict[str, str]] = {}  # own model -> its files, with their hashes, and the packages that it requires
     contract: dict[str, list[dict[str, str]]] = {}  # own model -> clauses that were checked: which, whether it holds, why not
 

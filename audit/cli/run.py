@@ -55,6 +55,9 @@ def run(
         float | None, Option(help="Seconds for one training of the target, after which it is ended. Default: 3600.")
     ] = None,
     model: Annotated[Words, Option(help="A model of your own: FILE.py:Name.")] = None,
+    record: Annotated[
+        bool | None, Option("--record/--no-record", help="Record the mechanisms of a model of your own. Default: record.")
+    ] = None,
     alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole plan. Default: 0.05.")] = None,
     notices: Annotated[
         float | None, Option(help="The violation, as a factor of the noise, that the run must be able to detect. Default: 1.5.")

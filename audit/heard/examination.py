@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,12 +38,14 @@ SECRETS = ((5_000, 24), (20_000, 6))  # number of nodes -> number of secrets tha
 class Move:
     """How far one secret moves the means, given the released history, in units of the noise at scale 1.
 
-    euclidean: the norm over all cells with Gaussian noise. entries: the moves of single entries with other noise.
+    euclidean: the norm over all cells with Gaussian noise. entries: the moves of single entries with other noise. each: the move
+    of each source of noise alone, Euclidean for Gaussian noise, else the sum.
     """
 
     secret: str
     euclidean: float = 0.0
     entries: tuple[float, ...] = ()
+    each: tuple[float, ...] = ()
 
     @property
     def size(self) -> tuple[float, float]:
@@ -88,7 +90,7 @@ def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
         return Examination(first.study, first.faults, first.doubts, first.moves, told)
     where = " on a small graph of unusual nodes"
     doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
-    moves = (*first.moves, *second.moves)
+    moves = (*first.moves, *(replace(move, secret=move.secret + where) for move in second.moves))
     return Examination(first.study, tuple(f + where for f in second.faults), doubts, moves, first.told)
 
 
@@ -142,16 +144,19 @@ def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[st
 
 
 def _move(made: Study, other: Forced, absent: Without) -> Move:
-    squares, entries = 0.0, []
+    squares, entries, each = 0.0, [], []
     for source, shift in zip(made.sources, other.shifts, strict=True):
         by = laid_out(shift, source.factor.shape, source.across).copy()
         if absent.hidden is not None:
             by[absent.hidden] = 0.0
         if source.block.law == "normal":
-            squares += float((by**2).sum())
+            each.append(float(np.linalg.norm(by)))
+            squares += each[-1] ** 2
         else:
-            entries += [float(v) for v in np.abs(by[np.abs(by) > NOTHING])]
-    return Move(absent.secret, math.sqrt(squares), tuple(entries))
+            moved = [float(v) for v in np.abs(by[np.abs(by) > NOTHING])]
+            each.append(sum(moved))
+            entries += moved
+    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each))
 
 
 def resized(made: Study, absent: Without, other: Forced) -> str | None:

@@ -24,8 +24,8 @@ COINS = 8  # edges of a world in which a user's own model is measured that may b
 def utility(case: Case, graph: Graph, store: Store, key: Key, repeats: int) -> list[UtilityRow]:
     """Accuracy and macro F1 on the test nodes: means over `repeats` trainings with Student's 95 % interval.
 
-    A user's own model gets worlds as in an audit: a few edges have coins, and the rows of all nodes are watched. Otherwise it could
-    tell from its input that only its accuracy is measured. Systems of this package train on the whole graph.
+    A user's own model gets worlds as in an audit: a few edges have coins, and the rows of all nodes are watched. Otherwise it
+    could tell from its input that only its accuracy is measured. Systems of this package train on the whole graph.
     """
     test = np.flatnonzero(graph.test)
     own = not is_built_in(case.model)

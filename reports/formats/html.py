@@ -12,6 +12,7 @@ from .. import evidence, results
 from ..evidence import Evidence
 from ..figures.accountant_rows import costs, reasons
 from ..figures.claim_figures import bounds_plot, of_claim, power_plot
+from ..figures.ledger_figure import observed_plot
 from ..figures.run_figures import of_run
 from ..figures.style import Plot, save
 from ..figures.subgroup_rows import sliced
@@ -81,6 +82,7 @@ def render(run_dir: Path) -> Path:
         figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
         closest=draw([p for same in closest([same for same, _ in every]) for p in foremost(same)], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
+        recorded=[{"evidence": e, "figures": draw([observed_plot(e)])} for e in seen if e.observed],
         plan=_text(run_dir / "plan.toml"),
         **tables(found),
     )
