@@ -30,7 +30,7 @@ def is_document(stored: dict[str, Any]) -> bool:
     """Whether a stored value has the form of the result of `accounted`: rows as in results.json, and sentences."""
     from ..reports.results import AccountRow, SkippedRow
 
-    kinds = {"account": AccountRow, "skipped": SkippedRow}
+    kinds: dict[str, type[AccountRow] | type[SkippedRow]] = {"account": AccountRow, "skipped": SkippedRow}
     rows = [kinds[row["kind"]].model_validate(row) for row in stored["rows"]]
     return bool(rows) and all(isinstance(sentence, str) for sentence in stored["warnings"])
 

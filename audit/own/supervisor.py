@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 KEPT = 1 << 16  # bytes of each output that are kept: the last ones
 PARENT_DEATH = 1  # prctl
@@ -114,7 +114,7 @@ def follow(program: subprocess.Popen[bytes], tails: dict[IO[bytes], bytes], unti
     """Reads the outputs until the program ends or its time is over. Returns whether the run has died meanwhile."""
     open_pipes = set(tails)
     while program.poll() is None and time.monotonic() < until:
-        readable = select.select([sys.stdin, *open_pipes], [], [], 0.02)[0]
+        readable: list[Any] = select.select([sys.stdin, *open_pipes], [], [], 0.02)[0]
         if sys.stdin in readable:
             return True  # nothing is ever written to it: it is readable when it closes
         for pipe in readable:

@@ -157,7 +157,8 @@ class PartyB:
         if self._last is None or self._last[0] is not nodes:
             weight = np.ascontiguousarray(self.weight[:, nodes])
             share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1)
-            self._last = (nodes, *(torch.from_numpy(a).to(self.device) for a in (self.labels[nodes], share)))
+            known, shares = (torch.from_numpy(a).to(self.device) for a in (self.labels[nodes], share))
+            self._last = (nodes, known, shares)
         return self._last[1:]
 
     def teach(self, channel: Channel, nodes: NDArray[np.int64]) -> None:

@@ -127,7 +127,7 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
         for i, b in enumerate(shown):
             colour = COLOURS[1] if b.refuted else COLOURS[0]
             axes.plot([0, min(b.epsilon, widest)], [i, i], color=colour, linewidth=2.5)
-            mark = {"marker": ">" if math.isinf(b.epsilon) else "o", "color": colour, "linestyle": "none"}
+            mark: dict[str, Any] = {"marker": ">" if math.isinf(b.epsilon) else "o", "color": colour, "linestyle": "none"}
             axes.plot(min(b.epsilon, widest), i, label="lower bound that refutes" if b.refuted else "lower bound", **mark)
             if math.isfinite(b.reach) and not b.refuted:
                 axes.plot(b.reach, i, marker="|", color=INK, markersize=9, linestyle="none", label="would have been noticed")
