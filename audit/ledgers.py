@@ -27,10 +27,10 @@ def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
 
 
 def is_document(stored: dict[str, Any]) -> bool:
-    """Whether a stored value has the form of `accounted`: rows as in results.json, and sentences."""
+    """Whether a stored value has the form of the result of `accounted`: rows as in results.json, and sentences."""
     from ..reports.results import AccountRow, SkippedRow
 
-    kinds = {"account": AccountRow, "skipped": SkippedRow}
+    kinds: dict[str, type[AccountRow] | type[SkippedRow]] = {"account": AccountRow, "skipped": SkippedRow}
     rows = [kinds[row["kind"]].model_validate(row) for row in stored["rows"]]
     return bool(rows) and all(isinstance(sentence, str) for sentence in stored["warnings"])
 
@@ -68,7 +68,9 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 
 def theorem(case: Case) -> float | None:
-    """What the theorem that the paper prints gives for this noise; None where it states none or is not at hand."""
+    """What the theorem that the paper prints gives for this noise; None if the paper states none or the theorem is not
+    implemented.
+    """
     from ..models.capabilities import StatesTheorem
 
     model = case.model

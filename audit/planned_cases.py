@@ -16,7 +16,7 @@ from ..models.facts import Facts, default_delta
 from ..models.looped import Looped
 from ..models.systems import SYSTEMS, at_unit
 from ..reports.results import SkippedRow
-from .case import Case, noise_of_its_own, offered
+from .case import Case, noise_of_its_own, offered, shown_mode
 from .own.declaration import declared
 from .own.model_file import own_models
 from .own.program import External
@@ -72,8 +72,10 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
         for mode in plan.modes:
             for epsilon in dict.fromkeys(plan.epsilon):
                 taken: set[str] = set()
+                shown = mode
                 try:
                     recipe = make(mode, facts, math.isfinite(epsilon))
+                    shown = shown_mode(recipe)
                     taken = {text for text, *_ in fitting(recipe, name, plan.param)}
                     recipe = adjusted(recipe, name, plan.param, at_unit(recipe, unit, facts))
                     unused -= taken
@@ -85,8 +87,8 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
                             raise
                     elif taken:
                         raise ValueError(f"param={', '.join(sorted(taken))}: {reason}") from None
-                    what = f"{name} {mode} epsilon={epsilon:g}"
-                    skips.append(SkippedRow(model=name, mode=mode, epsilon=epsilon, what=what, reason=str(reason)))
+                    what = f"{name} {shown} epsilon={epsilon:g}"
+                    skips.append(SkippedRow(model=name, mode=shown, epsilon=epsilon, what=what, reason=str(reason)))
                     continue
                 if all(case.where != other.where for other in made):  # a user's own model has one mode
                     made.append(case)
@@ -135,7 +137,7 @@ def fitting(model: Any, name: str, params: Iterable[str]) -> list[tuple[str, str
 
 
 def same_type(value: Any, usual: Any) -> bool:
-    """Whether a value can stand where `usual` stands: an int may stand for a float, a bool for no number, anything for None."""
+    """Whether a value can replace `usual`: an int may replace a float, a bool no number, and any value None."""
     if usual is None or type(value) is type(usual):
         return True
     if isinstance(usual, Enum):

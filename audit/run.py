@@ -36,6 +36,7 @@ from .own.audited import audited
 from .own.model_file import is_built_in
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planned_cases import Factory, cases, recipes
+from .progress import announced
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .key import Key
     from .own.contract import Check
     from .plan import Plan
+    from .progress import Say
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
@@ -85,7 +87,7 @@ def carry_out(
     verbose: bool,
     publish: Callable[[Results, Path, Plan], None],
 ) -> Results:
-    """Studies every case that the plan and `makes` give on the graph, and writes the run folder; `publish` makes the rest of it.
+    """Audits every case that the plan and `makes` give on the graph, and writes the run folder; `publish` adds the report.
 
     makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, and for a folder in use or of another plan.
     """
@@ -104,7 +106,7 @@ def carry_out(
         observed: list[dict[str, Any]] = []
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
-        for case in announced(todo, console):
+        for case, say in announced(todo, 2 + len(audits), console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             ceiling = uppers(case)
             if case.model.name not in checked:
@@ -112,8 +114,8 @@ def carry_out(
                 console.print(told(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
             checks = checked[case.model.name]
             try:
-                studied, outcomes = study(case, graph, store, secret, plan, alpha, checks)
-            except ValueError as reason:  # a model that refuses this graph; the others go on
+                studied, outcomes = study(case, graph, store, secret, plan, alpha, say, checks)
+            except ValueError as reason:  # a model may refuse this graph; the run continues with the others
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
@@ -155,21 +157,6 @@ def carry_out(
     return results
 
 
-def announced(todo: list[Case], console: Console) -> Iterator[Case]:
-    """The cases in order, with a progress bar on a terminal and one line each in a log."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("", total=len(todo))
-        for number, case in enumerate(todo, 1):
-            if not console.is_terminal:
-                console.print(f"[{number}/{len(todo)}] {case}", highlight=False)
-            progress.update(bar, description=str(case))
-            yield case
-            progress.advance(bar)
-
-
 def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
     """The audits and the names of the attacks in the plan. Raises ValueError for unknown names."""
     audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
@@ -177,19 +164,22 @@ def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
 
 
 def study(
-    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, checks: Sequence[Check] = ()
+    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, say: Say, checks: Sequence[Check] = ()
 ) -> tuple[list[Any], list[Outcome]]:
     """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
 
-    checks: the clauses of the contract, on which bounds of a model of one's own rest.
+    say: is called with the name of each stage. checks: the clauses of the contract that bounds on a user's model assume.
 
     Raises ValueError if the model refuses the graph.
     """
     audits, attacks = asked(plan)
+    say("accuracy")
     used = utility(case, graph, store, key, plan.repeats)
+    say("membership attacks")
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
+        say(f"audit {audit.name}")
         results: tuple[Outcome, ...] = ()
         try:
             if reason := audit.refuses(case):
@@ -238,7 +228,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
     return Evidence(
         claim=case.claim,
         model=case.model.name,
-        mode=case.model.mode,
+        mode=case.where["mode"],
         game=outcome.audit,
         ledger=str(case.model.ledger),
         uppers=ceiling,
@@ -256,9 +246,9 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
 
 
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:
-    """Array -> the sort of violation that an outcome would have shown there.
+    """Array -> the kind of violation that the audit would have detected in it.
 
-    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model nobody knows that.
+    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model that is not known.
     """
     if outcome.covers is not None:
         return dict(outcome.covers)
@@ -278,7 +268,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     """The table on the terminal, the HTML report, JUnit, and the MLflow mirror."""
     from rich.console import Console
 
-    from ..reports.formats import html, junit, mlflow_mirror, table
+    from ..reports.formats import card, html, junit, mlflow_mirror, table
 
     if json:
         print(result_files.to_json(results))
@@ -286,9 +276,10 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
         table.show(results, Console())
     html.render(folder)
     junit.write(folder)
+    card.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
-    if quiet:  # a claim that nothing tested is no quiet matter
+    if quiet:  # a claim without any test is reported even with --quiet
         for row in results.of(SkippedRow):
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Interval = tuple[float, float]
-RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # of verdicts, the best first
+RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # kinds of verdicts, the best first
 ENOUGH = 8  # targets; with fewer, an interval over targets covers less than 95 %
 
 
@@ -167,7 +167,7 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
 
 
 def called(run_a: Path, run_b: Path) -> tuple[str, str]:
-    """What to call two runs: the folder's name, or the whole path where both have the same name."""
+    """The names of two runs: the folder's name, or the whole path if both have the same name."""
     same = Path(run_a).name == Path(run_b).name
     return (str(run_a), str(run_b)) if same else (Path(run_a).name, Path(run_b).name)
 
@@ -216,10 +216,14 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
 def _claims(claims: list[Judged], names: tuple[str, str]) -> Table:
     table = _empty("model", "ε", *(f"{what}, {run}" for what in ("verdict", "lower", "upper") for run in names))
     for c in claims:
-        bounds = [*(down(v) if v is not None else "-" for v in c.lower), *(up(v) if v is not None else "-" for v in c.upper)]
+        bounds = [*(_shown(v, down) for v in c.lower), *(_shown(v, up) for v in c.upper)]
         verdicts = [f"[bold]{worded(v)}[/]" if c.changed else worded(v) for v in c.verdicts]
         table.add_row(name(c.key.model, c.key.mode), budget(c.key.epsilon), *verdicts, *bounds)
     return table
+
+
+def _shown(value: float | None, rounded: Callable[[float], str]) -> str:
+    return "-" if value is None else "∞" if math.isinf(value) else rounded(value)
 
 
 def _empty(*columns: str) -> Table:
@@ -229,7 +233,7 @@ def _empty(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     words = ("model", "what", "", "verdict")
     for column in columns:
-        table.add_column(column, justify="left" if column.partition(",")[0] in words else "right")
+        table.add_column(column, justify="left" if column.partition(",")[0] in words else "right", overflow="fold")
     return table
 
 

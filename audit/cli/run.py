@@ -31,13 +31,7 @@ def run(
         Words,
         Option(help="Membership attacks by comma, all or none. Default: those that train no classifier. See `audit attacks`."),
     ] = None,
-    audits: Annotated[
-        Words,
-        Option(
-            help="replay, differential, exact, residual, game, transcript, reports, entries, votes, rows, gradients, blackbox, "
-            "one-run; by comma, all or none. Default: all."
-        ),
-    ] = None,
+    audits: Annotated[Words, Option(help="Audits by comma, all or none. Default: all. See `audit audits`.")] = None,
     rounds: Annotated[
         Number, Option(help="Rounds of the distinguishing game, with up to 1000 canaries each. Default: 10.")
     ] = None,
@@ -52,7 +46,7 @@ def run(
     mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
     device: Annotated[Words, Option(help="cpu or cuda. Default: cpu.")] = None,
     memory: Annotated[Words, Option(help="Working memory of one chunk of runs. Default: 8GiB.")] = None,
-    jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core.")] = None,
+    jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core that this process may use.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
     target: Annotated[
         Words, Option(help='A program of your own: "COMMAND {worlds} {out}", or its declaration: FILE.toml.')

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..faults.fault import Fault
 
-ALPHA = 1e-4  # of each test: an honest recipe fails once in ten thousand seeds
+ALPHA = 1e-4  # level of each test: an honest recipe fails once in ten thousand seeds
 ROUNDS = 5
 
 
@@ -27,15 +27,14 @@ def selftest(
     data_dir: DataDir = None,
     strangers: Annotated[
         bool,
-        typer.Option("--strangers", help="Play each as somebody's own model, through all of `audit run`."),
+        typer.Option("--strangers", help="Run each one as a user's own model, through all of `audit run`."),
     ] = False,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Audit models with planted privacy faults, which must be refuted, and honest ones, which must pass.
 
-    With --strangers nothing tells the audits which system it is. A faulty model may then also end as inconclusive, which says
-    that nothing is known.
+    With --strangers the audits do not know which system the model is. A faulty model may then also be inconclusive.
 
     Exit codes: 0 all faulty models are refuted and all honest ones pass; 1 not all; 2 wrong use.
 
@@ -84,7 +83,7 @@ def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) ->
 
 
 def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
-    """The same rows for every model played as somebody's own; `audit` is then "run"."""
+    """The same rows for every model run as a user's own; `audit` is then "run"."""
     from ...models.data.loading import load
     from ...models.facts import Facts
     from ..faults.as_strangers import everything, whole_run

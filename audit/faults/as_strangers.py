@@ -1,4 +1,6 @@
-"""Planted faults and honest models as somebody's own: through the whole of `audit run`, from the contract to the exit code."""
+"""Runs planted faults and honest models as a user's own models, through all of `audit run`, from the contract to the exit
+code.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,16 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 FILES = ("results.json", "report.html", "junit.xml")
-CODES = {True: (1, 3), False: (0, 3)}  # planted -> the exit codes that are right; 3 says that nothing can be said
+CODES = {True: (1, 3), False: (0, 3)}  # planted -> the correct exit codes; 3 means inconclusive
 
 
 @dataclass(frozen=True)
 class Stranger:
-    """A system of this package with nothing left that says so: its noise is fixed, it declares no capability."""
+    """A system of this package without the attributes that identify it: its noise is fixed, and it declares no capability."""
 
     model: Any
     label: str
-    unit: Unit  # what its author says that it protects
+    unit: Unit  # the unit that its author states
     keep: tuple[str, ...] = ("posteriors",)
 
     @property
@@ -88,7 +90,7 @@ class Stranger:
 
 
 def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
-    """Name, whether it is faulty, claim and model: all planted faults and honest models, and models as strangers write them.
+    """Name, whether it is faulty, claim and model: all planted faults and honest models, and models as users would write them.
 
     Faults that no sampling can show are left out.
     """
@@ -105,7 +107,9 @@ def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
 
 
 def whole_run(name: str, planted: bool, claim: Claim, model: Model, graph: Graph, seed: str) -> tuple[bool, str]:
-    """Whether `audit run` judges the model rightly, and its verdict. It also has to write the report, JUnit and results."""
+    """Whether `audit run` gives the correct verdict on the model, and the verdict. It also has to write the report, JUnit and
+    results.
+    """
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         out = Path(folder) / "run"
         given: dict[str, Any] = {"attacks": "none", "repeats": 1, "mlflow": "none", "jobs": 1, "seed": f"{seed} {name}"}

@@ -1,4 +1,4 @@
-"""Models as somebody would bring them: noisy sums of unit rows, no call that tells of anything; faults override one hook each."""
+"""Models as a user would write them: noisy sums of unit rows, without any call to the tool. Each fault overrides one method."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class OnlyTheLargest(Sums):
 
 
 class NoisyAnswers(Sums):
-    """Nothing leaves but the class with the largest noisy score."""
+    """Releases only the class with the largest noisy score."""
 
     offers: ClassVar[tuple[str, ...]] = ("posteriors",)
 
@@ -183,7 +183,7 @@ class NoisyAnswers(Sums):
 
 
 class NoiseByDegree(Sums):
-    """Rows are divided by the exact degree, noise and all."""
+    """Divides rows, noise included, by the exact degree."""
 
     def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return (clean + noise) / np.maximum(degree, 1)[:, None]
@@ -235,14 +235,14 @@ class DegreeBeside(Sums):
 
 
 class ServedClean(Sums):
-    """Without noise where the sums are not kept."""
+    """Adds no noise if the sums are not kept."""
 
     def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return clean + noise if "aggregates" in self.keep else clean
 
 
 class SecondPass(Sums):
-    """Class scores from noisy sums of their own, that nobody charged."""
+    """Computes class scores from additional noisy sums that the ledger does not charge."""
 
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         again = unit(graph.adjacency() @ unit(np.asarray(graph.x, float)) + self.noise(seed, rows.shape, 7))
@@ -267,7 +267,7 @@ class NoSeed(Sums):
         return self.std * np.random.default_rng().standard_normal(shape)
 
 
-HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and shown to be
-HONEST = (*HEARD, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)  # honest; of some nobody can show it
+HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and not refuted
+HONEST = (*HEARD, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)  # honest; some of these are inconclusive
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
 FAULTY = (*INFINITE, NoiseByDegree, SecondPass, QuietSecondHop, SeededByTheGraph)

@@ -44,7 +44,9 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | None:
     same = first.cells.keys() == cells.keys() and all(np.array_equal(a, first.cells[c]) for c, a in cells.items())
     if not same or not 0 < len(heard.found) <= MOST:
         return None
-    moves, past, doubts = [], {}, []
+    moves: list[tuple[str, tuple[float, ...]]] = []
+    past: dict[str, str] = {}
+    doubts: list[str] = []
     for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), SECRETS):
         again = Meetings(heard.found)
         try:

@@ -95,7 +95,9 @@ class Noise(np.ndarray):
         result = getattr(ufunc, method)(*(_plain(i) for i in inputs), **options)
         if not noises or not isinstance(result, np.ndarray):
             return out[0] if out and len(out) == 1 else result
-        meetings, draw, scale = noises[0].origin
+        origin = noises[0].origin
+        assert origin is not None
+        meetings, draw, scale = origin
         if clean is not None:
             met = meetings.meet(draw, scale, np.broadcast_to(clean, result.shape).copy(), result)
             return out[0] if out else met

@@ -1,4 +1,4 @@
-"""Evidence survives its file, and verdicts say what was proved and no more."""
+"""Evidence is unchanged after writing and reading, and verdicts state only what was proved."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ def test_evidence_comes_back_from_its_file_as_it_was(tmp_path):
         bounds=(resting(look(1 / 3), "a theorem", checked("rows are alike", "t", 0.2)), look(0.0, notices=math.inf)),
         curves={"tradeoff": {"claimed": [np.array([0.0, 0.5]), np.array([1.0, -np.inf])]}, "roc": {"lira": ((0, 1), (0, 1))}},
         reach="far",
-        randomness="cryptographic",
+        randomness="seeded by 256 bits",
         assumptions=("The split is public.",),
         versions={"torch": "2.13.0"},
         seconds=1.5,
@@ -68,6 +68,19 @@ def test_a_damaged_file_is_named(tmp_path):
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence" / "broken.json").write_text('{"claim": {}}')
     with pytest.raises(ValueError, match=r"broken\.json"):
+        evidence.read_all(tmp_path)
+
+
+def test_a_changed_number_is_found(tmp_path):
+    """As after a bit that flipped on the disk: the file stays JSON, and a report would show another bound."""
+    path = evidence.write(Evidence(CLAIM, "gap", "sound", "edge", uppers=(ceiling(0.75),), bounds=(look(0.25),)), tmp_path)
+    content = path.read_text()
+    for old, new in (("0.75", "0.74"), ("0.25", "0.35"), ('"sound"', '"sounf"')):
+        path.write_text(content.replace(old, new))
+        with pytest.raises(ValueError, match="checksum"):
+            evidence.read_all(tmp_path)
+    path.write_text("null")
+    with pytest.raises(ValueError, match="damaged"):
         evidence.read_all(tmp_path)
 
 
@@ -140,7 +153,7 @@ def test_an_audit_that_could_not_have_noticed_is_inconclusive(bounds):
 
 
 def test_what_rests_on_an_assumption_refutes_nothing_alone_and_is_never_called_exact():
-    """A second bound that rests on nothing unchecked refutes as ever."""
+    """A second bound without unchecked assumptions still refutes."""
     lone = resting(
         dataclasses.replace(look(math.inf, refuted=True, alpha=0.0), shape="exact"), "a theorem", assumed("it is Gaussian")
     )
@@ -171,7 +184,8 @@ def test_a_failed_check_takes_back_the_bound_and_its_reach_and_says_why():
     verdict = judge(CLAIM, [ceiling(0.9)], [broken])
     assert verdict.kind == "inconclusive"
     assert "withdrawn: rows are alike" in verdict.sentence
-    assert judge(CLAIM, [ceiling(0.9)], [broken, look(0.5)]).kind == "not-refuted"  # another look saw far enough
+    # another test detects a small enough violation
+    assert judge(CLAIM, [ceiling(0.9)], [broken, look(0.5)]).kind == "not-refuted"
     kept = resting(look(0.5), "a theorem", checked("rows are alike", "chi-squared", 0.3))
     assert kept.withdrawn is None
     assert kept.conditions[0].how == "checked"

@@ -1,4 +1,4 @@
-"""What is found out about strangers' models: certificates where no noise covers a secret, none elsewhere, and exact moves."""
+"""Examinations of users' models: certificates where no noise covers a secret, none elsewhere, and exact moves."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ def setting(model, tmp_path, claim=CLAIM) -> Setting:
 
 
 def calibrated(kind):
-    """Two hops at mu of the claim; what the fault does to it is its own business."""
+    """Two hops calibrated to the claim's mu, before the fault is added."""
     return kind(sigma=2**0.5 / mu_of_claim(CLAIM))
 
 

@@ -202,7 +202,7 @@ def test_the_report_shows_the_mechanisms_and_no_record_leaves_them_out(tmp_path)
     page = (tmp_path / "on" / "report.html").read_text()
     assert 'id="recorder"' in page
     assert heard["mechanisms"][0]["line"] in page
-    assert (tmp_path / "on" / "figures" / "ledger-looped-sound-1-undirected-edge.png").is_file()
+    assert (tmp_path / "on" / "figures" / "ledger-looped-own-1-undirected-edge.svg").is_file()
     results = audit(model, GRAPH, claim, out=tmp_path / "off", record=False, **options)
     assert results.run.observed == []
     assert 'id="recorder"' not in (tmp_path / "off" / "report.html").read_text()

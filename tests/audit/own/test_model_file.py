@@ -1,4 +1,4 @@
-"""Doors for a user's own model: programs, and classes in a file."""
+"""Ways to load a user's own model: programs, and classes in a file."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where compiled code is kept, which way is taken and told, and that compiled loops are worth their while."""
+"""The cache of compiled code, the choice between compiled code and torch, and the speed of compiled loops."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_compiled_code_is_kept_in_a_folder_that_nobody_else_can_write(fresh: Pat
 
 
 @needs_numba
-@pytest.mark.skipif(sys.platform == "win32", reason="there, a home folder is its user's by other means")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows protects a home folder by other means")
 def test_a_folder_that_others_can_write_is_not_trusted(fresh: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = kept.kept_in()
     assert folder is not None
@@ -92,9 +92,53 @@ def test_a_folder_that_others_can_write_is_not_trusted(fresh: Path, caplog: pyte
 def test_what_is_compiled_already_is_not_announced(fresh: Path) -> None:
     folder, said = kept.kept_in(), list[str]()
     assert folder is not None
-    (folder / "some.nbi").touch()
+    (folder / f"complete-{compiled.processor()}").touch()
     compile_ahead(said.append)
     assert not said
+
+
+@needs_numba
+def test_a_compilation_that_was_killed_is_taken_up_again(fresh: Path) -> None:
+    code = "from gnnaudit.models.kernels.ahead import compile_ahead; compile_ahead(lambda line: print(line, flush=True))"
+    killed = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=fresh)
+    assert killed.stdout is not None
+    assert "Compiling" in killed.stdout.readline()
+    folder = compiled.kept_in()
+    assert folder is not None
+    until = time.monotonic() + 300
+    while not any(folder.rglob("*.nbi")) and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.2)  # within the next function
+    killed.kill()
+    killed.wait()
+    there = set(folder.rglob("*.nbi"))
+    assert there
+    assert not list(folder.glob("complete-*"))
+    check = (
+        code
+        + """
+import numpy as np
+from gnnaudit.models.kernels.arithmetic import adam
+x = np.zeros((4, 8), np.float32)
+x[1] = 1
+adam(*x, np.float32(1), np.float32(1), np.float32(1))
+print(x[0, 0])"""
+    )
+    again = subprocess.run([sys.executable, "-c", check], stdout=subprocess.PIPE, text=True, cwd=fresh, check=True)
+    said = again.stdout.splitlines()
+    assert "Compiling" in said[0]
+    assert float(said[1]) == pytest.approx(-0.1 / 0.001**0.5, rel=1e-5)  # the first moment over the root of the second
+    assert there < set(folder.rglob("*.nbi"))
+    assert len(list(folder.glob("complete-*"))) == 1
+
+
+def test_whoever_switches_compiled_loops_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compiled.SWITCH, "off")
+    compiled.found.cache_clear()
+    said = list[str]()
+    compile_ahead(said.append)
+    compiled.found.cache_clear()
+    assert said == ["GNNAUDIT_KERNEL=off: torch trains the models, several times as slowly as compiled loops."]
 
 
 @needs_numba
@@ -117,7 +161,7 @@ def kept_files(folder: Path, ending: str) -> list[Path]:
 
 
 def planted(path: Path, command: str) -> None:
-    """What a stranger's index file would be: a pickle that runs a command when it is loaded."""
+    """A malicious index file: a pickle that runs a command when it is loaded."""
     path.write_bytes(b"cposix\nsystem\n(S'" + command.encode() + b"'\ntR.")
 
 
