@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import tomllib
 from datetime import datetime
 from difflib import get_close_matches
@@ -15,9 +14,10 @@ import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..models.systems import SYSTEMS
+from .cores import usable_cores
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
-ATTACKS = (  # that read what every system releases and train no classifier; "all" takes several times as long
+ATTACKS = (  # attacks that read the arrays of every system and train no classifier; "all" takes several times as long
     "label-only",
     "confidence",
     "entropy",
@@ -79,6 +79,7 @@ class Plan(BaseModel):
 
     data: str = "campus"
     data_dir: Path | None = None
+    trust: bool = False  # data sets whose files run code when they are read, and downloads without a known checksum
     models: Words = MODELS
     mode: Literal["paper", "sound", "both"] = "sound"
     epsilon: Numbers = (1.0, 8.0, float("inf"))
@@ -87,8 +88,8 @@ class Plan(BaseModel):
     param: Annotated[tuple[str, ...], BeforeValidator(one_or_more)] = ()  # fields of the models: NAME=VALUE or MODEL.NAME=VALUE
     attacks: Words = ATTACKS
     audits: Words = ("all",)
-    rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once
-    shadows: int = Field(8, ge=2, multiple_of=2)  # in pairs with complementary bits
+    rounds: int = Field(10, ge=1)  # rounds of the game on released arrays; each tests many canaries at once
+    shadows: int = Field(8, ge=2, multiple_of=2)  # shadow runs, in pairs with complementary bits
     targets: int = Field(4, ge=1)
     repeats: int = Field(10, ge=1)  # trainings over which accuracy is averaged
     seed: str | None = None
@@ -96,14 +97,15 @@ class Plan(BaseModel):
     mlflow: str | None = None  # None: SQLite beside the runs; "none": no mirror
     device: Literal["cpu", "cuda"] = "cpu"
     memory: Annotated[int, BeforeValidator(size), Field(ge=1 << 20)] = 8 << 30
-    jobs: int = Field(os.cpu_count() or 1, ge=1)
+    jobs: int = Field(default_factory=usable_cores, ge=1)
     ray: str | None = None
     target: str | None = None
+    target_timeout: float = Field(3600.0, gt=0)  # seconds for one training of the target
     model: str | None = None
     alpha: float = Field(0.05, gt=0, lt=1)
     notices: float = Field(1.5, gt=1)
     fresh: bool = False
-    split: int = Field(0, ge=0)  # which public split of the nodes
+    split: int = Field(0, ge=0)  # number of the public split of the nodes
     preset: str | None = None  # defaults for options that neither the plan file nor the command line sets
 
     @property
@@ -127,12 +129,12 @@ class Plan(BaseModel):
         return (self.target or self.model) is not None and "models" not in self.model_fields_set
 
     def toml(self) -> str:
-        """The plan as a file by which `audit run` runs the same again. It resumes, so `fresh` is left out."""
+        """The plan as a file with which `audit run` repeats the run. `fresh` is left out, so that the run resumes."""
         options = self.model_dump(exclude_none=True, exclude={"fresh"} | ({"models"} if self.own_alone else set())).items()
         return tomli_w.dumps({"run": {name: str(value) if isinstance(value, Path) else value for name, value in options}})
 
     def differences(self, other: Plan) -> dict[str, tuple[Any, Any]]:
-        """Option -> its two values, for the options that change what is measured."""
+        """Option -> its two values, for the options that differ and change the results."""
         mine, theirs = ({**plan.model_dump(), **({"models": ()} if plan.own_alone else {})} for plan in (self, other))
         return {name: (mine[name], theirs[name]) for name in mine if name not in UNMEASURED and mine[name] != theirs[name]}
 

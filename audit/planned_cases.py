@@ -7,6 +7,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.claim import Claim, Relation, Unit
@@ -16,7 +17,9 @@ from ..models.looped import Looped
 from ..models.systems import SYSTEMS, at_unit
 from ..reports.results import SkippedRow
 from .case import Case, noise_of_its_own, offered, shown_mode
+from .own.declaration import declared
 from .own.model_file import own_models
+from .own.program import External
 
 if TYPE_CHECKING:
     from ..models.base import Model
@@ -33,7 +36,8 @@ Factory = Callable[[str, Facts, bool], Any]
 
 def recipes(plan: Plan) -> dict[str, Factory]:
     """Factories by name, of the systems in the plan and of the user's own models. Raises ValueError for unknown names."""
-    own = own_models(plan.target, plan.model, Unit(plan.unit) if plan.unit else None)
+    limits: dict[str, Any] = {"seconds": plan.target_timeout, "memory": plan.memory, "run": plan.out.resolve()}
+    own = own_models(_program(plan, limits) if plan.target else None, plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
     names = () if plan.own_alone else plan.chosen(plan.models, tuple(known), "models")
     if not own and not names:
@@ -41,6 +45,14 @@ def recipes(plan: Plan) -> dict[str, Factory]:
     for name in own.keys() & SYSTEMS.keys() & set(names):
         raise ValueError(f"model={plan.model}: is called '{name}', like a system of this plan. Give it another name.")
     return {name: known[name] for name in dict.fromkeys((*own, *names))}
+
+
+def _program(plan: Plan, limits: Mapping[str, Any]) -> External:
+    """The program of a command, or of its declaration."""
+    assert plan.target is not None
+    if plan.target.endswith(".toml"):
+        return declared(Path(plan.target), **limits)
+    return External(plan.target, Unit(plan.unit) if plan.unit else Unit.UNDIRECTED_EDGE, **limits)
 
 
 def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
@@ -89,12 +101,12 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
 
 
 def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
-    """A case calibrated for the model's own unit; in mode "paper" the plan may claim another unit for it."""
+    """A case calibrated for the model's own unit; in mode "paper", and for a program, the plan may claim another unit for it."""
     own_delta = default_delta(recipe.unit, recipe.mode, facts) if plan.delta is None else plan.delta
     relation = Relation.REPLACE if recipe.unit is Unit.FEATURES else Relation.ADD_REMOVE
     own = Claim(epsilon, own_delta, recipe.unit, relation, exposes=offered(recipe))
     unit = Unit(plan.unit) if plan.unit else recipe.unit
-    if unit is not recipe.unit and recipe.mode != "paper":
+    if unit is not recipe.unit and recipe.mode != "paper" and not isinstance(recipe, External):
         way = f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
         if isinstance(recipe, Looped):
             way = f"Write Looped(train, unit=Unit.{unit.name}) if the function protects that, or use --unit {recipe.unit}."
@@ -125,7 +137,7 @@ def fitting(model: Any, name: str, params: Iterable[str]) -> list[tuple[str, str
 
 
 def same_type(value: Any, usual: Any) -> bool:
-    """Whether a value can stand where `usual` stands: an int may stand for a float, a bool for no number, anything for None."""
+    """Whether a value can replace `usual`: an int may replace a float, a bool no number, and any value None."""
     if usual is None or type(value) is type(usual):
         return True
     if isinstance(usual, Enum):

@@ -29,6 +29,7 @@ from .case import Case, Outcome, Setting
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
+from .own.audited import audited
 from .own.model_file import is_built_in
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planned_cases import Factory, cases, recipes
@@ -58,7 +59,7 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
     from rich.console import Console
 
     makes = recipes(plan)
-    graph, facts = load_described(plan.data, plan.data_dir, plan.split)
+    graph, facts = load_described(plan.data, plan.data_dir, plan.split, trust=plan.trust, memory=plan.memory)
     console = Console(stderr=True, quiet=quiet, soft_wrap=True)
     compile_ahead(console.print)
     again = "the same command" if "out" in plan.model_fields_set else f"the same command with --out {plan.out}"
@@ -81,7 +82,7 @@ def carry_out(
     verbose: bool,
     publish: Callable[[Results, Path, Plan], None],
 ) -> Results:
-    """Studies every case that the plan and `makes` give on the graph, and writes the run folder; `publish` makes the rest of it.
+    """Audits every case that the plan and `makes` give on the graph, and writes the run folder; `publish` adds the report.
 
     makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, and for a folder in use or of another plan.
     """
@@ -89,9 +90,10 @@ def carry_out(
     audits, _ = asked(plan)
     todo, skips = cases(plan, graph, makes)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
-        write_spec(folder)
         key = root_key(plan, folder)
         store = Store(folder, memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
+        files = {case.model.name: about for case in todo if (about := audited(case.model))}
+        write_spec(folder, files)
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
         alpha = divide(plan.alpha, max(1, taken))  # fixed before any test: a union bound over all tests
         rows: list[Any] = []
@@ -107,7 +109,7 @@ def carry_out(
             checks = checked[case.model.name]
             try:
                 studied, outcomes = study(case, graph, store, secret, plan, alpha, checks)
-            except ValueError as reason:  # a model that refuses this graph; the others go on
+            except ValueError as reason:  # a model may refuse this graph; the run continues with the others
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
@@ -138,6 +140,7 @@ def carry_out(
             verdict=verdict_line(code, rows),
             exit_code=code,
             preset=plan.preset or "",
+            audited=files,
             contract={name: clauses(checks) for name, checks in checked.items() if checks},
         )
         results = Results(run=summary, rows=tuple(rows))
@@ -172,7 +175,7 @@ def study(
 ) -> tuple[list[Any], list[Outcome]]:
     """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
 
-    checks: the clauses of the contract, on which bounds of a model of one's own rest.
+    checks: the clauses of the contract that bounds on a user's model assume.
 
     Raises ValueError if the model refuses the graph.
     """
@@ -237,13 +240,14 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
         assumptions=case.model.public,
         versions=versions(),
         seconds=outcome.seconds,
+        audited=audited(case.model),
     )
 
 
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:
-    """Array -> the sort of violation that an outcome would have shown there.
+    """Array -> the kind of violation that the audit would have detected in it.
 
-    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model nobody knows that.
+    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model that is not known.
     """
     if outcome.covers is not None:
         return dict(outcome.covers)
@@ -274,7 +278,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     card.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
-    if quiet:  # a claim that nothing tested is no quiet matter
+    if quiet:  # a claim without any test is reported even with --quiet
         for row in results.of(SkippedRow):
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)

@@ -10,8 +10,8 @@ from typing import Any
 PAGE = Path(__file__).parent / "cli.md"
 TOP = """# Commands
 
-Made by `python docs/make_cli.py` from the commands themselves. Exit code 2 is wrong use, with one line on stderr. What 0, 1 and 3
-mean is written at each command that uses them.
+Made by `python docs/make_cli.py` from the commands themselves. Exit code 2 means wrong use, with one line on stderr. Each command
+that uses the exit codes 0, 1 and 3 says what they mean.
 """
 
 

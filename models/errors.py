@@ -12,7 +12,7 @@ INSTALLED = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("st
 
 
 class Stopped(Exception):
-    """The user ended the run; how it is resumed, in a sentence."""
+    """Raised when the user ends the run; the message says how to resume it."""
 
 
 def one_line(error: BaseException) -> str:

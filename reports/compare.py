@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Interval = tuple[float, float]
-RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # of verdicts, the best first
+RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # kinds of verdicts, the best first
 ENOUGH = 8  # targets; with fewer, an interval over targets covers less than 95 %
 
 
@@ -167,7 +167,7 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
 
 
 def called(run_a: Path, run_b: Path) -> tuple[str, str]:
-    """What to call two runs: the folder's name, or the whole path where both have the same name."""
+    """The names of two runs: the folder's name, or the whole path if both have the same name."""
     same = Path(run_a).name == Path(run_b).name
     return (str(run_a), str(run_b)) if same else (Path(run_a).name, Path(run_b).name)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..accounting.claim import Claim, Unit
-from .evidence import Verdict, judge, lowest, weakest_link
+from .evidence import Verdict, contradicting, judge, lowest, weakest_link
 from .results import AccountRow, AttackRow, BoundRow, Results, Row, SkippedRow, UtilityRow
 
 UNITS = {
@@ -168,7 +168,9 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     deciding = weakest_link(claim, tests)
     noticing = next((b for b, t in zip(bounds, tests, strict=True) if t is deciding), None)
     own = any(a.own for a in accounts)
-    return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), verdict, noticing, own)
+    upper = lowest(ceiling)
+    shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper  # the verdict states both
+    return Line(k, delta, shown, best, tuple(bounds), tuple(accounts), verdict, noticing, own)
 
 
 def _lower(b: BoundRow) -> _Lower:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ...accounting.claim import Claim
     from ...accounting.lower.bounds import Bound
 
-COUNTED = 1_000_000  # distinct scores are counted in files of up to so many rows
+COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
 UNFAIR = 2e-6  # p-value of the number of bits that are 1, below which they are no fair coins
-USUAL = 2.0  # nats: the epsilon for which the number of guesses is best, whatever is claimed; it matters little
+USUAL = 2.0  # nats: the number of guesses is optimal for this epsilon, independently of the claim; the choice matters little
 
 
 def bound(
@@ -64,14 +64,14 @@ def bound(
 ) -> None:
     """Compute a lower bound on epsilon from your own scores and bits.
 
-    Rows are independent rounds; whether they look so in the order of the file is checked. With a column `run`, rows with the
-    same value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
+    Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
+    value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
-    claim for every mechanism. It refuses scores with few values or a hard limit, which say nothing of a Gaussian curve.
+    claim for every mechanism. It refuses scores with few values or a hard limit, which cannot come from a Gaussian mechanism.
 
     Exit codes: 0 the claim is not refuted, or none was given; 1 the claim or its Gaussian curve is refuted; 2 wrong use; 3 the
-    test is too weak, or rests on what nobody checked.
+    test is too weak, or depends on an unchecked assumption.
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
@@ -241,7 +241,7 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
 
 
 def _gaussian(claim: Claim) -> Any:
-    """A stand-in for the Gaussian trade-off curve of the claim: only its mu, so that no accountant is loaded.
+    """Replaces the Gaussian trade-off curve of the claim: it has only mu, so that no accountant is loaded.
 
     Raises ValueError for delta = 0, at which no Gaussian mechanism has a finite epsilon (Dong, Roth & Su 2022, Cor. 2.13).
     """
@@ -281,8 +281,8 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         return [
             *lines,
             f"The Gaussian curve of {claimed} is REFUTED ({p}): no Gaussian mechanism that keeps the claim gave these scores.",
-            "The claim itself is not refuted by that. It falls with the curve only if it follows from the curve and nothing "
-            "else; --shape any tests it for every mechanism.",
+            "The claim itself is not refuted by that: it may hold for another reason than this curve. --shape any tests the "
+            "claim for every mechanism.",
         ]
     seen = (
         f"the best attack would have detected a true epsilon above {found.reach:.2f} with 90 % power"
@@ -296,7 +296,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
 
 
 def _bound_in_words(found: Bound, claim: Claim, rows: int) -> list[str]:
-    """rows: of the file. Those that do not count have chosen the threshold."""
+    """rows: of the file. The rounds that do not count chose the threshold."""
     counted = sum(found.trials)
     rest = f" of {rows}; the other {rows - counted} chose the threshold" if counted < rows else ""
     how = f"Method: {found.method}; {counted} rounds count{rest}."

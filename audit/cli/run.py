@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from ..plan import MODELS
-from .options import Json, Param, Quiet, Verbose, Words
+from .options import TRUST, Json, Param, Quiet, Verbose, Words
 
 Number = int | None
 
@@ -18,6 +18,7 @@ def run(
     plan: Annotated[Path | None, typer.Argument(help="A TOML file whose table `run` holds the options below.")] = None,
     data: Annotated[Words, Option(help="Data set by name, or a path. Default: campus. See `audit data list`.")] = None,
     data_dir: Annotated[Words, Option(help="Folder of the data sets. Downloads are stored there.")] = None,
+    trust: Annotated[bool | None, Option("--trust", help=TRUST)] = None,
     models: Annotated[Words, Option(help=f"Systems, by comma. Default: {','.join(MODELS)}. See `audit models`.")] = None,
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
     epsilon: Annotated[Words, Option(help="Budgets in nats, by comma; inf trains without noise. Default: 1,8,inf.")] = None,
@@ -30,13 +31,7 @@ def run(
         Words,
         Option(help="Membership attacks by comma, all or none. Default: those that train no classifier. See `audit attacks`."),
     ] = None,
-    audits: Annotated[
-        Words,
-        Option(
-            help="replay, differential, exact, residual, game, transcript, reports, entries, votes, rows, gradients, blackbox, "
-            "one-run; by comma, all or none. Default: all."
-        ),
-    ] = None,
+    audits: Annotated[Words, Option(help="Audits by comma, all or none. Default: all. See `audit audits`.")] = None,
     rounds: Annotated[
         Number, Option(help="Rounds of the distinguishing game, with up to 1000 canaries each. Default: 10.")
     ] = None,
@@ -51,9 +46,14 @@ def run(
     mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
     device: Annotated[Words, Option(help="cpu or cuda. Default: cpu.")] = None,
     memory: Annotated[Words, Option(help="Working memory of one chunk of runs. Default: 8GiB.")] = None,
-    jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core.")] = None,
+    jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core that this process may use.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
-    target: Annotated[Words, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
+    target: Annotated[
+        Words, Option(help='A program of your own: "COMMAND {worlds} {out}", or its declaration: FILE.toml.')
+    ] = None,
+    target_timeout: Annotated[
+        float | None, Option(help="Seconds for one training of the target, after which it is ended. Default: 3600.")
+    ] = None,
     model: Annotated[Words, Option(help="A model of your own: FILE.py:Name.")] = None,
     alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole plan. Default: 0.05.")] = None,
     notices: Annotated[

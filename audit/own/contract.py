@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SIZES = (6, 12, 48)  # nodes; small graphs first, so that the first failure is the smallest example
 RUNS = 3
-TOLERANCE = 1e-4  # for float32 trainings that add in another order
+TOLERANCE = 1e-4  # relative; float32 trainings may add numbers in another order
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ HINTS = {
 
 
 def hint(check: Check) -> str | None:
-    """What to do about a failed clause, where that is known."""
+    """How to fix a failed clause, if that is known."""
     if "raised at" in (check.failure or ""):
         return NO_MASK if "'NoneType'" in (check.failure or "") else None
     return HINTS.get(check.name)

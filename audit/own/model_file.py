@@ -34,7 +34,7 @@ def load_model(address: str) -> Any:
     sys.modules[path.stem] = module  # dataclasses look up their module; worker processes import it by this name
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        with hearable():  # generators that the module makes and keeps are heard later on
+        with hearable():  # draws of generators that the module creates can be recorded later
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as fault:
         raise ValueError(f"model={address}: {blamed(fault, path)}") from None
@@ -59,14 +59,10 @@ def is_built_in(model: Model) -> bool:
     return any(module.startswith(f"{ours}.") for module in modules)
 
 
-def own_models(target: str | None, model: str | None, unit: Unit | None = None) -> dict[str, Any]:
-    """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model.
-
-    unit: whom the plan claims that a program protects; a program cannot say it itself.
-    """
+def own_models(program: External | None, model: str | None) -> dict[str, Any]:
+    """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
     found: dict[str, Any] = {}
-    if target is not None:
-        program = External(target, unit or Unit.UNDIRECTED_EDGE)
+    if program is not None:
         found[program.name] = lambda mode, facts, private: program
     if model is not None:
         made = load_model(model)
@@ -86,7 +82,7 @@ def own_models(target: str | None, model: str | None, unit: Unit | None = None) 
 
 
 def checked(made: Any, where: str) -> None:
-    """Raises ValueError, which begins with `where`, for what is no model or bears a name that a run cannot use."""
+    """Raises ValueError, which begins with `where`, for an object that is not a model or has a name that a run cannot use."""
     for name in PROTOCOL:
         if fault := raising(made, name):
             raise ValueError(f"{where}: `{name}` raises: {fault}")

@@ -1,4 +1,4 @@
-"""A graph, and many subgraphs of it at once: everything that a model may see."""
+"""A graph, and many subgraphs of it at once: all data that a model may read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
 
 
-NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")  # of the engine, not of a model's author
+# attributes for the engine, not for a model's author
+NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class Graph:
     x: (nodes, dim) float32, dense or a scipy csr_array. y: (nodes,) int64, classes 0 … classes-1.
     edges: (2, m) int64. An undirected graph lists every edge once, as u < v; a directed graph lists its arcs (from, to). A sum
     over neighbours needs both directions: use `arcs` (alias `edge_index`), `adjacency()` or `to_pyg()`.
-    train, val, test: (nodes,) bool, disjoint. Nobody's privacy depends on them: the node set and the split are public.
+    train, val, test: (nodes,) bool, disjoint. The node set and the split are public.
     """
 
     x: Features
@@ -102,7 +103,7 @@ class Graph:
         yield from (self.edges[:, at : at + BLOCK] for at in range(0, self.edges.shape[1], BLOCK))
 
     def into(self, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
-        """What `nodes` receive, some of them at a time: see `lists.received`."""
+        """The lists of senders of `nodes`, some nodes at a time: see `neighbour_lists.received`."""
         return received(self.incoming, nodes)
 
     @cached_property
@@ -148,9 +149,10 @@ class Mask:
 
 @dataclass(frozen=True, eq=False)
 class Worlds:
-    """K subgraphs of one union graph, one seed per run, and the rows that will be looked at.
+    """K subgraphs of one union graph, one seed per run, and the rows that are released.
 
-    seeds: (K,) uint64; all randomness of run k comes from seeds[k], so a run does not know its batch.
+    seeds: (K,) uint64; all randomness of run k comes from seeds[k], so the result of a run does not depend on the other runs of
+    its batch.
     edges, nodes, labels: which edges, nodes and training labels exist in each run; None means all of them.
         A masked edge is an absent edge. A masked node sends nothing, receives nothing and is not trained on; its own
         row is still computed, as that of a node without edges. A masked label is not trained on (transductive game).

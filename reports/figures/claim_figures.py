@@ -15,7 +15,8 @@ from .style import COLOURS, INK, MARKERS, Plot, legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}  # of accounting.power; others are gates
+# methods whose power accounting.power computes; the others have none
+METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # in each world, for which the smallest detectable violation is drawn
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 CURVES = {  # name in the evidence: (label, colour, dashes)
@@ -126,7 +127,7 @@ def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
         for i, b in enumerate(shown):
             colour = COLOURS[1] if b.refuted else COLOURS[0]
             axes.plot([0, min(b.epsilon, widest)], [i, i], color=colour, linewidth=2.5)
-            mark = {"marker": ">" if math.isinf(b.epsilon) else "o", "color": colour, "linestyle": "none"}
+            mark: dict[str, Any] = {"marker": ">" if math.isinf(b.epsilon) else "o", "color": colour, "linestyle": "none"}
             axes.plot(min(b.epsilon, widest), i, label="lower bound that refutes" if b.refuted else "lower bound", **mark)
             if math.isfinite(b.reach) and not b.refuted:
                 axes.plot(b.reach, i, marker="|", color=INK, markersize=9, linestyle="none", label="would have been noticed")

@@ -25,7 +25,7 @@ FLOOR = 1e-4  # the smallest false-positive rate on a log axis
 def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]:
     """The figures of each section of the report.
 
-    leakage: of what epsilon protects; unprotected: of what it does not; beside: against random and 2-hop non-edges, which
+    leakage: about the protected unit; unprotected: about other secrets; beside: against random and 2-hop non-edges, which
     homophily alone separates.
     """
     look = styles((r.model, r.mode) for r in results.rows)
@@ -100,7 +100,7 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
             best = max((b for b in line.bounds if ", ".join(b.exposes) == view), key=lambda b: b.value)
             rows.append((name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence))
     widest = max([epsilon, *(r[4] for r in rows if math.isfinite(r[4]))])
-    whole = 1.06 * widest  # how long the bar of an infinite bound is: over the whole picture
+    whole = 1.06 * widest  # length of the bar of an infinite bound: across the whole picture
     bars = {who: [r for r in rows if r[0] == who] for who in (name(*line.key[1:3]) for line in claims)}
     first, height = {}, 0.0  # where the bars of each model begin: one below the other, a gap after each model
     for who, seen in bars.items():
@@ -156,7 +156,7 @@ def leakage_plots(attacks: Sequence[AttackRow]) -> list[Plot]:
 
 
 def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[AttackRow]) -> Plot:
-    asked = sorted(attacks, key=lambda r: r.baseline)  # those that see no model stand last, in brackets
+    asked = sorted(attacks, key=lambda r: r.baseline)  # attacks that read no model come last, in brackets
     down_, across = (list(dict.fromkeys(x)) for x in ([_who(r) for r in attacks], [_attack(r) for r in asked]))
     cells: dict[tuple[str, str], float] = {}
     for r in attacks:

@@ -1,4 +1,4 @@
-"""`audit run` as a user meets it: files, verdicts, exit codes, and a run that is killed half way."""
+"""`audit run` as a user sees it: files, verdicts, exit codes, and a run that is killed half way."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Two runs differ where their intervals say so, and nowhere else."""
+"""Two runs differ only where their intervals exclude zero."""
 
 import json
 import math

@@ -73,7 +73,7 @@ def test_stronger_assumptions_prove_more_and_never_more_than_the_truth(app, leak
 
 
 def responses(draw, count, epsilon):
-    """Randomised response, the surest mechanism that keeps epsilon: scores 0 and 1."""
+    """Randomised response, the epsilon-DP mechanism with the most certain guesses: scores 0 and 1."""
     bits = draw.random(count) < 0.5
     return 1.0 * (bits ^ (draw.random(count) < 1 / (1 + np.exp(epsilon)))), bits
 
@@ -83,7 +83,7 @@ GAUSSIAN = ("--shape", "gaussian", "--delta", 1e-5)
 
 @pytest.mark.parametrize("options", [GAUSSIAN, (*GAUSSIAN, "--likelihood-ratio"), (*GAUSSIAN, "--anytime", "--sd", 1)])
 def test_a_gaussian_curve_is_not_asked_of_scores_0_and_1(app, tmp_path, options):
-    """Randomised response with epsilon = 1 was "at least 4.57" to it, against a claim of 1 that it keeps."""
+    """Without the check, randomised response with epsilon = 1 got the bound "at least 4.57", against a true claim of 1."""
     scores, bits = responses(np.random.default_rng(0), 4000, 1.0)
     for name, made in {"0 and 1": scores, "cut": np.clip(scores + np.random.default_rng(1).laplace(size=4000), -1, 2)}.items():
         fault = ask(app, "bound", table(tmp_path / "scores.csv", made, bits), "--epsilon", 1, *options).exception
@@ -105,7 +105,7 @@ def test_any_shape_keeps_an_honest_response_and_refutes_a_leaky_one(app, tmp_pat
 
 @pytest.mark.parametrize("options", [(), ("--likelihood-ratio",)])
 def test_laplace_noise_may_refute_the_gaussian_curve_but_never_its_own_claim(app, tmp_path, options):
-    """Laplace noise of epsilon = 1 is more than a Gaussian mechanism of (1, 1e-5) shows; its claim of 1 is true all the same."""
+    """Laplace noise of epsilon = 1 leaks more than a Gaussian mechanism of (1, 1e-5), but its claim of 1 is true."""
     for seed in range(5):
         draw = np.random.default_rng(seed)
         bits = draw.random(3000) < 0.5
@@ -131,7 +131,7 @@ def test_a_shape_refutes_the_claim_itself_where_the_error_rates_do_so_for_every_
 
 
 def test_rounds_that_do_not_look_independent_withdraw_the_bound(app, tmp_path):
-    """Every round written ten times is ten times as much evidence to a count."""
+    """A count treats every round that is written ten times as ten rounds."""
     scores, bits = (np.repeat(x, 10) for x in responses(np.random.default_rng(5), 400, 1.0))
     told = ask(app, "bound", table(tmp_path / "again.csv", scores, bits), "--epsilon", 0.5)
     assert told.exit_code == 3
@@ -303,7 +303,7 @@ def test_looking_after_every_round_refutes_a_true_claim_no_more_often_than_alpha
         files = [table(tmp_path / f"{n}.csv", scores[:n], bits[:n]) for n in (100, 400)]
         looks = [row_of(ask(app, "bound", file, *options).stdout) for file in files]
         false += any(look["verdict"] == "refuted" for look in looks)
-        assert looks[0]["value"] <= looks[1]["value"]  # a bound that was reached is not lost again
+        assert looks[0]["value"] <= looks[1]["value"]  # the bound never decreases
     assert false <= 10
 
 

@@ -58,7 +58,7 @@ class Votes:
 
 
 class Averages(Votes):
-    """A run that looks at its neighbours in the batch."""
+    """A model whose runs read other runs of the batch."""
 
     def counts(self, worlds):
         return super().counts(worlds) + super().counts(worlds).mean(0)
@@ -80,7 +80,7 @@ class FixedNoise(Votes):
 
 
 class Forgetful(Votes):
-    """Noise from nowhere."""
+    """Noise that does not depend on the seed."""
 
     def noise(self, worlds):
         return np.random.default_rng().standard_normal((worlds.runs, worlds.graph.nodes, worlds.graph.classes))

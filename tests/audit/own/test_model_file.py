@@ -1,4 +1,4 @@
-"""Doors for a user's own model: programs, and classes in a file."""
+"""Ways to load a user's own model: programs, and classes in a file."""
 
 import sys
 from pathlib import Path
@@ -46,17 +46,17 @@ def test_a_program_sees_the_same_world_as_one_from_which_the_absent_was_removed(
     ("body", "words"),
     [
         ("sys.exit('no luck today')", "no luck today"),
-        ("pass", r"posteriors.npy: missing; expected shape \(2, 40, 3\)"),
+        ("pass", r"posteriors.npy: missing; expected shape \(1, 40, 3\)"),
         (
-            "np.save(out / 'posteriors.npy', np.ones((2, 40)))",
-            r"shape \(2, 40\) of float64; expected real numbers of shape \(2, 40, 3\)",
+            "np.save(out / 'posteriors.npy', np.ones((1, 40)))",
+            r"shape \(1, 40\) of float64; expected real numbers of shape \(1, 40, 3\)",
         ),
-        ("np.save(out / 'posteriors.npy', np.full((2, 40, 3), np.nan))", "NaN"),
-        ("np.save(out / 'posteriors.npy', -np.ones((2, 40, 3)))", "negative"),
+        ("np.save(out / 'posteriors.npy', np.full((1, 40, 3), np.nan))", "NaN"),
+        ("np.save(out / 'posteriors.npy', -np.ones((1, 40, 3)))", "negative"),
         ("np.save(out / 'posteriors.npy', np.array([{}], dtype=object), allow_pickle=True)", "not a NumPy array without objects"),
         ("(out / 'posteriors.npy').write_bytes(b'half')", "not a NumPy array"),
-        ("np.save(out / 'posteriors.npy', np.full((2, 40, 3), 0.3 + 0.1j))", "of complex128; expected real numbers"),
-        ("np.save(out / 'posteriors.npy', np.ones((2, 40, 3), 'm8[s]'))", "expected real numbers"),
+        ("np.save(out / 'posteriors.npy', np.full((1, 40, 3), 0.3 + 0.1j))", "of complex128; expected real numbers"),
+        ("np.save(out / 'posteriors.npy', np.ones((1, 40, 3), 'm8[s]'))", "expected real numbers"),
         ("import os; os.mkfifo(out / 'posteriors.npy')", "posteriors.npy: missing"),
         ("sys.stderr.buffer.write(b'\\xff\\x1b[31m\\0no\\r\\n\\n'); sys.exit(3)", "exit code 3: \ufffd \\[31m no$"),
     ],
@@ -69,7 +69,7 @@ def test_what_a_program_did_wrong_is_named(tmp_path, graph, body, words):
 
 def test_a_program_may_say_what_it_likes(tmp_path, graph):
     worlds = Game(graph, "edge", np.arange(4), Key("door")).rounds(2).worlds
-    says = "sys.stdout.buffer.write(b'\\xff\\xfe' * 10**6); np.save(out / 'posteriors.npy', np.ones((2, 40, 3)))"
+    says = "sys.stdout.buffer.write(b'\\xff\\xfe' * 10**6); np.save(out / 'posteriors.npy', np.ones((1, 40, 3)))"
     assert np.allclose(np.exp(program(tmp_path, says).fit(worlds)["posteriors"]), 1 / 3)
 
 

@@ -1,4 +1,4 @@
-"""The page stands alone, mixes no units, and says everything that the rows say."""
+"""The page needs no other file, mixes no units, and shows every row."""
 
 import csv
 import re
@@ -59,6 +59,16 @@ def test_the_page_loads_nothing_and_runs_nothing(rendered):
     page = outline(rendered / "report.html")
     assert page.loads == []
     assert "url(http" not in (rendered / "report.html").read_text()
+
+
+def test_a_browser_is_told_to_load_and_run_nothing(rendered):
+    """Whatever a name might smuggle into the page: no script, no address, no form. Styles stand in the page itself."""
+    (policy,) = re.findall(
+        r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', (rendered / "report.html").read_text()
+    )
+    allowed = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
+    assert allowed.pop("style-src") == ["'unsafe-inline'"]
+    assert allowed == {key: ["'none'"] for key in ("default-src", "base-uri", "form-action")}
 
 
 def test_links_lead_somewhere(rendered):
@@ -136,7 +146,7 @@ def test_what_would_have_been_noticed_is_drawn_through_the_mark_of_this_run(rend
     marks = {r["test"]: (float(r["rounds"]), float(r["factor"])) for r in rows if r["run"]}
     assert marks == {"game, ledger": (5000.0, 1.2), "game, any": (5000.0, 1.9)}
     drawn = [float(r["factor"]) for r in rows if not r["run"] and r["test"] == "game, ledger"]
-    assert drawn == sorted(drawn, reverse=True)  # more rounds, smaller violations
+    assert drawn == sorted(drawn, reverse=True)  # more rounds detect smaller violations
     assert drawn[-1] < 1.1 < 3 < drawn[0]
 
 

@@ -1,4 +1,4 @@
-"""Each claim is a test that passes, fails or could not tell, as its verdict says."""
+"""Each claim is a test that passes, fails or is an error, as its verdict says."""
 
 import xml.etree.ElementTree as ET
 

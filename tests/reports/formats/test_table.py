@@ -1,4 +1,4 @@
-"""The terminal says first what fell, and never puts two kinds of epsilon into one table."""
+"""The terminal lists refuted claims first, and never puts two kinds of epsilon into one table."""
 
 import io
 import re
