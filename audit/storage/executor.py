@@ -183,8 +183,10 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
-    except ImportError:
-        raise ValueError("--ray: ray is not installed. Install gnnaudit[ray], or leave --ray out.") from None
+    except ImportError as fault:
+        lacking = "is not installed" if fault.name == "ray" else f"lacks the module {fault.name}"
+        way = "Install it from the checkout, `pip install -c requirements.lock '.[ray]'`, or leave --ray out."
+        raise ValueError(f"--ray: ray {lacking}. {way}") from None
     try:
         host, _, port = address.rpartition("/")[2].rpartition(":")
         if port.isdigit():  # Ray itself gives up on an address only after minutes
