@@ -29,6 +29,7 @@ $(VENV)/ready: pyproject.toml requirements.lock
 	mkdir -p .types/gnnaudit
 	ln -sfn ../../gnnaudit/__init__.py .types/gnnaudit/__init__.py
 	ln -sfn ../../gnnaudit/py.typed .types/gnnaudit/py.typed
+	ln -sfn ../../gnnaudit/target.py .types/gnnaudit/target.py
 	for p in accounting models attacks reports audit; do ln -sfn ../../$$p .types/gnnaudit/$$p; done
 
 .PHONY: audit test nightly check

@@ -1,4 +1,6 @@
-"""Caches the results of accounting on disk, so that a repeated call is instant. What is read is checked, never believed."""
+"""Caches the results of accounting on disk, so that a repeated call is instant. Every stored result is checked when it is
+read.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,9 @@ def folder() -> Path | None:
 def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], bool]) -> Any:
     """compute(), or its stored result if the key, the code of accounting/ and the library versions are the same.
 
-    holds: whether a stored result has the form that `compute` gives and, where it decides a verdict, is right. The result must
-    be a JSON value; infinities are allowed. A stored file that is damaged or does not hold is computed again, with a warning.
-    Nothing is read from or kept in a folder that others can write.
+    holds: a check that a stored result has the form of `compute()` and, if a verdict depends on it, is correct. The result must
+    be a JSON value; infinities are allowed. A result from a damaged or wrong file is computed again, with a warning. A folder
+    that others can write is neither read nor written.
     """
     where = folder()
     if where is None or not _usable(where):
@@ -59,7 +61,7 @@ def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], 
 
 
 def _held(holds: Callable[[Any], bool], stored: Any) -> bool:
-    """Whether a stored value holds; one of another form may make the question itself fail."""
+    """Whether a stored value passes the check, which may raise on a value of another form."""
     try:
         return holds(stored)
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
@@ -67,7 +69,7 @@ def _held(holds: Callable[[Any], bool], stored: Any) -> bool:
 
 
 def _read(path: Path, name: str) -> Any:
-    """The value that was stored under this name, or MISSING; a file that holds anything else is said."""
+    """The value that was stored under this name, or MISSING; warns about a file with other contents."""
     try:
         document = json.loads(read_own(path))
         if document["sum"] == _sum(name, document["value"]):
@@ -84,13 +86,13 @@ def _read(path: Path, name: str) -> Any:
 
 
 def _sum(name: str, value: Any) -> str:
-    """A checksum of a value and of the name under which it is stored, so that no file passes for another."""
+    """A checksum of a value and of its name, so that a file under another name is detected."""
     return hashlib.blake2b(f"{name} {json.dumps(value, sort_keys=True)}".encode(), digest_size=16).hexdigest()
 
 
 @cache
 def _usable(where: Path) -> bool:
-    """Whether files can be kept there, and by this user alone; else that is said, once."""
+    """Whether this user alone can store files there; warns once if not."""
     try:
         make_own(where)
     except PermissionError as fault:
@@ -103,7 +105,7 @@ def _usable(where: Path) -> bool:
 
 @cache
 def _say(sentence: str) -> None:
-    """A warning, once a process."""
+    """Logs a warning, once in each process."""
     logging.getLogger(__name__).warning("%s", sentence)
 
 

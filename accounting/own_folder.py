@@ -1,4 +1,4 @@
-"""Folders and files that only this user can write: whatever is read from a cache comes from such a place, or is not read."""
+"""Checks that only this user can write a folder or file. Caches are read from such folders only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OTHERS = stat.S_IWGRP | stat.S_IWOTH
 def make_own(folder: Path) -> Path:
     """Makes the folder where it is missing, for this user alone, and returns it.
 
-    Raises PermissionError, which says why, where somebody else could put files into it.
+    Raises PermissionError with the reason if another user could put files into it.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if reason := shared(folder):
@@ -21,7 +21,7 @@ def make_own(folder: Path) -> Path:
 
 
 def shared(folder: Path) -> str | None:
-    """Why somebody else than this user and root could change what lies in the folder, or None.
+    """The reason why a user other than this one and root could change the contents of the folder, or None.
 
     The folder must be the user's own, no symbolic link, and writable by nobody else. No folder above it may let others replace
     it: each belongs to the user or root, and others write there only under the sticky bit, as in /tmp.
@@ -40,7 +40,9 @@ def shared(folder: Path) -> str | None:
 
 
 def read_own(path: Path) -> bytes:
-    """The contents of a file of this user's. Raises OSError for one that others can write, for a link, and for no file."""
+    """The contents of a file that belongs to this user. Raises OSError for a file that others can write, for a link and for a
+    missing file.
+    """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     about = os.fstat(handle)
     if not stat.S_ISREG(about.st_mode):
@@ -57,7 +59,7 @@ def _named(place: Path, folder: Path) -> str:
 
 
 def _by_others(about: os.stat_result) -> int:
-    """The bits of a mode that let others write. A group that holds nobody but this user is no other."""
+    """The bits of a mode that let others write. A group whose only member is this user does not count."""
     import grp
     import pwd
 

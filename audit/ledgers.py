@@ -27,7 +27,7 @@ def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
 
 
 def is_document(stored: dict[str, Any]) -> bool:
-    """Whether a stored value has the form of `accounted`: rows as in results.json, and sentences."""
+    """Whether a stored value has the form of the result of `accounted`: rows as in results.json, and sentences."""
     from ..reports.results import AccountRow, SkippedRow
 
     kinds = {"account": AccountRow, "skipped": SkippedRow}
@@ -53,12 +53,14 @@ def uppers(case: Case) -> tuple[Upper, ...]:
 def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
     """Rows of kind "account" as in results.json, with the noise multiplier and the seconds of each computation."""
     from ..reports.files import plain
+    from .own.model_file import is_built_in
 
     rows = []
     for u in ceiling:
         row = {"kind": "account", **case.where, "accountant": u.accountant, "value": u.epsilon}
         row |= {"unsupported": u.unsupported, "is_upper_bound": u.is_upper_bound, "note": u.note}
         row |= {"seconds": round(u.seconds, 4), "sigma": getattr(case.model, "sigma", None)}
+        row |= {"own": not is_built_in(case.model), "from_ledger": case.follows_from_ledger}
         if u.accountant == "published":
             row |= {"theorem": theorem(case), "as_coded": as_coded(case)}
         rows.append(plain(row))
@@ -66,7 +68,9 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 
 def theorem(case: Case) -> float | None:
-    """What the theorem that the paper prints gives for this noise; None where it states none or is not at hand."""
+    """What the theorem that the paper prints gives for this noise; None if the paper states none or the theorem is not
+    implemented.
+    """
     from ..models.capabilities import StatesTheorem
 
     model = case.model

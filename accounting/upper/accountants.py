@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Accountant:
     """One entry of ACCOUNTANTS. epsilon(ledger, delta, relation): nats; raises Unsupported where the accountant declines.
 
-    differs: why its figure may stand above the tightest bound. is_upper_bound: False for an approximation.
+    differs: why its value may exceed the tightest bound. is_upper_bound: False for an approximation.
     """
 
     epsilon: Callable[[DpEvent, float, Relation], float]
@@ -54,8 +54,8 @@ def upper(
 ) -> tuple[Upper, ...]:
     """One row for each accountant, in the order of ACCOUNTANTS. The delta and relation of a claim take precedence.
 
-    stored: whether rows from the cache are taken without being computed again; False where a verdict depends on them. Raises
-    ValueError for an accountant that does not exist.
+    stored: whether to use rows from the cache without computing them again; False if a verdict depends on them. Raises ValueError
+    for an accountant that does not exist.
     """
     if isinstance(claim_or_delta, Claim):
         delta, relation = claim_or_delta.delta, claim_or_delta.relation
@@ -97,7 +97,7 @@ def _is_row(name: str, stored: dict[str, object]) -> bool:
 
 
 def _agreed(rows: Iterable[Upper], ledger: DpEvent, delta: float, relation: Relation, target: float) -> bool:
-    """Whether the tightest row comes out again, and keeps the claim: then other rows change no verdict."""
+    """Whether the tightest row is reproduced and satisfies the claim. Then other rows cannot change the verdict."""
     best = tightest(rows)
     if best is None or best.epsilon is None or best.epsilon > target:
         return False
@@ -105,7 +105,7 @@ def _agreed(rows: Iterable[Upper], ledger: DpEvent, delta: float, relation: Rela
 
 
 def _fresh(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
-    """A row that this process computes, or has computed."""
+    """A row that this process computes or has already computed."""
     done = COMPUTED.get(repr((name, ledger, delta, relation)))
     return _valid(done or _computed(name, ledger, delta, relation), ledger, delta, relation)
 
@@ -117,7 +117,7 @@ def _computed(name: str, ledger: DpEvent, delta: float, relation: Relation) -> U
     value, reason = None, None
     try:
         value = float(ACCOUNTANTS[name].epsilon(ledger, delta, relation))
-        if value < 0 or math.isnan(value):  # autodp returns such values when a numerical search of its fails
+        if value < 0 or math.isnan(value):  # autodp returns such values when its numerical search fails
             value, reason = None, f"returned epsilon={value}, which is impossible."
     except Unsupported as unsupported:
         reason = str(unsupported)
@@ -127,7 +127,7 @@ def _computed(name: str, ledger: DpEvent, delta: float, relation: Relation) -> U
 
 
 def _valid(row: Upper, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
-    """The row, marked as no bound where it was proved for another relation or lost to rounding."""
+    """The row, marked as not a bound if it was proved for another relation or rounding errors exceed delta."""
     from .caveats import proved_for_others
     from .libraries import lost_to_rounding
 

@@ -23,7 +23,7 @@ PROTECTS = {
 
 
 class Noisy(Protocol):
-    """What `calibrate` reads of a model."""
+    """The part of a model that `calibrate` reads."""
 
     @property
     def name(self) -> str: ...
@@ -66,7 +66,9 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
 
 
 def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:
-    """Whether this noise keeps the claim and slightly less does not: a stored noise multiplier decides verdicts."""
+    """Whether this noise satisfies the claim and slightly less does not. A stored noise multiplier is checked, because verdicts
+    depend on it.
+    """
     return 0 < sigma < FARTHEST and epsilon(sigma) <= claim.epsilon < epsilon(sigma / (1 + 3 * relative))
 
 
@@ -162,7 +164,7 @@ def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, 
     target = claim.epsilon
     high, at_high = start, epsilon(start)
     low, at_low = start, at_high
-    factor = 1 + 4 * relative if start != 1.0 else 2.0  # from a good start a short step suffices
+    factor = 1 + 4 * relative if start != 1.0 else 2.0  # a good start needs only a short step
     while at_high > target:
         low, at_low = high, at_high
         high *= factor

@@ -31,13 +31,7 @@ def run(
         Words,
         Option(help="Membership attacks by comma, all or none. Default: those that train no classifier. See `audit attacks`."),
     ] = None,
-    audits: Annotated[
-        Words,
-        Option(
-            help="replay, differential, exact, residual, game, transcript, reports, entries, votes, rows, gradients, blackbox, "
-            "one-run; by comma, all or none. Default: all."
-        ),
-    ] = None,
+    audits: Annotated[Words, Option(help="Audits by comma, all or none. Default: all. See `audit audits`.")] = None,
     rounds: Annotated[
         Number, Option(help="Rounds of the distinguishing game, with up to 1000 canaries each. Default: 10.")
     ] = None,
@@ -48,13 +42,15 @@ def run(
         Words,
         Option(help="Any word. Makes the run reproducible, noise included; whoever knows it can subtract the noise."),
     ] = None,
-    out: Annotated[Words, Option(help="Folder of the run. Default: runs/audit.")] = None,
+    out: Annotated[Words, Option(help="Folder of the run. Default: a new folder in runs/, named by the time.")] = None,
     mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
     device: Annotated[Words, Option(help="cpu or cuda. Default: cpu.")] = None,
     memory: Annotated[Words, Option(help="Working memory of one chunk of runs. Default: 8GiB.")] = None,
     jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core that this process may use.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
-    target: Annotated[Words, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
+    target: Annotated[
+        Words, Option(help='A program of your own: "COMMAND {worlds} {out}", or its declaration: FILE.toml.')
+    ] = None,
     target_timeout: Annotated[
         float | None, Option(help="Seconds for one training of the target, after which it is ended. Default: 3600.")
     ] = None,
@@ -68,12 +64,20 @@ def run(
         Words,
         Option(help="ci: minutes, for a pull request. nightly: every audit. Both have a false-alarm probability of 1e-4."),
     ] = None,
-    fresh: Annotated[bool | None, Option("--fresh", help="Ignore stored parts and compute them again.")] = None,
+    fresh: Annotated[
+        bool | None,
+        Option("--fresh", help="Compute everything again, also where --out holds the run of another plan, which is replaced."),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Train, attack, bound, judge and report. The main job.
+
+    The same plan in the same --out resumes; another plan there is refused without --fresh.
+
+    Exit codes: 0 no claim is refuted, and each test could detect what --notices asks for; 1 a claim is refuted, or its ledger
+    exceeds it; 2 wrong use; 3 the run did not finish, or a test was too weak.
 
     Example: audit run --data facebook100:JohnsHopkins55 --data-dir data --models gap,progap --mode both --epsilon 1,4
     """

@@ -1,4 +1,4 @@
-"""Reads an array that a stranger wrote: its kind, type, shape and size are checked before a byte of it is read."""
+"""Reads an array from a user's program: checks the kind of file, type, shape and size before it reads the data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
 
 
 def _header(file: IO[bytes], name: str, expected: str) -> tuple[tuple[int, ...], Any, np.dtype[Any]]:
-    """Shape, order and type, as the header says them."""
+    """Shape, order and type, as the header states them."""
     try:
         shape, fortran, kind = HEADERS[np.lib.format.read_magic(file)](file)
     except Exception:  # a damaged header makes its reader raise almost anything

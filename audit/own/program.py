@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 
 OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None, "reports": 1, "votes": None}  # axis of nodes
-SECONDS = 3600.0  # for one training
+SECONDS = 3600.0  # time limit of one training
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
-LOG_BYTES = 1 << 20  # of output that is kept of one run
+LOG_BYTES = 1 << 20  # bytes of output that are kept of one run
 LAST = 1000  # characters of the last line of output that are reported
 
 
@@ -37,9 +38,10 @@ class External:
     """A user's own program: it reads worlds from one folder and writes posteriors to another. Its code is never imported.
 
     command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is
-    not calibrated. Its mechanisms are unknown, so every accountant declines. seconds: for one training, after which the program
-    is ended. memory: bytes that an array, or a file that the program writes, may take. run: the folder of the run, which is
-    hidden from the program where the system can, and where its output is kept.
+    not calibrated. Its mechanisms are unknown, so every accountant declines. unit: the protected unit that the plan claims.
+    seconds: for one training, after which the program is ended. memory: bytes that an array, or a file that the program writes,
+    may take. run: the folder of the run, which is hidden from the program where the system can, and where its output is kept.
+    Raises ValueError if this machine has no such program.
     """
 
     command: str
@@ -56,6 +58,12 @@ class External:
         for word in ("{worlds}", "{out}"):
             if word not in self.command:
                 raise ValueError(f'target="{self.command}": must contain {word}, which is replaced by a folder.')
+        try:
+            program = shlex.split(self.command)[0]
+        except ValueError as fault:
+            raise ValueError(f'target="{self.command}": cannot be split into words ({fault}).') from None
+        if shutil.which(program) is None:
+            raise ValueError(f"target: {program} cannot be started: no such program, or it is not executable. Check its path.")
 
     @property
     def ledger(self) -> DpEvent:
@@ -74,7 +82,7 @@ class External:
         return 4 << 20
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Calls the program once for each world: the masks of two worlds in one call would show which units are in question.
+        """Calls the program once for each world, because the masks of two worlds in one call would reveal the challenge units.
 
         Raises ValueError with the last line of the program's output, or with the file and the expected shape.
         """
@@ -90,7 +98,11 @@ class External:
             self._call(words, folder)
             if out.is_symlink() or not out.is_dir():
                 raise ValueError("target: the program replaced the folder {out}; expected files in it.")
-            return read_release(out, world, self.memory)
+            return self.read(out, world)
+
+    def read(self, out: Path, world: Worlds) -> Release:
+        """What the program wrote. Raises ValueError with the file and the expected shape."""
+        return read_release(out, world, self.memory)
 
     def _call(self, words: list[str], folder: Path) -> None:
         needed = (Path.cwd(), folder, *(Path(word) for word in words))  # a program in the folder of the run could not start
@@ -99,7 +111,8 @@ class External:
         command = [sys.executable, "-I", str(SUPERVISOR), json.dumps({**asked, "bytes": self.memory})]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as supervisor:
             assert supervisor.stdout is not None
-            told = json.loads(supervisor.stdout.read() or b"{}")  # what interrupts this closes the pipe, which ends the program
+            # an interruption of this process closes the pipe, which ends the program
+            told = json.loads(supervisor.stdout.read() or b"{}")
         if not told:
             raise OSError(f"target: the process that supervises {words[0]} was killed")
         if self.run is not None and not told["hidden"]:
@@ -116,7 +129,7 @@ class External:
             raise ValueError(f"target: {words[0]} ended with exit code {told['code']}: {last}")
 
     def _keep(self, output: str, errors: str) -> str:
-        """Appends what the program said to RUN/target.log, up to LOG_BYTES, and says where it is."""
+        """Appends the program's output to RUN/target.log, up to LOG_BYTES, and returns a sentence with its path."""
         path = None if self.run is None else self.run / "target.log"
         if path is None or not output + errors:
             return ""
@@ -128,7 +141,7 @@ class External:
 
 @cache
 def say_visible(run: Path) -> None:
-    """Says, once, that a program which looks for the key of the run can read it."""
+    """Warns once that the program could read the key of the run."""
     logging.getLogger(__name__).warning(
         "target: this system hides no folder from a program of the same user: it could read %s. "
         "Audit a program that you do not trust as another user, or in a container.",
@@ -149,12 +162,12 @@ def last_line(output: str) -> str:
 def write_worlds(world: Worlds, folder: Path) -> None:
     """Writes graph.npz and worlds.npz, in the format of docs/own-model.md, for one world: absent edges are gone.
 
-    All nodes are watched, because those that an audit reads are those that it asks about.
+    All nodes are watched, because the list of nodes that an audit reads would reveal the challenge.
     """
     there, g = world.removed(0).graph, world.graph
     x = g.x.toarray() if hasattr(g.x, "toarray") else g.x
     masks: dict[str, Any] = {"train_mask": there.train, "val_mask": g.val, "test_mask": g.test}
-    np.savez(folder / "graph.npz", x=x, y=g.y, edge_index=there.arcs, **masks)
+    np.savez(folder / "graph.npz", x=x, y=g.y, edge_index=there.arcs, classes=np.int64(g.classes), **masks)
     parts: dict[str, Any] = {"seeds": world.seeds, "watch": np.arange(g.nodes, dtype=np.int64)}
     if world.nodes is not None:
         parts["node_mask"] = np.packbits(world.nodes.dense(g.nodes), axis=1)

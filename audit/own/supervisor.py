@@ -1,4 +1,4 @@
-"""Runs a stranger's program and ends all that it started: when it ends, when its time is over, or when this run dies.
+"""Runs a user's program and ends all its processes: when the program ends, when its time is over, or when the run dies.
 
     python -I supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
 
@@ -31,13 +31,13 @@ PRIVATE, RECURSIVE = 1 << 18, 1 << 14
 
 
 def hide(folder: str) -> None:
-    """Puts an empty folder before `folder`, for this process and its children only. Raises OSError where the system refuses.
+    """Hides `folder` behind an empty folder, for this process and its children only. Raises OSError if the system refuses.
 
     An ordinary user does it in a user namespace, where the program also has no rights over the processes of the run.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     uid, gid = os.getuid(), os.getgid()
-    if libc.unshare(NEW_MOUNTS) != 0:  # root alone may do without a user namespace
+    if libc.unshare(NEW_MOUNTS) != 0:  # only root needs no user namespace
         _do(libc.unshare(NEW_MOUNTS | NEW_USER))
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
@@ -52,7 +52,7 @@ def _do(result: int) -> None:
 
 
 def can_hide(folder: str | None) -> bool:
-    """Whether there is a folder to hide, and the system lets a process hide it: a child tries."""
+    """Whether there is a folder to hide and the system allows it; a child process tries."""
     if folder is None or not sys.platform.startswith("linux"):
         return False
     child = os.fork()
@@ -136,7 +136,7 @@ def end(program: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(program.pid, signal.SIGKILL)
     program.wait()
-    for _ in range(1000):  # the children of what is killed become children of this process
+    for _ in range(1000):  # the children of a killed process become children of this process
         children = [pid for pid in descendants() if pid != os.getpid()]
         if not children:
             return

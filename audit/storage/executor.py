@@ -236,7 +236,7 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
     try:
         yield execute
     except BaseException:
-        cluster.process.terminate()  # it may be waiting for a batch that is no longer needed
+        cluster.process.terminate()  # the client may still wait for a batch that is no longer needed
         raise
     finally:
         cluster.stop()

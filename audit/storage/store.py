@@ -138,7 +138,7 @@ class Store:
     memory: int = 8 << 30  # bytes of working memory a chunk may take, beside the graph
     device: str = "cpu"
     execute: Callable[[Iterable[Task]], Iterator[Path]] = in_process
-    fresh: bool = False  # ignore what is stored
+    fresh: bool = False  # whether to ignore stored parts
 
     def chunk(self, model: Model, graph: Graph) -> int:
         """The number of runs in one chunk, at most CHUNK_BYTES of working memory where possible.

@@ -1,4 +1,4 @@
-"""Temporary folders that are locked while their process lives, so that a later one removes what a killed process left."""
+"""Temporary folders that are locked while their process lives, so that a later process removes those of killed ones."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def temporary() -> Iterator[Path]:
     folder = new.with_name(PREFIX + new.name.removeprefix("gnnaudit-new-"))
     try:
         with lock:
-            new.rename(folder)  # from here on it can be seen, and it is locked
+            new.rename(folder)  # from here on other processes can see it, and it is locked
             yield folder
     finally:
         remove(folder)
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder with all that is in it, also where somebody took the right to do so from its folders."""
+    """Removes a folder with its contents, also if the write permission of its subfolders was removed."""
     for place, _, _ in os.walk(folder):  # from the top down; links are not followed
         with suppress(OSError):
             os.chmod(place, 0o700)
@@ -41,7 +41,7 @@ def remove(folder: Path) -> None:
 
 @cache
 def sweep(root: str) -> None:
-    """Removes the folders of this user's whose lock nobody holds."""
+    """Removes the user's folders whose lock no process holds."""
     for folder in Path(root).glob(f"{PREFIX}*"):
         try:
             about = folder.lstat()

@@ -1,4 +1,4 @@
-"""A graph from a name: its files are read, its nodes split, and what would mislead an audit is refused or repaired."""
+"""Loads a graph from a name: reads its files, splits its nodes, and refuses or repairs whatever would mislead an audit."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def load_described(
 
 
 def prepare(raw: Raw, parsed: Name, split: int = 0, memory: int = MEMORY) -> tuple[Graph, Provenance]:
-    """From what the files say to a graph, in the order of the published work: labels, split, classes, edges."""
+    """Turns the contents of the files into a graph, in the order of the published work: labels, split, classes, edges."""
     data, options = parsed.data, parsed.options
     stored = raw.x.nnz if sp.issparse(raw.x) else raw.x.size  # an array may repeat one number in its file's shape
     room(8 * (stored + raw.y.size + raw.edges.size), memory, f"data {parsed.text!r}")
@@ -116,7 +116,7 @@ def divided(raw: Raw, shares: str, order: NDArray[np.int64]) -> Masks:
     """(train, val, test), each (nodes,) bool: the split in the file, or cut from `order`: val first, then test."""
     if shares == "public":
         if raw.masks is None:
-            raise ValueError("split=public: the files bring no split. Give per cent instead, such as split=75/10/15.")
+            raise ValueError("split=public: the files contain no split. Give per cent instead, such as split=75/10/15.")
         return raw.masks
     try:
         parts = [float(p) for p in shares.split("/")]

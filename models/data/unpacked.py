@@ -1,4 +1,4 @@
-"""How much memory a file of a data set will take, from its headers, before any of it is unpacked."""
+"""Computes how much memory a file of a data set will take, from its headers, before it is unpacked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK = 1 << 20  # bytes
 def fits(path: Path, memory: int = MEMORY) -> None:
     """Raises ValueError for a file that unpacks to more than `memory` bytes, and for a table that holds NUL characters.
 
-    A damaged file passes: its reader says what is wrong with it.
+    A damaged file passes, because its reader reports the damage.
     """
     try:
         size = UNPACKED.get(path.suffix.lower(), plain)(path, memory)
@@ -46,7 +46,7 @@ def zipped(path: Path, memory: int) -> int:
 
 
 def matlab(path: Path, memory: int) -> int:
-    """Counted, because Matlab's files do not say it; stops beyond `memory`."""
+    """Counts the bytes while unpacking, because Matlab's files do not state them; stops beyond `memory`."""
     from .matlab import COMPRESSED, elements
 
     content, total = path.read_bytes(), 0
@@ -62,7 +62,7 @@ def matlab(path: Path, memory: int) -> int:
 
 
 def parquet(path: Path, memory: int) -> int:
-    """Eight bytes an entry: few bytes in the file may stand for many equal entries."""
+    """Counts eight bytes for each entry, because a few bytes in the file may encode many equal entries."""
     import pyarrow.parquet
     from pyarrow import ArrowException
 

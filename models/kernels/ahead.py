@@ -1,4 +1,4 @@
-"""Compiles all loops of this folder before workers start, who then find them."""
+"""Compiles all loops of this folder before workers start, so that the workers load the compiled code."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def compile_ahead(say: Callable[[str], object]) -> None:
-    """Compiles where nothing is compiled for these sources yet, and says so first."""
+    """Compiles if there is no compiled code for these sources yet, and announces it first."""
     folder = kept_in() if used() else None
     if folder is not None and not any(folder.rglob("*.nbi")):
         say("Compiling the training loops for this processor, once: up to a minute.")
-        from . import arithmetic, list_gradients, mlp, teachers  # noqa: F401
+        from . import arithmetic, decoders, list_gradients, mlp, sage_head, teachers  # noqa: F401

@@ -1,4 +1,6 @@
-"""Compiles the loops of this folder for this machine's processor, once, with Numba; says which way results are computed."""
+"""Compiles the loops of this folder for this machine's processor, once, with Numba; reports whether compiled code or torch
+computes the results.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,13 @@ def unused() -> Iterator[None]:
 
 
 def used() -> bool:
-    """Whether models are trained by the loops of this folder; else by torch, more slowly."""
+    """Whether the loops of this folder train the models; otherwise torch does, more slowly."""
     return found() and not UNUSED.get()
 
 
 @cache
 def found() -> bool:
-    """Whether there is a Numba that runs here, and the user wants it."""
+    """Whether Numba is installed and works, and the user has not switched it off."""
     if os.environ.get(SWITCH) == "off":
         return False
     try:
@@ -51,12 +53,14 @@ def found() -> bool:
 
 
 def path() -> str:
-    """By which way models are trained: "compiled" or "torch"."""
+    """Which code trains the models: "compiled" or "torch"."""
     return "compiled" if used() else "torch"
 
 
 def instruction_set() -> str:
-    """What the arithmetic is compiled for: torch's choice of vectors, and the processor that the loops are made for."""
+    """The target of the compiled arithmetic: torch's vector instructions, and the processor for which Numba compiles the
+    loops.
+    """
     import torch
 
     vectors = torch.backends.cpu.get_cpu_capability()
@@ -68,7 +72,7 @@ def instruction_set() -> str:
 
 
 def _settings() -> Any:
-    """Numba's settings, which environment variables begin."""
+    """Numba's settings, which environment variables may set."""
     from numba import config
 
     return config
@@ -83,7 +87,7 @@ def helper(function: Function) -> Function:
 
 
 def compiled(signature: Any) -> Callable[[Function], Function]:
-    """A function that is compiled when its file is imported, or found from an earlier time. signature: Numba's types."""
+    """A function that is compiled when its file is imported, or loaded if it was compiled before. signature: Numba's types."""
 
     def decorate(function: Function) -> Function:
         import numba
@@ -92,7 +96,7 @@ def compiled(signature: Any) -> Callable[[Function], Function]:
         if folder is None:
             return plain(signature)(function)
         pattern = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-*.nb[ic]"
-        with FileLock(folder / LOCK):  # others wait for what one of them compiles
+        with FileLock(folder / LOCK):  # one process compiles, the others wait
             if not checked(folder, pattern):
                 logging.getLogger(__name__).info("compiling %s.%s", function.__module__, function.__qualname__)
             before = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
@@ -111,7 +115,7 @@ def compiled(signature: Any) -> Callable[[Function], Function]:
 
 
 def plain(signature: Any) -> Callable[[Function], Function]:
-    """A function that is compiled in this process and kept nowhere."""
+    """A function that is compiled in this process and not stored."""
     import numba
 
     made: Callable[[Function], Function] = numba.njit(signature, **OPTIONS)

@@ -1,8 +1,8 @@
-"""Where compiled code is kept, and what of it is loaded: unchanged files in a folder that only this user can write.
+"""The cache of compiled code. Only unchanged files in a folder that only this user can write are loaded.
 
-Numba's index and data files are pickles, and what they hold is run. So each has a sha256, written by the process that compiled
-it. A file without its sum is removed before Numba sees it. On a machine that has not loaded the code before, a child process
-loads and runs it first, because code that ends a process ends that one.
+Numba's index and data files are pickles, whose contents are executed. So each has a sha256, written by the process that compiled
+it. A file without a correct sha256 is removed before Numba reads it. On a machine that has not loaded the code before, a child
+process loads and runs it first, because faulty code may end the process.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ...accounting.own_folder import make_own, read_own
 
 SOURCES = tuple(sorted(Path(__file__).parent.glob("*.py")))
 SUMS, TRIED, LOCK = "sha256.json", "tried.json", "lock"
-TRIAL = "GNNAUDIT_KERNEL_TRIAL"  # an environment variable: set in the child process that tries what is kept
-PATIENCE = 300  # seconds for the trial, which compiles what is missing
+TRIAL = "GNNAUDIT_KERNEL_TRIAL"  # an environment variable, set in the child process that tests the cached code
+PATIENCE = 300  # seconds for the test, which compiles missing code
 
 
 @cache
 def kept_in() -> Path | None:
-    """A folder of the user's own for these very sources, with code that was tried here; None where there can be none.
+    """A private folder of the user for these sources, with code that was tested here; None if there can be none.
 
     Numba itself notices changes of one file only, and the processor. NUMBA_CACHE_DIR chooses another place.
     """
@@ -63,7 +63,7 @@ def kept_in() -> Path | None:
 
 
 def checked(folder: Path, pattern: str) -> bool:
-    """Whether files of this pattern are kept, this user's own and as they were written. Others are removed, and that is said."""
+    """Whether there are unchanged files of this pattern that belong to this user. Removes all others, with a warning."""
     sums, found = _read(folder / SUMS), False
     for path in folder.rglob(pattern):
         try:
@@ -77,7 +77,7 @@ def checked(folder: Path, pattern: str) -> bool:
 
 
 def record(folder: Path, pattern: str) -> None:
-    """Writes down the sums of the files of this pattern, which this process has compiled or checked."""
+    """Stores the sha256 of the files of this pattern, which this process has compiled or checked."""
     sums = _read(folder / SUMS)
     now = sums | {_name(path, folder): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob(pattern)}
     if now != sums:
@@ -89,7 +89,7 @@ def _name(path: Path, folder: Path) -> str:
 
 
 def _try(folder: Path) -> None:
-    """Loads and runs in a child process what another machine or an earlier system left here; removes it if the child fails."""
+    """Tests code from another machine or an earlier system in a child process; removes it if the child fails."""
     here, tried = _machine(), _read(folder / TRIED)
     found = {source.stem for source in SOURCES} & {path.name.partition(".")[0] for path in folder.rglob("*.nbi")}
     if here in tried or not found:
@@ -113,7 +113,7 @@ def _try(folder: Path) -> None:
 
 
 def _machine() -> str:
-    """What compiled code depends on beside its sources."""
+    """The facts, besides the sources, on which compiled code depends."""
     import llvmlite
     import llvmlite.binding
 
@@ -123,7 +123,7 @@ def _machine() -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The contents of a JSON file of this user's own; nothing where it is damaged, absent, or another's."""
+    """The contents of a JSON file that belongs to this user; empty if it is damaged, absent, or belongs to another user."""
     try:
         found = json.loads(read_own(path))
     except (OSError, ValueError, RecursionError):

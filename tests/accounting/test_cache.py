@@ -1,4 +1,4 @@
-"""The cache of accounting under attack: what is changed, damaged or planted there changes no figure and raises nothing."""
+"""Changed, damaged or planted files in the cache of accounting change no result and raise no error."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def again() -> None:
-    """As in a new process: nothing is remembered but what is on disk."""
+    """As in a new process: only the files on disk are remembered."""
     accountants.COMPUTED.clear()
     cache._usable.cache_clear()
     cache._say.cache_clear()
 
 
 def forged(path: Path, change: object) -> None:
-    """The file with another value and a right checksum, as somebody would write it who knows the format."""
+    """The file with another value and a correct checksum, as an attacker who knows the format would write it."""
     name = path.stem
     path.write_text(json.dumps({"sum": cache._sum(name, change), "value": change}))
 

@@ -88,7 +88,7 @@ def uppers(claim: Claim) -> tuple[Upper, ...]:
 
 
 def pieces(model: str, mode: str, epsilon: float, rng: np.random.Generator) -> Evidence:
-    """The evidence on one claim: GAP as published leaks sqrt(2) times what it says, the others keep to their claims."""
+    """The evidence on one claim: GAP as published leaks sqrt(2) times its claim, the others satisfy theirs."""
     unit, delta, _ = SYSTEMS[model, mode]
     claim = Claim(epsilon, delta, unit, exposes=("posteriors", "aggregates") if unit == EDGE else ("posteriors",))
     wrong = (model, mode) == ("gap", "paper") and math.isfinite(epsilon)

@@ -1,4 +1,4 @@
-"""Evidence survives its file, and verdicts say what was proved and no more."""
+"""Evidence is unchanged after writing and reading, and verdicts state only what was proved."""
 
 import dataclasses
 import json
@@ -153,7 +153,7 @@ def test_an_audit_that_could_not_have_noticed_is_inconclusive(bounds):
 
 
 def test_what_rests_on_an_assumption_refutes_nothing_alone_and_is_never_called_exact():
-    """A second bound that rests on nothing unchecked refutes as ever."""
+    """A second bound without unchecked assumptions still refutes."""
     lone = resting(
         dataclasses.replace(look(math.inf, refuted=True, alpha=0.0), shape="exact"), "a theorem", assumed("it is Gaussian")
     )
@@ -184,7 +184,8 @@ def test_a_failed_check_takes_back_the_bound_and_its_reach_and_says_why():
     verdict = judge(CLAIM, [ceiling(0.9)], [broken])
     assert verdict.kind == "inconclusive"
     assert "withdrawn: rows are alike" in verdict.sentence
-    assert judge(CLAIM, [ceiling(0.9)], [broken, look(0.5)]).kind == "not-refuted"  # another look saw far enough
+    # another test detects a small enough violation
+    assert judge(CLAIM, [ceiling(0.9)], [broken, look(0.5)]).kind == "not-refuted"
     kept = resting(look(0.5), "a theorem", checked("rows are alike", "chi-squared", 0.3))
     assert kept.withdrawn is None
     assert kept.conditions[0].how == "checked"

@@ -19,7 +19,7 @@ from gnnaudit.models.vesper import published as vesper
 
 @dataclass(frozen=True)
 class Recipe:
-    """The least that calibration asks of a model."""
+    """The smallest model that calibration accepts."""
 
     make: Callable[[float], dp.DpEvent]
     sigma: float = 1.0

@@ -1,4 +1,4 @@
-"""Programs behind `--target` that harm on purpose: each ends within its time, leaves nothing behind, and reads no secret."""
+"""Malicious programs behind `--target`: each ends within its time, leaves nothing behind, and reads no secret."""
 
 from __future__ import annotations
 

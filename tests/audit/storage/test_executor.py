@@ -1,4 +1,4 @@
-"""Executors: the same parts whoever computes them, the graph sent once, and a lost worker costs nothing but time."""
+"""Executors: all compute the same parts, the graph is sent once, and a lost worker costs only time."""
 
 import errno
 import json
@@ -28,7 +28,7 @@ from gnnaudit.models.random.streams import normal
 
 @dataclass(frozen=True)
 class Sums:
-    """Releases noisy degrees. The process that first finds `fuse` there removes it and dies as the kernel would kill it."""
+    """Releases noisy degrees. The process that first finds the file `fuse` removes it and kills itself with SIGKILL."""
 
     fuse: str = ""
     stubborn: str = ""  # a process other than this one, by id, always dies
@@ -45,7 +45,7 @@ class Sums:
         if self.stubborn and os.getpid() != int(self.stubborn):
             os.kill(os.getpid(), signal.SIGKILL)
         if len(worlds) > self.largest:
-            np.empty(1 << 59, dtype=np.int8)  # raises what NumPy raises
+            np.empty(1 << 59, dtype=np.int8)  # raises the error that NumPy raises
         present = worlds.edge_present()
         degree = np.stack([np.bincount(worlds.graph.edges[:, p].ravel(), minlength=worlds.graph.nodes) for p in present])
         return Release({"degrees": degree[:, worlds.watch] + normal(worlds.seeds, worlds.watch.shape, "d")}, worlds.watch)

@@ -1,4 +1,4 @@
-"""Members of an archive that lead out of the folder it is read in: nothing is written there, whoever reads it."""
+"""Members of an archive that point outside its folder: no reader writes there."""
 
 from __future__ import annotations
 

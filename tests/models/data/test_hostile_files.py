@@ -1,4 +1,4 @@
-"""Files of data sets that were made to harm: they run no code, take no more memory than allowed, and are refused in one line."""
+"""Malicious files of data sets run no code, take no more memory than allowed, and are refused in one line."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_pickles_run_nothing(kind: str, tmp_path: Path) -> None:
 
 
 def test_pyg_would_have_run_them(tmp_path: Path) -> None:
-    """What `--trust` allows, and why it has to be said."""
+    """The effect of `--trust`, and the refusal without it."""
     raw = tmp_path / "pyg" / "Planetoid" / "Cora" / "raw"
     raw.mkdir(parents=True)
     for part in ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index"):

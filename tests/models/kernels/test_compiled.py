@@ -1,4 +1,4 @@
-"""Where compiled code is kept, which way is taken and told, and that compiled loops are worth their while."""
+"""The cache of compiled code, the choice between compiled code and torch, and the speed of compiled loops."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_compiled_code_is_kept_in_a_folder_that_nobody_else_can_write(fresh: Pat
 
 
 @needs_numba
-@pytest.mark.skipif(sys.platform == "win32", reason="there, a home folder is its user's by other means")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows protects a home folder by other means")
 def test_a_folder_that_others_can_write_is_not_trusted(fresh: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = kept.kept_in()
     assert folder is not None
@@ -117,7 +117,7 @@ def kept_files(folder: Path, ending: str) -> list[Path]:
 
 
 def planted(path: Path, command: str) -> None:
-    """What a stranger's index file would be: a pickle that runs a command when it is loaded."""
+    """A malicious index file: a pickle that runs a command when it is loaded."""
     path.write_bytes(b"cposix\nsystem\n(S'" + command.encode() + b"'\ntR.")
 
 
