@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,13 +15,24 @@ from .options import Json
 def findings(
     ids: Annotated[list[str] | None, typer.Argument(help="Findings by id; all of them by default.")] = None,
     out: Annotated[Path, Option(help="Folder for findings.json, findings.html and the figures.")] = Path("findings"),
-    seed: Annotated[str, Option(help="Any word. Another word draws all randomness of the experiments anew.")] = "findings",
+    seed: Annotated[str, Option(help="Any word. Another word gives other randomness in all experiments.")] = "findings",
+    checkout: Annotated[
+        Path | None,
+        Option(help="Run the experiment of one finding on this copy of the public code. Exit code 1: refuted there, 0: not."),
+    ] = None,
+    python: Annotated[
+        str | None, Option(help="The interpreter for the code of --checkout. Default: the one of this command.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Repeat the experiments that refute published claims, and write each bound with its certificate.
 
+    Exit codes: 0 all experiments ran, whatever they found; 2 wrong use.
+
     Example: audit findings gap-undirected-edge vesper-truncation
     """
+    if checkout is not None:
+        raise typer.Exit(_on_checkout(ids or [], checkout, python or sys.executable, seed, json))
     from ..findings import page
     from ..findings.all_findings import FINDINGS
     from ..findings.finding import run
@@ -38,3 +50,23 @@ def findings(
         print(page.encoded(document), end="")
     else:
         page.show(results, out)
+
+
+def _on_checkout(ids: list[str], folder: Path, python: str, seed: str, json: bool) -> int:
+    """Prints what one experiment shows on the code in a folder. Returns the exit code."""
+    from ..findings import page
+    from ..findings.checkout import CHECKOUTS, play
+    from ..key import Key
+
+    if len(ids) != 1:
+        raise ValueError(
+            f"--checkout: needs one finding, {len(ids)} given. Those that have an experiment: {', '.join(CHECKOUTS)}."
+        )
+    certificate = play(ids[0], folder, python, Key("findings", seed).fold(ids[0]).fold("checkout"))
+    if json:
+        print(page.encoded(page.checkout_document(ids[0], certificate, seed)), end="")
+    else:
+        verdict = "refuted" if certificate.bound.refuted else "not refuted"
+        print(f"{ids[0]}: {certificate.summary}")
+        print(f"Claim {certificate.claim}: {verdict}; epsilon is {page.in_words(certificate)}.")
+    return int(certificate.bound.refuted)

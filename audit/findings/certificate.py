@@ -1,8 +1,10 @@
-"""What one experiment showed: a bound on epsilon, one sentence, a figure, and where exact the numbers of two computations."""
+"""The result of one experiment: a bound on epsilon, one sentence, a figure, and for an exact bound the values of two
+computations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..key import Key
 
-ALPHA = 1e-4  # of each statistical experiment: thirty of them raise a false alarm in 0.3 % of honest runs of all findings
+ALPHA = 1e-4  # level of each statistical experiment; thirty of them together raise a false alarm in at most 0.3 % of honest runs
 AGREEMENT = 0.01  # largest relative difference between two computations of one number, which differ only by rounding
 
 
@@ -38,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What one experiment showed.
+    """The result of one experiment.
 
     bound: on the epsilon of the mechanism as run; it refutes `claim` or does not. summary: the result in one or two sentences.
     libraries: for an exact number, the value of each independent computation (nats).
@@ -68,6 +70,33 @@ def confirmed(claim: Claim, libraries: Mapping[str, float], summary: str, figure
         raise ValueError(f"{dict(libraries)}: independent computations must agree within {AGREEMENT:.0%}, so no value is used.")
     one = computed(claim, min(values), summary, figure, " and ".join(libraries))
     return Certificate(claim, one.bound, summary, figure, libraries)
+
+
+def bars(y: str, values: Mapping[str, float], level: float | None = None, log: str = "") -> Figure:
+    """One bar for each name."""
+    return Figure("", y, {"values": (tuple(values), np.array(list(values.values()), float))}, "bars", level, log)
+
+
+def moved(claim: Claim, shift: float, noise_std: float, summary: str, covered: float, y: str, log: str = "") -> Certificate:
+    """A certificate for one Gaussian release that the unit moves by `shift`.
+
+    covered: the change for which the noise is made, which the figure shows beside `shift`, in the units of y.
+    """
+    from . import exact_epsilons as exact
+
+    libraries = exact.gaussian(shift / noise_std, claim.delta)
+    one = f"One release costs epsilon = {min(libraries.values()):.3g}."
+    return confirmed(claim, libraries, f"{summary} {one}", bars(y, {"noise covers": covered, "unit moves": shift}, log=log))
+
+
+def seen(claim: Claim, table: ArrayLike, summary: str, names: Sequence[str]) -> Certificate:
+    """A certificate for a release whose outcomes the table lists: (2, outcomes), row 0 without the unit."""
+    from ...accounting.lower.finite_channels import channel_epsilon
+
+    p = np.asarray(table, float)
+    series = {world: (tuple(names), row) for world, row in zip(("without", "with"), p, strict=True)}
+    epsilon = channel_epsilon(p, claim.delta)
+    return computed(claim, epsilon, summary, Figure("", "probability", series, "bars"), "enumeration")
 
 
 def sampled(

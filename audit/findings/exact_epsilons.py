@@ -38,6 +38,19 @@ def sampled_gaussian(mu: float, rate: float, delta: float) -> dict[str, float]:
     return {CLOSED: closed, LIBRARY: float(found.get_epsilon_for_delta(delta))}
 
 
+def sampled_steps(mu: float, rate: float, count: int, delta: float) -> dict[str, float]:
+    """The epsilon of `count` Gaussians, each with this mu on a fresh Poisson sample; the record is removed."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    one = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=5e-5 * mu * mu, sampling_prob=rate, **ROUNDED_DOWN)
+    grid = np.linspace(-9.5, mu + 9.5, 200_001)
+    middle = (grid[:-1] + grid[1:]) / 2
+    loss = np.log1p(rate * np.expm1(mu * middle - mu * mu / 2))
+    mass = (1 - rate) * np.diff(ndtr(grid)) + rate * np.diff(ndtr(grid - mu))
+    library = float(one.self_compose(count).get_epsilon_for_delta(delta))
+    return {LIBRARY: library, PRV: convolved(loss, mass, count, delta)}
+
+
 def sampled_gaussian_closed(mu: float, rate: float, delta: float) -> float:
     """The same by the closed form alone."""
     return amplified(lambda e: float(delta_of(mu, e)), rate, delta)
@@ -130,4 +143,20 @@ def convolved(losses: NDArray[np.float64], masses: NDArray[np.float64], count: i
     np.add.at(pmf, low, masses * (1 - (place - low)))  # shared by the two nearest points, which keeps the mean
     np.add.at(pmf, low + 1, masses * (place - low))
     whole = prv.compose_heterogeneous([prv.DiscretePRV(pmf, domain)], [count])
-    return float(whole.compute_epsilon(delta, delta / 1e6, 0.0)[1])
+    return epsilon_of_losses(whole.domain.t_min, whole.domain.dt, whole.pmf, delta)
+
+
+def epsilon_of_losses(start: float, step: float, masses: NDArray[np.float64], delta: float) -> float:
+    """The smallest epsilon >= 0 with sum of max(1 - e^(epsilon - loss), 0) mass <= delta. The losses are start, start + step, ...
+
+    The sums run from the largest loss down, so no exponential overflows.
+    """
+    from scipy.signal import lfilter
+
+    losses, p = start + step * np.arange(masses.size), np.maximum(masses, 0.0)
+    above = np.append(np.cumsum(p[::-1])[::-1][1:], 0.0)
+    weighted = np.append(lfilter([math.exp(-step)], [1.0, -math.exp(-step)], p[::-1])[::-1][1:], 0.0)
+    i = int(np.argmax((above - weighted <= delta) & (losses >= 0)))
+    # between point i - 1 and point i the sum is kept - e^(epsilon - loss i) discounted
+    kept, discounted = float(above[i] + p[i]), float(weighted[i] + p[i])
+    return max(float(losses[i]) + math.log((kept - delta) / discounted), 0.0) if kept > delta else 0.0

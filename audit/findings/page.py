@@ -86,6 +86,15 @@ def document(results: Sequence[Result], seed: str) -> dict[str, Any]:
     return {"schema": 1, "seed": seed, "alpha": ALPHA, "rows": [row(r) for r in results]}
 
 
+def checkout_document(name: str, certificate: Certificate, seed: str) -> dict[str, Any]:
+    """What an experiment on a user's checkout showed, as a document with one row."""
+    claim, bound = certificate.claim, certificate.bound
+    verdict = "refuted" if bound.refuted else "not-refuted"
+    facts = {"kind": "finding", "id": name, "unit": str(claim.unit), "epsilon": claim.epsilon, "delta": claim.delta}
+    facts |= {"lower": bound.epsilon, "confidence": 1 - bound.alpha, "verdict": verdict}
+    return {"schema": 1, "seed": seed, "alpha": ALPHA, "rows": [facts | _certificate(certificate)]}
+
+
 def encoded(document: dict[str, Any]) -> str:
     return json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
 

@@ -1,4 +1,7 @@
-"""Worlds without secrets: with no edge at all, without one edge; and a small graph that holds what a real one may lack."""
+"""Worlds without secrets: without any edge, or without one; and a small graph with unusual nodes that a real graph may lack.
+
+The secrets are physically removed, not masked, so results in these worlds do not depend on how the model treats masks.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
     from ..key import Key
 
-LEAVES, ALONE, CLIQUE = 130, 5, 12  # of the small graph's hub; nodes without edges; nodes that all know each other
-NEAR = 6  # edges at rows where something changed without any edge
+LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: degree of the hub, number of nodes without edges, size of the clique
+NEAR = 6  # number of edges tried at rows that changed when all edges were removed
 
 
 @dataclass(frozen=True, eq=False)
 class Without:
-    """A world of one run without some secrets, in words. hidden: nodes whose own rows are not compared."""
+    """A world of one run without some secrets, which `secret` describes. hidden: nodes whose own rows are not compared."""
 
     secret: str
     worlds: Worlds
@@ -35,12 +38,12 @@ class Without:
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
-    """Worlds with no edge, or in two halves without any of the nodes, or with nobody's own features."""
+    """Worlds without any edge, or without each half of the nodes, or with the features of each half replaced."""
     graph = whole.graph
     if unit in EDGES:
         count = graph.edges.shape[1]
         mask = Mask(np.arange(count, dtype=np.int64), np.zeros((1, count), dtype=bool))
-        yield Without("the absence of all edges", dataclasses.replace(whole, edges=mask))
+        yield Without("the absence of all edges", dataclasses.replace(whole, edges=mask).removed(0))
         return
     order = key.fold("halves").generator().permutation(graph.nodes)
     for half in (np.sort(order[: graph.nodes // 2]), np.sort(order[graph.nodes // 2 :])):
@@ -48,14 +51,16 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
 
 
 def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None) -> Iterator[Without]:
-    """Worlds without one edge, node, or one's own features. rows: where something changed that should not; they come first."""
+    """Worlds without one edge or node, or with one node's features replaced. rows: rows that changed unexpectedly; their edges
+    come first.
+    """
     graph = whole.graph
     if unit in EDGES:
         near = [int(np.flatnonzero((graph.edges == r).any(0))[0]) for r in rows if (graph.edges == r).any()][:NEAR]
         for edge in list(dict.fromkeys([*near, *(int(e) for e in catalogue(graph, key.fold("edges")))]))[:limit]:
             u, v = graph.edges[:, edge]
             mask = Mask(np.array([edge]), np.zeros((1, 1), dtype=bool))
-            yield Without(f"edge ({u}, {v})", dataclasses.replace(whole, edges=mask))
+            yield Without(f"edge ({u}, {v})", dataclasses.replace(whole, edges=mask).removed(0))
         return
     trained = np.flatnonzero(graph.train)
     busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]
@@ -66,7 +71,7 @@ def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], li
 def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str) -> Without:
     if unit is not Unit.FEATURES:
         mask = Mask(nodes.astype(np.int64), np.zeros((1, nodes.size), dtype=bool))
-        return Without(f"the absence of {name}", dataclasses.replace(whole, nodes=mask), nodes)
+        return Without(f"the absence of {name}", dataclasses.replace(whole, nodes=mask).removed(0), nodes)
     graph = whole.graph
     x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
     x[nodes] = x.max() + x.min() - x[nodes]
@@ -75,7 +80,8 @@ def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: st
 
 
 def small(graph: Graph) -> Graph:
-    """A hub with leaves, nodes without edges, a path, a clique of nodes with equal features, a class nobody has, no validation.
+    """A hub with leaves, nodes without edges, a path, a clique of nodes with equal features, a class without nodes, no validation
+    set.
 
     Features are rows of `graph`, of which it has as many classes and columns.
     """
@@ -95,4 +101,4 @@ def small(graph: Graph) -> Graph:
     train = np.arange(nodes) % 3 != 2
     train[-1] = False
     part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}
-    return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of odd parts", **part)
+    return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of unusual nodes", **part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ class Adam:
         if self._in_one_pass:
             from ..kernels.arithmetic import adam
 
-            numbers = (a.reshape(-1).numpy() for a in (self.flat, gradient, self.mean, self.square))
+            numbers: Any = (a.reshape(-1).numpy() for a in (self.flat, gradient, self.mean, self.square))
             adam(*numbers, np.float32(rate), np.float32(below), np.float32(share))
             return
         gradient = gradient if share == 1 else gradient * share

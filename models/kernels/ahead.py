@@ -1,20 +1,21 @@
-"""Compiles all loops of this folder before workers start, who then find them."""
+"""Compiles all loops of this folder before workers start, so that the workers load the compiled code."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from .compiled import SWITCH, kept_in, processor, used
+from .compiled import SWITCH, processor, used
+from .kept import kept_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def compile_ahead(say: Callable[[str], object]) -> None:
-    """Compiles what is not compiled yet for these sources and this processor, and says so first.
+    """Compiles what is not compiled yet for these sources and this processor, and announces it first.
 
-    Says too if the user wants no compiled loops. An interrupted compilation is taken up where it ended.
+    It also says if the user wants no compiled loops. An interrupted compilation continues where it ended.
     """
     if os.environ.get(SWITCH) == "off":
         say(f"{SWITCH}=off: torch trains the models, several times as slowly as compiled loops.")

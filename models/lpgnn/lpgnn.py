@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 BACKBONES = ("sage", "gcn", "gat")
 HEADS = 4  # of the first GAT layer, each of the hidden width
-NARROW = 128  # features up to which a dense product costs less than sums over neighbours of what it gives
-CACHE = 1 << 20  # bytes that the first layer of the runs trained together may take; more is slower
+# number of features up to which propagating the features once costs less than propagating the first layer in every epoch
+NARROW = 128
+CACHE = 1 << 20  # largest size of the first layer of all runs that train together, in bytes; more is slower
 ENCODERS = ("multi-bit", *ldp.DENSE)
 
 
@@ -113,7 +114,7 @@ class Lpgnn:
     def ledger(self) -> DpEvent:
         """Replacement of one user's features and label: a pure epsilon for each (Gaussian noise for that encoder).
 
-        How many features and classes there are belongs to the graph, so the label is charged as one of two, the worst case.
+        The ledger does not know the graph's number of classes, so it charges the label as one of two, the worst case.
         """
         from ...accounting import events
 
@@ -164,8 +165,9 @@ class Lpgnn:
         return low, high
 
     def footprint(self, graph: Graph) -> int:
-        """About: twelve arrays of the first layer's width, dense reports where the encoder sends them, narrow features after
-        propagation, and where arcs have a direction their lists the other way round. Arcs are read where they lie."""
+        """An estimate: twelve arrays of the first layer's width, dense reports if the encoder sends them, narrow features after
+        propagation, and for a directed graph the lists of reversed arcs. Arcs are not copied.
+        """
         width = 2 * self.hidden if self.backbone != "gat" else 8 * self.hidden
         dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
         if math.isinf(self.feature_budget) and sp.issparse(graph.x):
@@ -190,7 +192,7 @@ class Lpgnn:
         return Release(arrays, worlds.watch, {"feature_budget": self.feature_budget, "label_budget": self.label_budget})
 
     def _received(self, worlds: Worlds, device: str) -> tuple[Operator | Tensor, float, NDArray[Any]]:
-        """The rectified features of all runs, what to add to every one of them, and the reports of the watched users."""
+        """The rectified features of all runs, the offset to add to every feature, and the reports of the watched users."""
         x, low, high = worlds.graph.x, self.low, self.high
         if self.mode == "paper":
             x, low, high = ldp.scaled(x), 0.0, 1.0
@@ -233,14 +235,14 @@ class Lpgnn:
         graph, classes = worlds.graph, worlds.graph.classes
         blocks = Whole.of(worlds, device)
         hop = blocks.normalised
-        x: Any = Propagated(len(worlds), stored, hop, self.feature_steps, offset)  # multiplies weights as an Operator does
+        x: Any = Propagated(len(worlds), stored, hop, self.feature_steps, offset)  # has the interface of an Operator
         trained = torch.from_numpy(worlds.trained()).to(device)
         val = torch.from_numpy(np.repeat(graph.val[None], len(worlds), axis=0)).to(device)
         y = torch.from_numpy(labels).to(device)
         target = self._targets(y, trained | val, hop, classes)
         dim = stored.shape[2] if isinstance(stored, Tensor) else stored.matrix.shape[1] // len(worlds)
         first, second = self._start(worlds, dim, classes, device)
-        if dim <= NARROW:  # no sum over neighbours in any epoch, but one before the first
+        if dim <= NARROW:  # one sum over neighbours before the first epoch replaces one in every epoch
             x = x @ torch.eye(dim, device=device).expand(len(worlds), dim, dim)
             x = WithMean.of(x, blocks) if self.backbone == "sage" else x
         dropout = Dropout.of(self.dropout, worlds.seeds, [blocks.size] * len(worlds), "dropout", device)
@@ -267,7 +269,9 @@ class Lpgnn:
         return stacked(firsts, device), stacked(seconds, device)
 
     def _targets(self, y: Tensor, sent: Tensor, hop: Weighted, classes: int) -> Tensor:
-        """(K, nodes) int64. Where no label reaches, mode "paper" aims at class 0, "sound" at what the node sent."""
+        """(K, nodes) int64. The targets of training. If no label reaches a node, mode "paper" trains it towards class 0, "sound"
+        towards the label that it sent.
+        """
         if not self.label_steps:
             return y
         favoured, reached = drop.targets(y, sent, hop, self.label_steps, classes)

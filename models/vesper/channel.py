@@ -22,7 +22,7 @@ WHITELIST = {
     "BWD": ("float32", 4),  # B's gradient with respect to them
     "EVAL_REQ": ("int64", 1),  # B asks for rows that it will not send a gradient for
     "EVAL": ("float32", 4),
-    "DONE": ("int64", 1),  # A has learned from a gradient or has made the noisy pass; empty payload
+    "DONE": ("int64", 1),  # A confirms that it used a gradient or made a noisy pass; empty payload
     "REFUSED": ("int64", 1),  # the budget is spent; empty payload
     "STOP": ("int64", 1),
 }
@@ -35,7 +35,7 @@ class BudgetSpent(RuntimeError):
 
 
 class Channel(Protocol):
-    """What A and B share: ordered messages of a kind on the whitelist."""
+    """The only connection of A and B: ordered messages of the kinds on the whitelist."""
 
     def send(self, kind: str, payload: Message) -> None: ...
 
@@ -116,7 +116,7 @@ def in_one_process(answer: Callable[[Channel], object]) -> Pipe:
 
 @dataclass(eq=False)
 class Recorder:
-    """B's end of a channel that keeps the messages of some kinds, sent and received, in order."""
+    """B's end of a channel that records the messages of some kinds, sent and received, in order."""
 
     channel: Channel
     kinds: tuple[str, ...]

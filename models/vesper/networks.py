@@ -111,8 +111,10 @@ def _compiled_step(network: Learner, rows: Tensor, labels: Tensor, share: Tensor
     strange = known[(known < 0) | (known >= classes)]
     if strange.size:  # the kernel would write beyond its memory
         raise ValueError(f"label {strange[0]}: must be in 0 … {classes - 1}, the classes of the decoder.")
-    flat, none = rows.flatten(1, 2), [np.empty((len(rows), 0), np.float32)] * (4 - len(network.weights))
+    flat = rows.flatten(1, 2)
+    none: Any = [np.empty((len(rows), 0), np.float32)] * (4 - len(network.weights))
     to = torch.empty(len(rows), flat.shape[1] if back else 0, flat.shape[2])
+    numbers: Any
     numbers, slopes = network.matrices
     decoders.decoder_slope(flat.numpy(), known, share.numpy(), *none, *numbers, *none, *slopes, to.numpy())
     network.adam.step(network.gradient)
@@ -138,7 +140,7 @@ class _Product(torch.autograd.Function):
 class Encoder:
     """A linear map of shared features, SELU, and rows of length 1: the part of party A's network that reads no edge.
 
-    x: (nodes, dim), dense or csr_array. The rows asked for last are kept, as training asks for the same ones again."""
+    x: (nodes, dim), dense or csr_array. The last requested rows are cached, because training requests the same ones again."""
 
     x: Features
     device: str = "cpu"

@@ -1,4 +1,4 @@
-"""Party A as VESPER publishes it and its two baselines: a noisy pass over sampled neighbourhoods for every batch.
+"""Party A of published VESPER and of its two baselines: a noisy pass over sampled neighbourhoods for every batch.
 
 What "pmp" and "vfgnn" show party B beyond the noisy rows that the paper's accounting covers: every weight of A is trained by
 gradients that crossed the private adjacency without noise, so later messages depend on the secret in rows that never
@@ -31,7 +31,8 @@ class Perturbed:
     """A's network for one run.
 
     rule: "pmp" (Algorithm 1, and 2 for gcn-truncated): weight, noise, ReLU, unit rows, in every layer. "gap-resampled": noise
-    and unit rows, no weights. "vfgnn": weight, ReLU, unit rows; noise on the last layer's rows only, all that B gets.
+    and unit rows, no weights. "vfgnn": weight, ReLU, unit rows; noise on the last layer's rows only, which are all that B
+    receives.
 
     adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
     weight a layer, then for gcn-truncated one edge-free weight a layer. vectors: the running singular vector of each of
@@ -66,7 +67,7 @@ class Perturbed:
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
         """(1, layers, width, rows) float32: every layer's rows of these nodes, from one noisy pass over their subgraphs."""
-        learn &= self.rule != "gap-resampled"  # whose ledger holds only if nothing is learned across the edges
+        learn &= self.rule != "gap-resampled"  # the ledger of gap-resampled holds only if no weight is trained across the edges
         with torch.set_grad_enabled(learn):
             sent = torch.stack([rows.T for rows in self._forward(nodes, learn)])[None]
         self._pull = pull_through(sent, self.learner.weights) if learn else None
@@ -136,7 +137,7 @@ class Perturbed:
 
     def _normed(self, at: int, learn: bool) -> Tensor:
         scaled, vector = spectral_scale(self.learner.weights[2 + at][0], self.vectors[at])
-        if learn:  # torch.nn.utils.parametrizations.spectral_norm does not iterate in evaluation either
+        if learn:  # no power iteration, as in torch.nn.utils.parametrizations.spectral_norm during evaluation
             self.vectors[at] = vector
         return scaled
 

@@ -29,7 +29,9 @@ Perturb = Callable[[tuple[str, int, int], Tensor], Tensor]
 
 
 class _NoisyBackward(torch.autograd.Function):
-    """Released sums whose gradient crosses the adjacency once more: rows clipped to norm 1, summed, and perturbed."""
+    """Released sums whose backward pass sums over neighbours again: rows of the gradient are clipped to norm 1, summed, and
+    perturbed.
+    """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, released: Tensor, back: Callable[[Tensor], Tensor]) -> Tensor:
@@ -64,11 +66,11 @@ class Refresh:
     inputs: list[Tensor] = field(default_factory=list)  # rows that were summed, and the noisy sums, of the last refresh
     sums: list[Tensor] = field(default_factory=list)
     watched: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # the same for the watched nodes, of every refresh
-    _graph: list[Tensor] = field(default_factory=list)  # s3: every layer's rows, with the history of their pass
+    _graph: list[Tensor] = field(default_factory=list)  # s3: every layer's rows, with their autograd history
     _pull: Pull | None = None
 
     def refresh(self) -> None:
-        """Sums every layer over the whole graph, with noise, from the weights as they stand."""
+        """Sums every layer over the whole graph, with noise, with the current weights."""
         adjacency = self.neighbours(self.refreshes)
         with torch.set_grad_enabled(self.clip is not None):
             rows = self.encode(self.learner.weights[:2], None)
@@ -86,7 +88,7 @@ class Refresh:
         self.refreshes += 1
 
     def _next(self, layer: int, released: Tensor) -> Tensor:
-        weights = self.learner.weights[2:]  # after the encoder's two
+        weights = self.learner.weights[2:]  # the first two tensors belong to the encoder
         return normalise(torch.relu(weights[layer] @ released) if weights else released)
 
     def _backward(self, adjacency: Neighbours, layer: int) -> Callable[[Tensor], Tensor]:

@@ -1,7 +1,7 @@
 """Two parties that train one model: A holds the graph and the features, B the labels; they share nothing but a channel.
 
-Party B asks and party A answers, so B's training loop is plain code and A's is `while a.answer(channel)`. What B may ask
-and what may be sent at all is the channel's whitelist; A pays for an answer before it sends it.
+Party B sends requests and party A answers them, so A's whole loop is `while a.answer(channel)`. The channel's whitelist lists
+what B may request and what either may send. A charges its budget for an answer before it sends it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Odometer:
     taken: Counter[str] = field(default_factory=Counter)
 
     def charge(self, kind: str) -> None:
-        """Before an answer is computed. Raises BudgetSpent when the ledger holds no further one."""
+        """Charges one answer, before it is computed. Raises BudgetSpent if the ledger covers no further one."""
         if kind in self.prices and self.taken[kind] >= self.prices[kind][1]:
             raise BudgetSpent(f"{kind} was answered {self.taken[kind]} times; the ledger holds no more.")
         self.taken[kind] += 1
@@ -49,14 +49,14 @@ class Odometer:
 
 
 class Sender(Protocol):
-    """A's network: how rows are made from the graph, and how A learns from B's gradient."""
+    """A's network: computes rows from the graph, and learns from B's gradient."""
 
     def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(runs, 1, dim, rows): what the features alone say of these nodes."""
+        """(runs, 1, dim, rows): the rows of these nodes that are computed from features alone."""
         ...
 
     def refresh(self) -> None:
-        """A new noisy pass over the whole graph, kept for the rows asked for after it."""
+        """Makes a new noisy pass over the whole graph and keeps the result for later requests."""
         ...
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
@@ -64,13 +64,15 @@ class Sender(Protocol):
         ...
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
-        """One step from the gradient with respect to the rows asked for last."""
+        """One step from the gradient with respect to the rows that were requested last."""
         ...
 
 
 @dataclass(eq=False)
 class PartyA:
-    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses. hello: what both must agree on."""
+    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses. hello: a digest on which both
+    parties must agree.
+    """
 
     hello: bytes
     sender: Sender
@@ -155,7 +157,8 @@ class PartyB:
         if self._last is None or self._last[0] is not nodes:
             weight = np.ascontiguousarray(self.weight[:, nodes])
             share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1)
-            self._last = (nodes, *(torch.from_numpy(a).to(self.device) for a in (self.labels[nodes], share)))
+            known, shares = (torch.from_numpy(a).to(self.device) for a in (self.labels[nodes], share))
+            self._last = (nodes, known, shares)
         return self._last[1:]
 
     def teach(self, channel: Channel, nodes: NDArray[np.int64]) -> None:
@@ -171,7 +174,7 @@ class PartyB:
             ask(channel, "BWD", self._step("linear", head, self.nodes, rows), "DONE")
 
     def train_once(self, channel: Channel, steps: int) -> None:
-        """s1: one noisy pass; the decoder learns from what it has."""
+        """s1: one noisy pass; the decoder learns from its result."""
         ask(channel, "REFRESH", NOTHING, "DONE")
         rows = ask(channel, "EVAL_REQ", self.nodes, "EVAL")
         for _ in range(steps):

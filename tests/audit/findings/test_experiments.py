@@ -3,7 +3,7 @@
 import pytest
 
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.audit.findings import certificate, dpgnn, gap
+from gnnaudit.audit.findings import certificate, dpgnn, field_graphs, field_training, gap
 from gnnaudit.audit.findings.all_findings import FINDINGS
 from gnnaudit.audit.findings.finding import run
 from gnnaudit.audit.key import Key
@@ -11,7 +11,13 @@ from gnnaudit.audit.key import Key
 PROVED = [name for name, f in FINDINGS.items() if f.proof != "argued"]
 SLOW = ("gap-best-epoch", "vesper-backward-state", "lpgnn-fair-coins")  # trainings; the nightly suite runs all of them
 QUICK = [name for name in PROVED if name not in SLOW]
-DRAWN = [n for n in PROVED if FINDINGS[n].proof == "experiment"] + ["privgnn-log-probabilities", "privgnn-shared-optimiser"]
+DRAWN = [n for n in PROVED if FINDINGS[n].proof == "experiment"] + [
+    "privgnn-log-probabilities",
+    "privgnn-shared-optimiser",
+    "lpgnet-shared-noise",
+    "seprivgemb-touched-rows",
+    "dpdgc-normalisation-noop",
+]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -39,7 +45,20 @@ def test_an_argued_claim_is_never_called_refuted():
             assert f.verdict(exceeded) == "argued"
 
 
+def test_two_routes_agree_where_a_new_finding_is_computed_from_a_law():
+    for name in ("dpdgc-row-shift", "dpgnns-noise-without-clip", "blink-symrr-diagonal", "arr-density-chunk"):
+        values = list(FINDINGS[name].published(Key("findings", "routes")).libraries.values())
+        assert len(values) == 2
+        assert values[0] == pytest.approx(values[1], rel=0.01)
+
+
 def test_the_numbers_of_a_text_are_those_of_its_experiment():
     assert f"{gap.LEAVES} leaves and {gap.CAP + 1} hubs with D = {gap.CAP}" in FINDINGS["gap-degree-cap"].argument
     assert f"a public bound of {gap.LEAVES} edges per node" in FINDINGS["gap-degree-cap"].repair
     assert f"a star with {dpgnn.LEAVES} leaves and K = {dpgnn.CAP}" in FINDINGS["dpgnn-transposed-cap"].argument
+    assert f"two nodes with {field_graphs.FRIENDS} friends" in FINDINGS["lpgnet-shared-noise"].argument
+    assert f"a star with {field_training.DEGREE} leaves" in FINDINGS["dpdgc-node-sqrt"].argument
+    assert f"n = {field_graphs.SIZE}" in FINDINGS["arr-density-chunk"].argument
+    assert f"a star with {field_graphs.HUB} leaves" in FINDINGS["pushflow-max-degree"].argument
+    printed = FINDINGS["dpgnns-noise-without-clip"].published(Key("findings", "text")).claim.epsilon
+    assert FINDINGS["dpgnns-noise-without-clip"].printed == pytest.approx(printed, abs=0.005)

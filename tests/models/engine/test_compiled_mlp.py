@@ -1,4 +1,4 @@
-"""The compiled kernel against the layers in torch, which are themselves held against autograd and Opacus."""
+"""The compiled kernel against the layers in torch, which other tests compare with autograd and Opacus."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def nodes(inputs: list[int], entries: tuple[float, ...] = (1.0,), runs: int = 1,
 
 
 def numbers(net: Network) -> tuple[Weights, Weights]:
-    """Numbers of which none stands at a value, such as one, that hides a mistake, and gradients that must be overwritten."""
+    """Parameters without special values such as 1, which could hide a mistake, and gradients that must be overwritten."""
     weights = Weights(draw(net.layers, np.array([4]), "test"))
     for layer in weights.trained:
         for a in layer:

@@ -109,7 +109,7 @@ def test_an_epoch_is_kept_only_if_it_is_better_and_not_too_good():
     def offer(value, loss, val, train):
         choice.offer(*(torch.tensor(t) for t in (loss, val, train)), lambda: torch.full((2, 1), float(value)))
 
-    offer(1, [2.0, 2.0], [90.0, 20.0], [10.0, 10.0])  # the first, whatever it is
+    offer(1, [2.0, 2.0], [90.0, 20.0], [10.0, 10.0])  # the first epoch is always kept
     assert best.ravel().tolist() == [1, 1]
     offer(2, [1.0, 1.0], [50.0, 50.0], [20.0, 20.0])  # run 0 has less validation accuracy than before
     assert best.ravel().tolist() == [1, 2]
@@ -272,7 +272,7 @@ def test_the_ledger_adds_the_budgets_and_no_noise_is_no_privacy():
 
 
 def test_the_likelihood_ratio_of_reports_is_the_ledgers_worst_case(graph):
-    """All-low against all-high users: the sign alone tells them apart with the odds of the budget."""
+    """Users with all features low against all high: the sign alone distinguishes them, with the odds of the budget."""
     low, high = (dataclasses.replace(graph, x=np.full_like(graph.x, v)) for v in (-3.0, 3.0))
     model = Lpgnn(1.0, 1.0, **FAST | {"epochs": 1})
     seeds = list(range(60))

@@ -1,0 +1,44 @@
+"""`audit scan`: points at patterns in Python source that have broken privacy promises."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Json
+
+
+def scan(
+    path: Annotated[Path, typer.Argument(help="A Python file, or a folder that holds some.")],
+    sarif: Annotated[Path | None, typer.Option(help="Also write the places to this file as SARIF, for code review.")] = None,
+    json: Json = False,
+) -> None:
+    """Point at patterns in Python source that have broken privacy promises, each with line, reason and what to do.
+
+    A hit says "look here" and is never a verdict, so the exit code is 0 with and without hits; 2 means wrong use. The source is
+    parsed and not run. A line that ends with `# scan: intended` is skipped.
+
+    Example: audit scan path/to/code --sarif scan.sarif
+    """
+    from ...reports.files import write_text
+    from .. import source_scan
+
+    hits, unread = source_scan.scan(path)
+    for line in unread:
+        print(line, file=sys.stderr)
+    if sarif is not None:
+        import json as encoder
+
+        write_text(sarif, encoder.dumps(source_scan.sarif(hits), indent=1) + "\n")
+    if json:
+        import json as encoder
+
+        print(encoder.dumps({"schema": 1, "rows": [source_scan.row(h) for h in hits], "unread": unread}, indent=1))
+        return
+    for hit in hits:
+        print(hit)
+    places = "1 place" if len(hits) == 1 else f"{len(hits)} places"
+    print(f"{places} to look at. This is no verdict: a hit may be harmless, and a fault may show none of these patterns.")

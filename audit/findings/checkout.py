@@ -1,0 +1,84 @@
+"""The experiment of a finding on a user's copy of the public code: their file runs in a process of its own, none is shipped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...accounting.claim import Claim, Unit
+from .certificate import Certificate, sampled
+
+if TYPE_CHECKING:
+    from ..key import Key
+
+CHILD, SECONDS = Path(__file__).parent / "checkout_child.py", 300
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """file: what is imported, relative to the checkout. needs: the name in it that is called. claim: what is tested."""
+
+    file: str
+    needs: str
+    claim: Claim
+    score: str
+
+
+CHECKOUTS = {
+    "arr-density-chunk": Checkout(
+        "core/privacy/algorithms/graph/arr.py",
+        "AsymmetricRandResponse",
+        Claim(1.0, 0.0, Unit.DIRECTED_EDGE, exposes=("edges",)),
+        "ones in the released row; -1 for an error",
+    ),
+    "blink-symrr-diagonal": Checkout(
+        "src/symrr/client.py",
+        "Client",
+        Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",)),
+        "released entry of a pair (i, i + 1)",
+    ),
+    "lpgnet-shared-noise": Checkout(
+        "src/graph_utils.py",
+        "getCommunityCountsMP",
+        Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("counts",)),
+        "whether two noisy counts differ by exactly 1",
+    ),
+}
+
+
+def play(name: str, folder: Path, python: str, key: Key) -> Certificate:
+    """The certificate of a finding for the code in `folder`, run by the interpreter `python`.
+
+    Raises ValueError if the finding has no such experiment, if the folder lacks the file or the name in it, or if the file fails.
+    """
+    if name not in CHECKOUTS:
+        raise ValueError(f"finding {name!r}: has no experiment for a checkout. Those that have one: {', '.join(CHECKOUTS)}.")
+    checkout = CHECKOUTS[name]
+    path = folder / checkout.file
+    if not path.is_file():
+        raise ValueError(f"{folder}: holds no {checkout.file}. Name the root folder of the repository that {name} is about.")
+    if checkout.needs not in path.read_text(encoding="utf-8", errors="replace"):
+        raise ValueError(f"{path}: does not define {checkout.needs}, which the experiment calls.")
+    found = _child(python, name, path, key.seed >> 1)
+    summary = f"{checkout.file} of {folder}. {found['note']}"
+    return sampled(checkout.claim, found["without"], found["present"], key, summary, checkout.score)
+
+
+def _child(python: str, name: str, path: Path, seed: int) -> dict[str, list[float]]:
+    command = [python, str(CHILD), name, str(path.resolve()), str(seed)]
+    known = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}  # the checkout's own modules come first
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=known)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"{path}: the experiment took over {SECONDS} seconds and was stopped; nothing is shown.") from None
+    except OSError as fault:
+        raise ValueError(f"python={python}: cannot be started ({fault.strerror}). Name an interpreter with --python.") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ValueError(f"{path}: failed when it was run: {last}. --python names an environment that has what it needs.")
+    answer: dict[str, list[float]] = json.loads(done.stdout)
+    return answer

@@ -1,0 +1,148 @@
+"""Plays an experiment on one file of a user's checkout. A script: it needs NumPy and what the file needs.
+
+python checkout_child.py ID FILE SEED: prints one JSON document {"without": [...], "present": [...], "note": "..."}, the scores of
+independent rounds without and with the protected unit. Nothing of the file is shipped with this package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+Scores = tuple[list[float], list[float], str]
+
+
+class SparseTensor:
+    """A stand-in for torch_sparse.SparseTensor where that package is missing: a 0/1 matrix, with the calls that are needed."""
+
+    def __init__(self, row: Any, col: Any, sparse_sizes: tuple[int, int]) -> None:
+        import torch
+
+        self.dense = torch.zeros(sparse_sizes)
+        self.dense[row, col] = 1
+
+    @classmethod
+    def from_dense(cls, dense: Any, has_value: bool = True) -> SparseTensor:
+        row, col = dense.nonzero(as_tuple=True)
+        return cls(row, col, tuple(dense.shape))
+
+    def to_dense(self, dtype: Any = None) -> Any:
+        import torch
+
+        return self.dense.to({bool: torch.bool, None: torch.float32}.get(dtype, dtype))
+
+    def size(self, axis: int) -> int:
+        return int(self.dense.shape[axis])
+
+    def density(self) -> float:
+        return float(self.dense.mean())
+
+    def coo(self) -> tuple[Any, Any, None]:
+        rows, columns = self.dense.nonzero(as_tuple=True)
+        return rows, columns, None
+
+    def t(self) -> SparseTensor:
+        return self.from_dense(self.dense.T)
+
+    def __getitem__(self, rows: Any) -> SparseTensor:
+        return self.from_dense(self.dense[rows])
+
+
+def needs_stand_in() -> bool:
+    return importlib.util.find_spec("torch_sparse") is None
+
+
+def load(path: Path) -> ModuleType:
+    """The file as a module of its own name, with its folder on the path; worker processes of the file find it there."""
+    if needs_stand_in():
+        stand_in: Any = ModuleType("torch_sparse")
+        stand_in.SparseTensor = SparseTensor
+        sys.modules["torch_sparse"] = stand_in
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def density_chunk(module: ModuleType, seed: int) -> Scores:
+    """A last chunk of one row, with no edge or one: how many ones the released row has; -1 where the mechanism stops."""
+    import torch
+    from torch_sparse import SparseTensor as Sparse  # type: ignore[import-not-found,unused-ignore]
+
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+    nodes, rounds, scores, stopped = 101, 1500, [], 0
+    for edge in (0, 1):
+        row = torch.arange(nodes - 1 + edge)
+        col = (row + 1) % nodes
+        adjacency, seen = Sparse(row=row, col=col, sparse_sizes=(nodes, nodes)), []
+        mechanism = module.AsymmetricRandResponse(eps=1.0)
+        for _ in range(rounds):
+            try:
+                seen.append(float(mechanism(adjacency, chunk_size=nodes - 1).to_dense()[-1].sum()))
+            except RuntimeError:  # a negative probability: whoever waits for the release sees this, too
+                seen.append(-1.0)
+        stopped += seen.count(-1.0)
+        scores.append(seen)
+    return scores[0], scores[1], f"It stopped with an error in {stopped} of {2 * rounds} releases; this counts as an outcome."
+
+
+def symmetric_response(module: ModuleType, seed: int) -> Scores:
+    """All pairs (i, i + 1) are friends, or none is: the released entry of each such pair."""
+    import torch
+
+    torch.manual_seed(seed)
+    nodes, rounds, scores = 60, 40, []
+    for edge in (0, 1):
+        one = torch.arange(nodes - 1) if edge else torch.zeros(0, dtype=torch.long)
+        data = SimpleNamespace(
+            num_nodes=nodes, edge_index=torch.cat([torch.stack([one, one + 1]), torch.stack([one + 1, one])], 1)
+        )
+        first = torch.arange(nodes - 1)
+        answers = [module.Client(1.0, data).AddLDP()[first, first + 1] for _ in range(rounds)]
+        scores.append([float(v) for v in torch.cat(answers)])
+    return scores[0], scores[1], f"{rounds} graphs of {nodes} nodes; the answers of different pairs are independent."
+
+
+def pooled_counts(module: ModuleType, seed: int) -> Scores:
+    """Nodes j and 20 + j have 40 friends in cluster 0; j has one more or not. Whether the noisy counts differ by exactly 1."""
+    slices, rounds, scores = 20, 24, ([], [])  # type: ignore[var-annotated]
+    coins = np.random.default_rng(seed)
+    for _ in range(rounds):
+        present = coins.random(slices) < 0.5
+        adjacency = np.zeros((5 * slices, 5 * slices))
+        adjacency[: 2 * slices, 2 * slices : 4 * slices] = 1.0
+        adjacency[np.flatnonzero(present), 4 * slices + np.flatnonzero(present)] = 1.0
+        labels = np.repeat([1, 0], [2 * slices, 3 * slices])
+        noise = np.random.default_rng(int(coins.integers(2**62)))
+        counts = module.getCommunityCountsMP(np.maximum(adjacency, adjacency.T), labels, 2, noise, dp=True, eps=1.0, num_proc=5)
+        for j in range(slices):
+            gap = float(counts[j][0]) - float(counts[slices + j][0])
+            scores[int(present[j])].append(float(abs(gap - 1) < 1e-9))
+    return scores[0], scores[1], f"{rounds} calls, {slices} pairs of nodes in each."
+
+
+PLAYS = {
+    "arr-density-chunk": density_chunk,
+    "blink-symrr-diagonal": symmetric_response,
+    "lpgnet-shared-noise": pooled_counts,
+}
+
+if __name__ == "__main__":
+    missing = needs_stand_in()
+    with contextlib.redirect_stdout(sys.stderr):  # what the file prints is no part of the document
+        without, present, note = PLAYS[sys.argv[1]](load(Path(sys.argv[2])), int(sys.argv[3]))
+    if missing and "torch_sparse" in Path(sys.argv[2]).read_text(encoding="utf-8", errors="replace"):
+        note += " torch_sparse is not installed; a stand-in for its SparseTensor was used."
+    print(json.dumps({"without": without, "present": present, "note": note}))

@@ -1,0 +1,213 @@
+"""Released graphs, counts and scores of public systems (LPGNet, Eclipse, Blink, LinkTeller, EdgeRand, PushFlow): experiments.
+
+Each mechanism is written from the description of the fault, as small as shows it; no public code is copied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...accounting.claim import Claim, Unit
+from . import exact_epsilons as exact
+from .certificate import Certificate, Figure, bars, computed, confirmed, sampled, seen
+from .finding import with_experiments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..key import Key
+
+FRIENDS, CALLS = 40, 100
+LEAVES, RANK, RELEASES = 200, 20, 1500
+SIZE, MOST = 501, 60  # nodes, the last of which is a chunk of its own; the most other ones that are told apart
+HUB, KEPT = 200, 0.8  # the leaves of the hub; beta, the share of the flow that walks on
+EDGE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",))
+
+
+def shared_noise(key: Key, spawned: bool) -> Certificate:
+    """Counts of friends of two nodes, from two tasks. Node 0 has one more friend or not; else both have FRIENDS.
+
+    spawned: each task gets a generator of its own; else a pickled copy of one generator, as a process pool hands it over.
+    """
+    table, again = np.zeros((2, 2)), 0
+    for call in range(CALLS):
+        for world in (0, 1):
+            parent = np.random.default_rng(key.fold("noise", call, world).seed)
+            tasks = parent.spawn(2) if spawned else [pickle.loads(pickle.dumps(parent)) for _ in range(2)]
+            counts = [max(0.0, FRIENDS + more + task.laplace(0, 2.0)) for task, more in zip(tasks, (world, 0), strict=True)]
+            table[world, int(abs(counts[0] - counts[1] - 1) < 1e-9)] += 1
+        later = parent.spawn(1)[0] if spawned else pickle.loads(pickle.dumps(parent))
+        again += counts[1] == max(0.0, FRIENDS + later.laplace(0, 2.0))
+    summary = (
+        f"The two noisy counts differ by exactly 1 in {table[1, 1]:.0f} of {CALLS} runs with the friendship and in "
+        f"{table[0, 1]:.0f} of {CALLS} without. A later call gives the same counts, bit for bit, in {again} of {CALLS} runs."
+    )
+    claim = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("counts",))
+    return seen(claim, table / CALLS, summary, ("another difference", "exactly 1"))
+
+
+def singular_vectors(key: Key, all_entries: bool) -> Certificate:
+    """A star whose last leaf has lost its edge or not, released at epsilon = 4. all_entries: noise on each entry."""
+    claim, shown = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE, exposes=("edges",)), []
+    rng, upper = key.fold("noise").generator(), np.triu_indices(LEAVES + 1, 1)
+    spread = 2 * math.sqrt(math.log(1.25 / claim.delta)) / (0.99 * claim.epsilon)  # scan: intended
+    at = int(np.flatnonzero((upper[0] == 0) & (upper[1] == LEAVES))[0])
+    for leaves in (LEAVES - 1, LEAVES):
+        star = np.zeros((LEAVES + 1, LEAVES + 1))
+        star[0, 1 : leaves + 1] = star[1 : leaves + 1, 0] = 1.0
+        u, s, v = np.linalg.svd(star)
+        parts = (u[upper[0], :RANK] * v[:RANK, upper[1]].T).astype(np.float32)  # (pairs, rank): the entry's share of each value
+        hits = np.zeros(RELEASES)
+        for run in range(RELEASES):
+            count = max(1, int(leaves + rng.laplace(0, 1 / (0.01 * claim.epsilon))))
+            if all_entries:
+                values = star[upper] + rng.laplace(0, 1 / (0.99 * claim.epsilon), parts.shape[0])
+            else:
+                values = parts @ np.maximum(s[:RANK] + rng.normal(0, spread, RANK), 0).astype(np.float32)
+            hits[run] = values[at] >= np.partition(values, -count)[-count]
+        shown.append(hits)
+    summary = (
+        f"A star of {LEAVES} leaves, rank {RANK}: one leaf's friendship is in the released graph in {shown[1].mean():.1%} of "
+        f"{RELEASES:,} runs with it and in {shown[0].mean():.1%} without it."
+    )
+    return sampled(claim, shown[0], shown[1], key, summary, "the friendship is in the released graph")
+
+
+def answered_twice(diagonal: int) -> Certificate:
+    """Randomised response on the pairs of three nodes, mirrored below the given diagonal; by all answers, for pair (0, 1)."""
+    flip, nodes, table = 1 / (1 + math.e), 3, np.zeros((2, 2))
+    for bits in itertools.product((False, True), repeat=nodes * nodes):
+        flips = np.array(bits).reshape(nodes, nodes)
+        chance = flip ** int(flips.sum()) * (1 - flip) ** int((~flips).sum())
+        for world in (0, 1):
+            truth = np.zeros((nodes, nodes), bool)
+            truth[0, 1] = truth[1, 0] = bool(world)
+            answer = np.tril(truth ^ flips, diagonal)
+            table[world, int((answer | answer.T)[0, 1])] += chance
+    reports = 2 if diagonal > 0 else 1
+    libraries = {exact.CLOSED: reports * math.log((1 - flip) / flip)}
+    summary = (
+        f"All {2 ** (nodes * nodes)} cases of three nodes: the pair (0, 1) is answered {'twice' if reports == 2 else 'once'}."
+    )
+    one = seen(EDGE, table, summary, ("0", "1"))
+    return confirmed(EDGE, libraries | {"enumeration": one.bound.epsilon}, summary, one.figure)
+
+
+def stored_zero(dropped: bool) -> Certificate:
+    """Randomised response as a sum of sparse matrices, by its outcomes on one pair. dropped: stored zeros are removed."""
+    hit = 2 / (math.e + 1)  # the chance that the pair is drawn anew
+    table = np.zeros((2, 3))
+    for world in (0, 1):
+        for chance, add, minus in ((1 - hit, 0, 0), (hit / 2, 1, 0), (hit / 2, 0, 1)):
+            entry, plus, less = (sp.csr_matrix(np.array([[0, bit], [bit, 0]])) for bit in (world, add, minus))
+            answer = sp.csr_matrix(entry + plus - less)
+            answer.data = np.clip(answer.data, 0, 1)
+            if dropped:
+                answer.eliminate_zeros()
+            table[world, 0 if not answer.nnz else 1 + int(answer.data[0] == 1)] += chance
+    summary = (
+        f"A zero is stored for the pair with probability {table[0, 1]:.3f} without the edge, {table[1, 1]:g} with it. "
+        f"Two copies for two uses cost 2. With the fixed seed, {1 - hit:.0%} of the pairs are unchanged and known to be."
+    )
+    return seen(EDGE, table, summary, ("nothing stored", "stored 0", "stored 1"))
+
+
+def row_outcomes(noisy: NDArray[np.float64], edge: int) -> NDArray[np.float64]:
+    """The outcomes of the row at noisy densities: the edge's own bit times the number of other ones. (n,) -> (n, 2 MOST)."""
+    from scipy.stats import binom
+
+    keep = 1 / (1 + math.exp(-0.9))
+    share = np.clip(noisy / (2 * keep * noisy - keep - noisy + 1), 0, 1)[:, None]
+    count = binom.pmf(np.arange(MOST), SIZE - 1, (1 - keep) * share)
+    bit = (keep if edge else 1 - keep) * share
+    return np.concatenate([(1 - bit) * count, bit * count], axis=1)
+
+
+def density(rows: int) -> Certificate:
+    """A chunk of one row of 501, with one edge or none. rows: of the chunk, as the noise of its density assumes."""
+    from scipy.integrate import simpson
+
+    claim, scale = Claim(1.0, 1e-5, Unit.DIRECTED_EDGE, exposes=("edges",)), 10 / (rows * SIZE)  # a tenth of the budget
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    tables = {"Gauss-Legendre": np.zeros((2, 2 * MOST)), "Simpson": np.zeros((2, 2 * MOST))}
+    for edge in (0, 1):
+        middle = edge / SIZE
+        cuts = np.unique([0.0, *(middle + scale * np.array([-30, -12, -6, -3, -1.5, -0.7, 0, 0.7, 1.5, 3, 6, 12, 30]))])
+        for low, high in itertools.pairwise(cuts):
+            at, grid = (low + high) / 2 + (high - low) / 2 * nodes, np.linspace(low, high, 401)
+            laws = [np.exp(-np.abs(d - middle) / scale) / (2 * scale) for d in (at, grid)]
+            tables["Gauss-Legendre"][edge] += (high - low) / 2 * (weights * laws[0]) @ row_outcomes(at, edge)
+            tables["Simpson"][edge] += simpson(laws[1][:, None] * row_outcomes(grid, edge), x=grid, axis=0)
+    for table in tables.values():
+        table /= table.sum(axis=1, keepdims=True)  # the last outcomes and e^-30 of the noise are left out
+    table = tables["Gauss-Legendre"]
+    ones = table[:, :MOST].copy()  # by the number of ones in the row, the edge's own bit included
+    ones[:, 1:] += table[:, MOST:-1]
+    libraries = {name: seen(claim, t, "", ()).bound.epsilon for name, t in tables.items()}
+    summary = (
+        f"One edge moves the density of the row by 1/{SIZE}, {1 / SIZE / scale:.3g} noise scales; the budget covers 0.1. "
+        f"The row comes out empty with probability {ones[0, 0]:.3f} without the edge and {ones[1, 0]:.3f} with it."
+    )
+    shown = 8
+    series = {
+        name: (tuple(str(i) for i in range(shown)), row[:shown]) for name, row in zip(("without", "with"), ones, strict=True)
+    }
+    return confirmed(claim, libraries, summary, Figure("ones in the row", "probability", series, "bars"))
+
+
+def pushed(leaves: int, limit: float) -> NDArray[np.float64]:
+    """The PageRank scores of a star, from its hub: no node but the source pushes more than `limit`. (leaves + 1,)."""
+    flow, scores, sent = np.eye(1, HUB + 1)[0], np.zeros(HUB + 1), np.zeros(HUB + 1)
+    limits = np.append(1.0, np.full(HUB, limit))
+    for _ in range(100):
+        push = np.minimum(flow, limits - sent)
+        sent += push
+        scores += (1 - KEPT) * push
+        walked = push / 2
+        walked[1 : leaves + 1] += push[0] / (2 * leaves)
+        walked[0] += push[1:].sum() / 2
+        flow = flow - push + KEPT * walked
+    return scores
+
+
+def push_limit(public: bool) -> Certificate:
+    """A hub loses a leaf; the limit is eta times the largest degree. public: times a public bound, which the noise covers too."""
+    claim, eta = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("scores",)), 1e-6
+    limits = [eta * (HUB if public else leaves) for leaves in (HUB, HUB - 1)]
+    covered = (2 + KEPT) * eta * (HUB if public else 1)
+    change = pushed(HUB, limits[0]) - pushed(HUB - 1, limits[1])
+    total = float(np.abs(change).sum())
+    worst = math.fsum(abs(c) / covered for c in change)
+    summary = f"The scores move by {total:.3g} in L1, {total / covered:.3g} times what the Laplace noise covers ({covered:.3g})."
+    libraries = {exact.CLOSED: claim.epsilon * total / covered, "sum of the log-ratios": worst}
+    return confirmed(claim, libraries, summary, bars("L1 change of the scores", {"noise covers": covered, "edge moves": total}))
+
+
+def two_lists(key: Key) -> Certificate:
+    """Both users of a friendship report it by randomised response at epsilon = 1: by all four outcomes."""
+    flip = 1 / (1 + math.e)
+    one = np.array([[1 - flip, flip], [flip, 1 - flip]])
+    table = np.stack([np.kron(row, row) for row in one])
+    epsilon = seen(EDGE, table, "", ()).bound.epsilon
+    summary = f"Enumeration of both reports: a friendship costs {epsilon:.2f}, one list 1."
+    return computed(EDGE, 0.0, summary, bars("epsilon", {"one list": 1.0, "a friendship": epsilon}), "enumeration")
+
+
+GRAPHS = with_experiments(
+    "field_graphs.toml",
+    {
+        "lpgnet-shared-noise": (lambda key: shared_noise(key, False), lambda key: shared_noise(key, True)),
+        "eclipse-singular-vectors": (lambda key: singular_vectors(key, False), lambda key: singular_vectors(key, True)),
+        "blink-symrr-diagonal": (lambda key: answered_twice(1), lambda key: answered_twice(-1)),
+        "blink-two-lists": (two_lists, None),
+        "linkteller-edgerand": (lambda key: stored_zero(False), lambda key: stored_zero(True)),
+        "arr-density-chunk": (lambda key: density(SIZE), lambda key: density(1)),
+        "pushflow-max-degree": (lambda key: push_limit(False), lambda key: push_limit(True)),
+    },
+)

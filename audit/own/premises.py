@@ -1,0 +1,56 @@
+"""Checks the assumptions of audits about a user's model before they run; a failed assumption withdraws the bounds that need
+it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...accounting.checks.conditions import Condition
+from ...accounting.claim import Unit
+from ...accounting.lower.bounds import resting
+from .contract import SIZES, Check, contract
+from .model_file import is_built_in
+from .program import External
+
+if TYPE_CHECKING:
+    from ...models.base import Model
+    from ...reports.results import SkippedRow
+    from ..case import Case, Outcome
+
+WITHOUT = {
+    Unit.UNDIRECTED_EDGE: "a masked edge is an absent edge",
+    Unit.DIRECTED_EDGE: "a masked edge is an absent edge",
+    Unit.NODE: "a masked node is an absent node",
+}  # the clause that makes the two worlds of an audit the graphs with and without the unit
+
+
+def checked_first(model: Model) -> tuple[Check, ...]:
+    """Checks the clauses of the contract on a user's model. None of a system of this package, whose tests check them.
+
+    None of a program either: every training would start it again. `audit contract` does not take programs.
+    """
+    return () if isinstance(model, External) or is_built_in(model) else tuple(contract(model))
+
+
+def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:
+    """The clauses as rows of results.json: the name, whether it holds, and the failure."""
+    return [{"clause": c.name, "how": c.how, "detail": c.failure or c.unasked or ""} for c in checks]
+
+
+def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
+    """A row for each clause that fails, with the smallest graph on which it does."""
+    return [case.skipped(f"contract: {c.name}", f"fails on a graph of {c.failure}") for c in checks if c.failure]
+
+
+def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check]) -> Outcome:
+    """The outcome of an audit that masks units, its bounds with the clause on which they rest."""
+    found = next((c for c in checks if c.name == WITHOUT.get(case.claim.unit)), None)
+    if found is None:
+        return outcome
+    sizes = " and ".join(str(nodes) for nodes in SIZES)
+    holds = Condition(found.name, "checked", f"the model contract on graphs of {sizes} nodes")
+    condition = Condition(found.name, "failed", f"on a graph of {found.failure}") if found.failure else holds
+    return dataclasses.replace(outcome, bounds=tuple(resting(b, b.theorem, condition) for b in outcome.bounds))

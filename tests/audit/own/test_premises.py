@@ -1,0 +1,80 @@
+"""The assumptions of audits about a user's model are checked before they run; a failed one withdraws the bounds that need it."""
+
+import dataclasses
+import json
+import sys
+
+import pytest
+
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.lower.bounds import Bound
+from gnnaudit.audit.case import Case, Outcome
+from gnnaudit.audit.faults.strangers import Sums
+from gnnaudit.audit.own.premises import broken, checked_first, clauses, resting_on
+from gnnaudit.audit.plan import Plan
+from gnnaudit.audit.run import run
+from gnnaudit.models.gap.gap import Gap
+
+CLAIM = Claim(1.0, 1e-6)
+
+
+class IgnoresMasks(Sums):
+    """Sums over all edges of the graph, also over those that a world hides."""
+
+    def fit(self, worlds, device="cpu"):
+        return super().fit(dataclasses.replace(worlds, edges=None))
+
+
+SEEN = Outcome("game", (Bound(2.0, 0.05, "any", "counted", (10, 10), True, 0.01, 1.1, 2.2),))
+
+
+def test_a_bound_falls_with_the_clause_that_makes_its_two_worlds():
+    case = Case(IgnoresMasks(), CLAIM)
+    checks = checked_first(case.model)
+    (bound,) = resting_on(case, SEEN, checks).bounds
+    assert bound.withdrawn == 2.0
+    assert not bound.refuted
+    assert "a masked edge is an absent edge" in bound.failed[0]
+    assert [row.what for row in broken(case, checks)] == ["contract: a masked edge is an absent edge"]
+
+
+def test_a_bound_stands_where_the_clause_holds():
+    case = Case(Sums(), CLAIM)
+    (bound,) = resting_on(case, SEEN, checked_first(case.model)).bounds
+    assert bound.refuted
+    assert [c.how for c in bound.conditions] == ["checked"]
+
+
+def test_the_clauses_of_own_models_are_checked_and_those_of_systems_are_not():
+    assert {c["how"] for c in clauses(checked_first(Sums()))} == {"holds"}
+    assert checked_first(Gap()) == ()
+
+
+@pytest.mark.parametrize("own_noise", [False, True])
+def test_a_claim_follows_from_its_ledger_alone_where_the_noise_was_calibrated_by_it(own_noise):
+    class Fixed(Sums):
+        def with_noise(self, sigma):
+            return self
+
+    case = Case(Fixed() if own_noise else Sums(), CLAIM)
+    assert case.follows_from_ledger is not own_noise
+
+
+def test_a_run_names_the_clauses_that_it_checked_and_the_one_that_fails(tmp_path, capfd):
+    file = tmp_path / "mine.py"
+    file.write_text("from gnnaudit_tests_own import IgnoresMasks as Mine\n")
+    sys.modules["gnnaudit_tests_own"] = sys.modules[__name__]
+    out = tmp_path / "out"
+    given = {"data": "campus:n=240", "epsilon": [4.0], "attacks": "none", "repeats": 1, "mlflow": "none", "seed": "contract"}
+    code = run(Plan(model=f"{file}:Mine", out=out, **given))
+    document = json.loads((out / "results.json").read_text())
+    rows = document["rows"]
+    held = {c["clause"]: c["how"] for c in document["run"]["contract"]["ignoresmasks"]}
+    assert held.pop("a masked edge is an absent edge") == "fails"
+    assert set(held.values()) == {"holds"}
+    assert all(row["own"] for row in rows if row["kind"] == "account" and row["accountant"] != "warning")
+    assert "FAILS: a masked edge is an absent edge" in capfd.readouterr().err
+    for row in rows:
+        if row["kind"] == "bound" and row["audit"] != "differential":
+            assert row["value"] == 0
+    assert code == 0  # the bound of `differential` stays, because it removes edges without masks

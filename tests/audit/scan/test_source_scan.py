@@ -1,0 +1,82 @@
+"""The scan hits what was written to be hit, passes what was written to pass, and finds nothing unintended in this package."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gnnaudit.audit.cli.main import app
+from gnnaudit.audit.source_scan import INTENDED, RULES, sarif, scan, scan_text
+
+from .snippets import CAUGHT, PASSED
+
+ROOT = Path(__file__).parents[3]
+OURS = ("accounting", "attacks", "audit", "gnnaudit", "models", "reports", "examples")
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_a_broken_pattern_is_pointed_at_by_its_rule_alone(name):
+    rule, text = CAUGHT[name]
+    assert [hit.rule.name for hit in scan_text(text)] == [rule]
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_the_sound_counterpart_is_not_pointed_at(name):
+    assert scan_text(PASSED[name]) == []
+
+
+def test_each_rule_has_a_snippet():
+    assert {rule for rule, _ in CAUGHT.values()} == set(RULES)
+
+
+@pytest.mark.parametrize("folder", OURS)
+def test_nothing_is_pointed_at_in_this_package(folder):
+    hits, unread = scan(ROOT / folder)
+    assert [str(h) for h in hits] == []
+    assert unread == []
+
+
+def test_only_code_that_repeats_a_published_formula_is_marked_as_intended():
+    marked = [p for folder in OURS for p in (ROOT / folder).rglob("*.py") if INTENDED in p.read_text()]
+    allowed = {"audit/source_scan.py", "audit/cli/scan.py", "audit/findings/field_graphs.py", "models/dpar/published.py"}
+    assert {p.relative_to(ROOT).as_posix() for p in marked} == allowed
+
+
+def test_the_line_is_that_of_the_pattern_and_a_mark_on_it_silences_it():
+    text = "import math\n\n\ndef sigma(delta):\n    return math.sqrt(2 * math.log(1.25 / delta))"
+    assert [(h.line, h.rule.name) for h in scan_text(text)] == [(5, "classical-gaussian")]
+    assert scan_text(text + "  " + INTENDED) == []
+
+
+def test_a_noise_seed_in_an_option_is_pointed_at():
+    assert [h.line for h in scan_text('parser.add_argument("--noise-seed", type=int, default=42)')] == [1]
+
+
+def test_sarif_has_a_known_rule_and_a_place_for_each_result():
+    (run,) = sarif(scan_text(CAUGHT["classical gaussian"][1], "a.py"))["runs"]
+    (result,) = run["results"]
+    assert result["level"] == "note"
+    assert result["ruleId"] in {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    place = result["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("a.py", 3)
+
+
+def test_the_command_ends_with_0_with_and_without_hits_and_prints_one_document(tmp_path):
+    (tmp_path / "bad.py").write_text(CAUGHT["classical gaussian"][1])
+    (tmp_path / "broken.py").write_text("def (")
+    done = CliRunner().invoke(app, ["scan", str(tmp_path), "--json", "--sarif", str(tmp_path / "s.sarif")])
+    assert done.exit_code == 0
+    document = json.loads(done.stdout)
+    assert [row["rule"] for row in document["rows"]] == ["classical-gaussian"]
+    assert "broken.py" in document["unread"][0]
+    assert json.loads((tmp_path / "s.sarif").read_text())["version"] == "2.1.0"
+    (tmp_path / "bad.py").write_text("pass")
+    assert CliRunner().invoke(app, ["scan", str(tmp_path)]).exit_code == 0
+
+
+@pytest.mark.parametrize("given", ["nowhere", "empty"])
+def test_a_path_without_python_is_refused(tmp_path, given):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=given):
+        scan(tmp_path / given)
