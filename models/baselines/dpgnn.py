@@ -34,8 +34,9 @@ class DpGnn(common.NodeRecipe):
     thinned with chance max_degree / (2 degree) and emptied if it is still too long; batches have a fixed size; noise std on the
     sum of clipped gradients is sigma x 2 (max_degree + 1) clip. "sound": the degree is a public promise; nodes join batches
     independently; noise std is sigma x (1 + 2 max_degree) clip, as a node's own gradient vanishes and the others turn; and as
-    nothing pays for answers, only validation and test nodes get one, from such neighbours alone. The other fields are those of
-    `NodeRecipe` and its base.
+    nothing pays for answers, only validation and test nodes get one, from such neighbours alone. Both modes clip all tensors
+    together, as GAP and ProGAP do; the authors' code clips each tensor and charges once (finding dpgnn-per-tensor). The other
+    fields are those of `NodeRecipe` and its base.
     """
 
     unit: Unit = Unit.NODE
