@@ -20,8 +20,9 @@ CHILD, SECONDS = Path(__file__).parent / "checkout_child.py", 300
 
 @dataclass(frozen=True)
 class Checkout:
-    """files: what is imported, relative to the checkout; the first that is there. needs: the name in it that is called. claim: what
-    is tested. score: of one round.
+    """files: what is imported, relative to the checkout; the first that is there. needs: the name in it that is called.
+
+    claim: what is tested. score: of one round.
     """
 
     files: tuple[str, ...]
