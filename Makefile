@@ -23,12 +23,24 @@ $(VENV)/ready: pyproject.toml requirements.lock
 	$(BIN)/pip install -q --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	touch $@
 
+# A wheel, installed into an environment that has nothing else, and run there from another folder.
+wheel:
+	rm -rf dist .wheel build
+	$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
+	rm -rf build *.egg-info
+	$(PYTHON) -m venv .wheel
+	.wheel/bin/pip install -q --disable-pip-version-check -c requirements.lock dist/gnnaudit-*.whl
+	cd .wheel && bin/audit --version && bin/audit run --quiet --models mlp --data campus:n=300 --epsilon 1 --attacks none \
+	  --audits replay --repeats 1 --mlflow none --out run && test -s run/card.md
+	rm -rf .wheel
+
 # The root folders are one import package; a type checker wants to see them as one.
 .types:
 	mkdir -p .types
 	mkdir -p .types/gnnaudit
 	ln -sfn ../../gnnaudit/__init__.py .types/gnnaudit/__init__.py
 	ln -sfn ../../gnnaudit/py.typed .types/gnnaudit/py.typed
+	ln -sfn ../../gnnaudit/target.py .types/gnnaudit/target.py
 	for p in accounting models attacks reports audit; do ln -sfn ../../$$p .types/gnnaudit/$$p; done
 
-.PHONY: audit test nightly check
+.PHONY: audit test nightly check wheel

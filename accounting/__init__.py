@@ -1,1 +1,1 @@
-"""What epsilon is, from either side. Knows nothing of graphs."""
+"""Upper and lower bounds on epsilon. Knows nothing of graphs."""

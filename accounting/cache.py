@@ -1,9 +1,13 @@
-"""Caches the results of accounting on disk, so that a repeated call is instant."""
+"""Caches the results of accounting on disk, so that a repeated call is instant. Every stored result is checked when it is
+read.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Callable
@@ -14,7 +18,10 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
+from .own_folder import make_own, read_own
+
 LIBRARIES = ("dp-accounting", "autodp", "opacus", "numpy", "scipy")
+MISSING = object()
 
 
 def folder() -> Path | None:
@@ -27,30 +34,79 @@ def folder() -> Path | None:
     return user_cache_path("gnnaudit", appauthor=False) / "accounting"
 
 
-def remembered(compute: Callable[[], Any], *key: object) -> Any:
+def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], bool]) -> Any:
     """compute(), or its stored result if the key, the code of accounting/ and the library versions are the same.
 
-    The result must be a JSON value; infinities are allowed. If the folder cannot be written, nothing is stored.
+    holds: a check that a stored result has the form of `compute()` and, if a verdict depends on it, is correct. The result must
+    be a JSON value; infinities are allowed. A result from a damaged or wrong file is computed again, with a warning. A folder
+    that others can write is neither read nor written.
     """
     where = folder()
-    if where is None:
+    if where is None or not _usable(where):
         return compute()
     name = hashlib.blake2b(repr((_code(), key)).encode(), digest_size=16).hexdigest()
     path = where / f"{name}.json"
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        pass
+    stored = _read(path, name)
+    if stored is not MISSING and _held(holds, stored):
+        return stored
     result = compute()
-    try:
-        where.mkdir(parents=True, exist_ok=True)
+    if stored is not MISSING and stored != result:
+        _say(f"{path}: does not hold; it is ignored and computed again.")
+    with contextlib.suppress(OSError):  # a full disk: nothing is stored
         handle, aside = tempfile.mkstemp(dir=where, suffix=".part")
         with os.fdopen(handle, "w") as file:
-            json.dump(result, file)
+            json.dump({"sum": _sum(name, result), "value": result}, file)
         os.replace(aside, path)
-    except OSError:
-        pass
     return result
+
+
+def _held(holds: Callable[[Any], bool], stored: Any) -> bool:
+    """Whether a stored value passes the check, which may raise on a value of another form."""
+    try:
+        return holds(stored)
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
+        return False
+
+
+def _read(path: Path, name: str) -> Any:
+    """The value that was stored under this name, or MISSING; warns about a file with other contents."""
+    try:
+        document = json.loads(read_own(path))
+        if document["sum"] == _sum(name, document["value"]):
+            return document["value"]
+        why = "does not have its checksum"
+    except FileNotFoundError:
+        return MISSING
+    except OSError as fault:
+        why = fault.strerror or str(fault).rpartition(": ")[2]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        why = "is damaged"
+    _say(f"{path}: {why}; it is ignored and computed again.")
+    return MISSING
+
+
+def _sum(name: str, value: Any) -> str:
+    """A checksum of a value and of its name, so that a file under another name is detected."""
+    return hashlib.blake2b(f"{name} {json.dumps(value, sort_keys=True)}".encode(), digest_size=16).hexdigest()
+
+
+@cache
+def _usable(where: Path) -> bool:
+    """Whether this user alone can store files there; warns once if not."""
+    try:
+        make_own(where)
+    except PermissionError as fault:
+        _say(f"{fault.args[-1] if fault.errno is None else f'{where}: {fault.strerror}'}. No accounting is kept there.")
+        return False
+    except OSError:  # no such place, or a read-only one: nothing is stored
+        return False
+    return True
+
+
+@cache
+def _say(sentence: str) -> None:
+    """Logs a warning, once in each process."""
+    logging.getLogger(__name__).warning("%s", sentence)
 
 
 @cache

@@ -43,7 +43,7 @@ class Attack(Protocol):
     """A frozen attack. Its scores are in logit space, so that they do not saturate; a higher score means a member.
 
     An attack that learns something about each unit of the pool, as LiRA learns two normal laws, has the class attribute
-    `of_each_unit = True`: it is asked about those units alone, not about pairs without a coin.
+    `of_each_unit = True`: it scores only those units, not pairs without a coin.
     """
 
     @property
@@ -56,7 +56,7 @@ class Attack(Protocol):
     def kinds(self) -> tuple[str, ...]: ...  # the kinds of challenge it answers
 
     def fit(self, pilot: Pilot | None) -> Self:
-        """The attack fitted on shadow models; an attack without any fit returns itself."""
+        """The attack fitted on shadow models; an attack that needs no shadow models returns itself."""
         ...
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:

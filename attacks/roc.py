@@ -144,10 +144,10 @@ def _shares(interval: tuple[float, float]) -> tuple[float, float]:
 def auc_interval(
     scores: NDArray[np.float64], bits: NDArray[np.bool_], rng: np.random.Generator, alpha: float = 0.05
 ) -> tuple[float, float]:
-    """DeLong's interval of one AUC (DeLong et al. 1988), from the rank of each score among those of the other kind.
+    """DeLong's interval of one AUC (DeLong et al. 1988), from the rank of each score among those of the other side.
 
-    If the two kinds do not overlap its width would be zero. Then the bound is that of min(members, non-members) disjoint
-    pairs, all of them in order.
+    If members and non-members do not overlap, its width would be zero; then the bound is that of min(members, non-members)
+    disjoint pairs, all correctly ordered.
     """
     members, others = scores[bits], scores[~bits]
     rank = rankdata(scores)

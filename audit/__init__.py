@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _Callable(ModuleType):
-    """The package is also the function `gnnaudit.audit(model, graph, claim)`: both bear the name that their users know."""
+    """Calling the package calls the function `gnnaudit.audit(model, graph, claim)`, because users know both by this name."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         from .from_python import audit

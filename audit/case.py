@@ -1,4 +1,4 @@
-"""One system at one budget, the claim that it is held to, and what came of looking at it."""
+"""One system at one budget, the claim that it is tested against, and the results of its audits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,18 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..models.base import Model
     from ..models.graph.graph import Graph
+    from ..reports.observed import Observed
     from .key import Key
     from .storage.store import Store
+
+
+USERS = ("models.looped", "audit.own.program")  # modules of this package whose models are a user's own
+
+
+def shown_mode(model: Model) -> str:
+    """The model's mode; "own" for a model that is no system of this package, as nobody here can say that its claim is sound."""
+    package, _, module = type(model).__module__.partition(".")
+    return model.mode if package == __name__.partition(".")[0] and module not in USERS else "own"
 
 
 EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
@@ -23,7 +33,7 @@ EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 @dataclass(frozen=True)
 class Case:
-    """A calibrated model and its claim. From here on nobody mentions epsilon to the model."""
+    """A calibrated model and its claim. From here on, the model is never given epsilon."""
 
     model: Model
     claim: Claim
@@ -33,18 +43,18 @@ class Case:
         """The columns that every row of results.json carries."""
         return {
             "model": self.model.name,
-            "mode": self.model.mode,
+            "mode": shown_mode(self.model),
             "unit": self.claim.unit,
             "epsilon": self.claim.epsilon,
             "delta": self.claim.delta,
         }
 
     def skipped(self, what: str, reason: str) -> SkippedRow:
-        """The row that says what the plan asked for and was not done, and why."""
+        """The row that reports a part of the plan that was skipped, and why."""
         return SkippedRow(**self.where, what=what, reason=reason)
 
     def counted(self, graph: Graph) -> Graph:
-        """The graph with one edge for each unit of the claim: every arc on its own where directed edges are counted."""
+        """The graph with one edge for each unit of the claim: every arc is an edge if the claim counts directed edges."""
         return graph.as_directed() if self.claim.unit is Unit.DIRECTED_EDGE else graph
 
     @property
@@ -53,14 +63,15 @@ class Case:
         return self.claim.unit is self.model.unit and not noise_of_its_own(self.model)
 
     def __str__(self) -> str:
-        return f"{self.model.name} {self.model.mode} epsilon={self.claim.epsilon:g}"
+        return f"{self.model.name} {shown_mode(self.model)} epsilon={self.claim.epsilon:g}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one audit saw of one case: bounds, arrays to plot, how far it could see, which released arrays it read, seconds.
+    """The results of one audit of one case: bounds, arrays to plot, what it could detect, which released arrays it read, seconds.
 
-    covers: array -> the sort of violation that would have been noticed in it; None where that is not known by array.
+    covers: array -> the kind of violation that the audit would have detected in it; None if that is not known for each array.
+    observed: the ledger that was heard.
     """
 
     audit: str
@@ -70,11 +81,12 @@ class Outcome:
     read: tuple[str, ...] = ()
     seconds: float = 0.0
     covers: Mapping[str, str] | None = None
+    observed: Observed | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What every audit takes: the case, the graph, where parts lie, and how much it may do.
+    """The arguments of every audit: the case, the graph, the store of finished parts, the randomness, and its limits.
 
     rounds: trainings or draws. alpha: the level of each of the audit's statistical tests.
     """
@@ -93,15 +105,17 @@ def offered(model: Model) -> tuple[str, ...]:
 
 
 def noise_of_its_own(model: Model) -> bool:
-    """Whether `with_noise` changes nothing: then there is nothing to calibrate, and the claim is held against what it is."""
+    """Whether `with_noise` changes nothing. Then there is nothing to calibrate, and the claim is tested against the model as it
+    is.
+    """
     try:
         return model.with_noise(1.0) is model
-    except ValueError:  # it has no noise at all, and says so
+    except ValueError:  # it has no noise, and its `with_noise` raises
         return False
 
 
 def keeping(model: Model, names: tuple[str, ...]) -> Model:
-    """The same recipe, computing and keeping only the arrays called `names`, if it can be told to."""
+    """The same recipe, which computes and keeps only the arrays `names` if it has a field `keep`."""
     if dataclasses.is_dataclass(model) and any(f.name == "keep" for f in dataclasses.fields(model)):
         return dataclasses.replace(model, keep=names)
     return model

@@ -26,11 +26,20 @@ def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
     return {"rows": rows + [plain(skip.model_dump()) for skip in skips], "warnings": caveats}
 
 
+def is_document(stored: dict[str, Any]) -> bool:
+    """Whether a stored value has the form of the result of `accounted`: rows as in results.json, and sentences."""
+    from ..reports.results import AccountRow, SkippedRow
+
+    kinds: dict[str, type[AccountRow] | type[SkippedRow]] = {"account": AccountRow, "skipped": SkippedRow}
+    rows = [kinds[row["kind"]].model_validate(row) for row in stored["rows"]]
+    return bool(rows) and all(isinstance(sentence, str) for sentence in stored["warnings"])
+
+
 def uppers(case: Case) -> tuple[Upper, ...]:
     """One upper bound per accountant; in mode "paper" the last one is the epsilon that the paper prints."""
     from ..accounting.upper.accountants import Upper, upper
 
-    found = upper(case.model.ledger, case.claim)
+    found = upper(case.model.ledger, case.claim, stored=False)
     if case.claim.unit is not case.model.unit:
         reason = f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
         found = tuple(dataclasses.replace(u, epsilon=None, unsupported=reason) for u in found)
@@ -59,7 +68,9 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 
 def theorem(case: Case) -> float | None:
-    """What the theorem that the paper prints gives for this noise; None where it states none or is not at hand."""
+    """What the theorem that the paper prints gives for this noise; None if the paper states none or the theorem is not
+    implemented.
+    """
     from ..models.capabilities import StatesTheorem
 
     model = case.model

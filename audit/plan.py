@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 import tomllib
+from datetime import datetime
 from difflib import get_close_matches
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,9 +14,10 @@ import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..models.systems import SYSTEMS
+from .cores import usable_cores
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
-ATTACKS = (  # that read what every system releases and train no classifier; "all" takes several times as long
+ATTACKS = (  # attacks that read the arrays of every system and train no classifier; "all" takes several times as long
     "label-only",
     "confidence",
     "entropy",
@@ -63,6 +65,13 @@ Words = Annotated[tuple[str, ...], BeforeValidator(split)]
 Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(split), Field(min_length=1)]
 
 
+def new_folder() -> Path:
+    """A folder below runs/ that does not exist, named by the time."""
+    name = f"{datetime.now():%Y-%m-%d-%H%M%S}"
+    names = (Path("runs") / (name if again == 1 else f"{name}-{again}") for again in count(1))
+    return next(path for path in names if not path.exists())
+
+
 class Plan(BaseModel):
     """All options of a run. Frozen, so that the report prints the plan as it was given."""
 
@@ -70,6 +79,7 @@ class Plan(BaseModel):
 
     data: str = "campus"
     data_dir: Path | None = None
+    trust: bool = False  # data sets whose files run code when they are read, and downloads without a known checksum
     models: Words = MODELS
     mode: Literal["paper", "sound", "both"] = "sound"
     epsilon: Numbers = (1.0, 8.0, float("inf"))
@@ -78,23 +88,25 @@ class Plan(BaseModel):
     param: Annotated[tuple[str, ...], BeforeValidator(one_or_more)] = ()  # fields of the models: NAME=VALUE or MODEL.NAME=VALUE
     attacks: Words = ATTACKS
     audits: Words = ("all",)
-    rounds: int = Field(10, ge=1)  # of the game on released arrays; each plays many canaries at once
-    shadows: int = Field(8, ge=2, multiple_of=2)  # in pairs with complementary bits
+    rounds: int = Field(10, ge=1)  # rounds of the game on released arrays; each tests many canaries at once
+    shadows: int = Field(8, ge=2, multiple_of=2)  # shadow runs, in pairs with complementary bits
     targets: int = Field(4, ge=1)
     repeats: int = Field(10, ge=1)  # trainings over which accuracy is averaged
     seed: str | None = None
-    out: Path = Path("runs/audit")
+    out: Path = Field(default_factory=new_folder)
     mlflow: str | None = None  # None: SQLite beside the runs; "none": no mirror
     device: Literal["cpu", "cuda"] = "cpu"
     memory: Annotated[int, BeforeValidator(size), Field(ge=1 << 20)] = 8 << 30
-    jobs: int = Field(os.cpu_count() or 1, ge=1)
+    jobs: int = Field(default_factory=usable_cores, ge=1)
     ray: str | None = None
     target: str | None = None
+    target_timeout: float = Field(3600.0, gt=0)  # seconds for one training of the target
     model: str | None = None
+    record: bool = True  # own models that run in this process: which mechanisms are heard
     alpha: float = Field(0.05, gt=0, lt=1)
     notices: float = Field(1.5, gt=1)
     fresh: bool = False
-    split: int = Field(0, ge=0)  # which public split of the nodes
+    split: int = Field(0, ge=0)  # number of the public split of the nodes
     preset: str | None = None  # defaults for options that neither the plan file nor the command line sets
 
     @property
@@ -103,6 +115,8 @@ class Plan(BaseModel):
 
     def chosen(self, names: tuple[str, ...], every: tuple[str, ...], what: str) -> tuple[str, ...]:
         """ "all", "none", or names that exist, each once."""
+        if not names:
+            raise ValueError(f"{what}=: names nothing. Give all, none, or some of {', '.join(every)}.")
         if names in (("all",), ("none",)):
             return every if names == ("all",) else ()
         for name in names:
@@ -110,11 +124,23 @@ class Plan(BaseModel):
                 raise ValueError(f"{what}={name}: must be all, none, or some of {', '.join(every)}.")
         return tuple(dict.fromkeys(names))
 
+    @property
+    def own_alone(self) -> bool:
+        """Whether the plan runs a user's own model and no system of this package."""
+        return (self.target or self.model) is not None and "models" not in self.model_fields_set
+
     def toml(self) -> str:
-        """The plan as a file that `audit run` reads again."""
-        options = self.model_dump(exclude_none=True).items()
+        """The plan as a file with which `audit run` repeats the run. `fresh` is left out, so that the run resumes."""
+        options = self.model_dump(exclude_none=True, exclude={"fresh"} | ({"models"} if self.own_alone else set())).items()
         return tomli_w.dumps({"run": {name: str(value) if isinstance(value, Path) else value for name, value in options}})
 
+    def differences(self, other: Plan) -> dict[str, tuple[Any, Any]]:
+        """Option -> its two values, for the options that differ and change the results."""
+        mine, theirs = ({**plan.model_dump(), **({"models": ()} if plan.own_alone else {})} for plan in (self, other))
+        return {name: (mine[name], theirs[name]) for name in mine if name not in UNMEASURED and mine[name] != theirs[name]}
+
+
+UNMEASURED = frozenset({"out", "mlflow", "memory", "jobs", "ray", "fresh", "preset"})  # they change no result
 
 PRESETS: dict[str, dict[str, Any]] = {
     # For a pull request: the most sensitive audits, few trainings, no MLflow. Weakly tested claims are warnings in JUnit.
@@ -171,5 +197,7 @@ def _sentence(error: Any) -> str:
         near = get_close_matches(name, Plan.model_fields, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
         return f"{name}: no such option.{meant} Options are {', '.join(Plan.model_fields)}."
+    if error["type"] == "too_short":
+        return f"{name}={error['input']!r}: names nothing. Give at least one."
     message = error["msg"].removeprefix("Value error, ")
     return f"{name}={error['input']!r}: {message[0].lower()}{message[1:]}."

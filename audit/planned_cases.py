@@ -6,14 +6,18 @@ import ast
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.claim import Claim, Relation, Unit
 from ..accounting.upper.calibration import calibrate
 from ..models.facts import Facts, default_delta
+from ..models.looped import Looped
 from ..models.systems import SYSTEMS, at_unit
 from ..reports.results import SkippedRow
-from .case import Case, noise_of_its_own, offered
+from .case import Case, noise_of_its_own, offered, shown_mode
+from .own.declaration import declared
 from .own.model_file import own_models
 from .own.program import External
 
@@ -22,43 +26,74 @@ if TYPE_CHECKING:
     from ..models.graph.graph import Graph
     from .plan import Plan
 
+
+class OtherUnit(ValueError):
+    """The plan claims privacy of a unit that the model does not protect."""
+
+
 Factory = Callable[[str, Facts, bool], Any]
 
 
 def recipes(plan: Plan) -> dict[str, Factory]:
     """Factories by name, of the systems in the plan and of the user's own models. Raises ValueError for unknown names."""
-    own = own_models(plan.target, plan.model)
+    limits: dict[str, Any] = {"seconds": plan.target_timeout, "memory": plan.memory, "run": plan.out.resolve()}
+    own = own_models(_program(plan, limits) if plan.target else None, plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
-    names = plan.chosen(plan.models, tuple(known), "models") if not own or "models" in plan.model_fields_set else ()
+    names = () if plan.own_alone else plan.chosen(plan.models, tuple(known), "models")
+    if not own and not names:
+        raise ValueError("models=none: leaves nothing to run. Name systems, or give --model or --target.")
     for name in own.keys() & SYSTEMS.keys() & set(names):
         raise ValueError(f"model={plan.model}: is called '{name}', like a system of this plan. Give it another name.")
     return {name: known[name] for name in dict.fromkeys((*own, *names))}
 
 
+def _program(plan: Plan, limits: Mapping[str, Any]) -> External:
+    """The program of a command, or of its declaration."""
+    assert plan.target is not None
+    if plan.target.endswith(".toml"):
+        return declared(Path(plan.target), **limits)
+    return External(plan.target, Unit(plan.unit) if plan.unit else Unit.UNDIRECTED_EDGE, **limits)
+
+
 def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
     """Every recipe in every mode at every budget, calibrated; and those that cannot be, with the reason.
 
-    Raises ValueError for a field in `plan.param` that no model has.
+    Raises ValueError for wrong use: a field in `plan.param` that no model has, a value that a model refuses, and a unit that a
+    model does not have and that the plan asks of it by name, or that no model has.
     """
     facts = Facts.of(graph)
     made: list[Case] = []
     skips: list[SkippedRow] = []
     unused = {text for text in plan.param if pair(text)}
     unit = Unit(plan.unit) if plan.unit else None
+    named = plan.own_alone or ("models" in plan.model_fields_set and plan.models != ("all",))
+    other_units: list[OtherUnit] = []
     for name, make in makes.items():
         for mode in plan.modes:
             for epsilon in dict.fromkeys(plan.epsilon):
+                taken: set[str] = set()
+                shown = mode
                 try:
                     recipe = make(mode, facts, math.isfinite(epsilon))
-                    recipe, taken = adjusted(recipe, name, plan.param, at_unit(recipe, unit, facts))
+                    shown = shown_mode(recipe)
+                    taken = {text for text, *_ in fitting(recipe, name, plan.param)}
+                    recipe = adjusted(recipe, name, plan.param, at_unit(recipe, unit, facts))
                     unused -= taken
                     case = _case(recipe, plan, facts, epsilon)
                 except ValueError as reason:
-                    what = f"{name} {mode} epsilon={epsilon:g}"
-                    skips.append(SkippedRow(model=name, mode=mode, epsilon=epsilon, what=what, reason=str(reason)))
+                    if isinstance(reason, OtherUnit):
+                        other_units.append(reason)
+                        if named:
+                            raise
+                    elif taken:
+                        raise ValueError(f"param={', '.join(sorted(taken))}: {reason}") from None
+                    what = f"{name} {shown} epsilon={epsilon:g}"
+                    skips.append(SkippedRow(model=name, mode=shown, epsilon=epsilon, what=what, reason=str(reason)))
                     continue
                 if all(case.where != other.where for other in made):  # a user's own model has one mode
                     made.append(case)
+    if other_units and not made and len(other_units) == len(skips):
+        raise other_units[0]
     for text in plan.param:
         if text in unused and not skips:
             raise ValueError(f"param={text!r}: none of the chosen models has such a field.")
@@ -66,34 +101,48 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
 
 
 def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
-    """A case calibrated for the model's own unit; in mode "paper" the plan may claim another unit for it."""
+    """A case calibrated for the model's own unit; in mode "paper", and for a program, the plan may claim another unit for it."""
     own_delta = default_delta(recipe.unit, recipe.mode, facts) if plan.delta is None else plan.delta
     relation = Relation.REPLACE if recipe.unit is Unit.FEATURES else Relation.ADD_REMOVE
     own = Claim(epsilon, own_delta, recipe.unit, relation, exposes=offered(recipe))
     unit = Unit(plan.unit) if plan.unit else recipe.unit
     if unit is not recipe.unit and recipe.mode != "paper" and not isinstance(recipe, External):
-        raise ValueError(
-            f"{recipe.name} protects {recipe.unit}; this plan claims {unit} privacy. "
-            f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
-        )
+        way = f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
+        if isinstance(recipe, Looped):
+            way = f"Write Looped(train, unit=Unit.{unit.name}) if the function protects that, or use --unit {recipe.unit}."
+        raise OtherUnit(f"unit={unit}: {recipe.name} protects {recipe.unit}, so it makes no claim about {unit}. {way}")
     model = recipe if noise_of_its_own(recipe) else calibrate(recipe, own)
     return Case(model, dataclasses.replace(own, unit=unit))
 
 
-def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str, Any]) -> tuple[Any, set[str]]:
-    """The model with its fields set by `params`, else by `defaults`; and the subset of `params` that it has.
+def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str, Any]) -> Any:
+    """The model with its fields set by those of `params` that it has, else by `defaults`.
 
     name: of the model, for MODEL.NAME=VALUE. Raises ValueError for a malformed pair, for sigma, and for a refused value.
     """
+    taken = fitting(model, name, params)
+    for _, field, value in taken:
+        usual = getattr(model, field)
+        if not same_type(value, usual):
+            raise ValueError(f"{name} does not accept {field}={value!r} (by default {usual!r}). Give a value of the same type.")
+    chosen = {**defaults, **{field: value for _, field, value in taken}}
+    return dataclasses.replace(model, **chosen) if chosen else model
+
+
+def fitting(model: Any, name: str, params: Iterable[str]) -> list[tuple[str, str, Any]]:
+    """(text, field, value) of those pairs in `params` that name a field of the model. Raises ValueError for a malformed pair."""
     fields = {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()
     pairs = [(text, *pair(text)) for text in params]
-    taken = [(text, field, value) for text, owner, field, value in pairs if field in fields and owner in ("", name)]
-    chosen = {**defaults, **{field: value for _, field, value in taken}}
-    try:
-        return dataclasses.replace(model, **chosen) if chosen else model, {text for text, *_ in taken}
-    except TypeError:
-        given = ", ".join(f"{field}={value!r} (by default {getattr(model, field)!r})" for _, field, value in taken)
-        raise ValueError(f"param: {name} does not accept {given}. Give a value of the same type.") from None
+    return [(text, field, value) for text, owner, field, value in pairs if field in fields and owner in ("", name)]
+
+
+def same_type(value: Any, usual: Any) -> bool:
+    """Whether a value can replace `usual`: an int may replace a float, a bool no number, and any value None."""
+    if usual is None or type(value) is type(usual):
+        return True
+    if isinstance(usual, Enum):
+        return value in [member.value for member in type(usual)]
+    return isinstance(value, int) and not isinstance(value, bool) and isinstance(usual, float)
 
 
 def pair(text: str) -> tuple[str, str, Any]:

@@ -16,20 +16,27 @@ from typing import TYPE_CHECKING, Any
 from ..accounting.lower.bounds import divide
 from ..attacks.registry import ATTACKS
 from ..models.data.loading import describe, load_described
+from ..models.errors import Stopped
 from ..models.facts import Facts
 from ..models.kernels.ahead import compile_ahead
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, Verdict, exit_code, judge
+from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
+from ..reports.summary import of_case
 from .audits.registry import AUDITS, Audit
-from .case import Case, Outcome, Setting
+from .case import Case, Outcome, Setting, offered
+from .heard.gate import a_strangers
+from .heard.observed import observe
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .ledgers import account_rows, uppers, warnings
+from .own.audited import audited
 from .own.model_file import is_built_in
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planned_cases import Factory, cases, recipes
+from .progress import announced
 from .second_look import confirmed, marked
 from .storage.executor import executor
 from .storage.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
     from .key import Key
     from .own.contract import Check
     from .plan import Plan
+    from .progress import Say
 
 
 def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = False) -> int:
@@ -56,10 +64,17 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
     from rich.console import Console
 
     makes = recipes(plan)
-    graph, facts = load_described(plan.data, plan.data_dir, plan.split)
-    console = Console(stderr=True, quiet=quiet)
+    graph, facts = load_described(plan.data, plan.data_dir, plan.split, trust=plan.trust, memory=plan.memory)
+    console = Console(stderr=True, quiet=quiet, soft_wrap=True)
     compile_ahead(console.print)
-    results = carry_out(plan, makes, graph, facts, console, verbose, partial(publish, json=json, quiet=quiet))
+    again = "the same command" if "out" in plan.model_fields_set else f"the same command with --out {plan.out}"
+    try:
+        results = carry_out(plan, makes, graph, facts, console, verbose, partial(publish, json=json, quiet=quiet))
+    except KeyboardInterrupt:
+        raise Stopped(f"{again[0].upper()}{again[1:]} resumes; finished parts are kept.") from None
+    except (OSError, MemoryError) as fault:
+        fault.add_note(again)
+        raise
     return results.run.exit_code
 
 
@@ -72,24 +87,26 @@ def carry_out(
     verbose: bool,
     publish: Callable[[Results, Path, Plan], None],
 ) -> Results:
-    """Studies every case that the plan and `makes` give on the graph, and writes the run folder; `publish` makes the rest of it.
+    """Audits every case that the plan and `makes` give on the graph, and writes the run folder; `publish` adds the report.
 
-    makes: name -> (mode, facts, private) -> Model. Raises ValueError for names that do not exist and for a folder in use.
+    makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, and for a folder in use or of another plan.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     audits, _ = asked(plan)
+    todo, skips = cases(plan, graph, makes)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
-        write_spec(folder)
         key = root_key(plan, folder)
         store = Store(folder, memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
-        todo, skips = cases(plan, graph, makes)
+        files = {case.model.name: about for case in todo if (about := audited(case.model))}
+        write_spec(folder, files)
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
         alpha = divide(plan.alpha, max(1, taken))  # fixed before any test: a union bound over all tests
         rows: list[Any] = []
         verdicts: list[Verdict] = []
+        observed: list[dict[str, Any]] = []
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
-        for case in announced(todo, console):
+        for case, say in announced(todo, 2 + len(audits), console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             ceiling = uppers(case)
             if case.model.name not in checked:
@@ -97,11 +114,12 @@ def carry_out(
                 console.print(told(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
             checks = checked[case.model.name]
             try:
-                studied, outcomes = study(case, graph, store, secret, plan, alpha, checks)
-            except ValueError as reason:  # a model that refuses this graph; the others go on
+                studied, outcomes = study(case, graph, store, secret, plan, alpha, say, checks)
+            except ValueError as reason:  # a model may refuse this graph; the run continues with the others
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
                 verdicts.append(Verdict("inconclusive", str(reason), 3))
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
+            observed += [{**case.where, **one.observed} for one in found if one.observed]
             written |= {evidence_files.write(one, folder) for one in found}
             studied += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
             studied += [*ledger_rows(case, ceiling, Facts.of(graph)), *broken(case, checks)]
@@ -129,27 +147,14 @@ def carry_out(
             verdict=verdict_line(code, rows),
             exit_code=code,
             preset=plan.preset or "",
+            observed=observed,
+            audited=files,
             contract={name: clauses(checks) for name, checks in checked.items() if checks},
         )
         results = Results(run=summary, rows=tuple(rows))
         result_files.write(results, folder)
         publish(results, folder, plan)
     return results
-
-
-def announced(todo: list[Case], console: Console) -> Iterator[Case]:
-    """The cases in order, with a progress bar on a terminal and one line each in a log."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("", total=len(todo))
-        for number, case in enumerate(todo, 1):
-            if not console.is_terminal:
-                console.print(f"[{number}/{len(todo)}] {case}", highlight=False)
-            progress.update(bar, description=str(case))
-            yield case
-            progress.advance(bar)
 
 
 def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
@@ -159,19 +164,22 @@ def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
 
 
 def study(
-    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, checks: Sequence[Check] = ()
+    case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, say: Say, checks: Sequence[Check] = ()
 ) -> tuple[list[Any], list[Outcome]]:
     """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
 
-    checks: the clauses of the contract, on which bounds of a model of one's own rest.
+    say: is called with the name of each stage. checks: the clauses of the contract that bounds on a user's model assume.
 
     Raises ValueError if the model refuses the graph.
     """
     audits, attacks = asked(plan)
+    say("accuracy")
     used = utility(case, graph, store, key, plan.repeats)
+    say("membership attacks")
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
+        say(f"audit {audit.name}")
         results: tuple[Outcome, ...] = ()
         try:
             if reason := audit.refuses(case):
@@ -184,6 +192,10 @@ def study(
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, held=False) for first in results)  # a single test does not refute
         outcomes += results
+    if plan.record and a_strangers(case.model):
+        heard = observe(case, case.counted(graph), key)
+        told = f"{len(heard.mechanisms)} mechanisms and {heard.draws} draws were heard; {heard.tried} secrets were taken away"
+        outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=heard))
     return [*used, *leaks.rows, *skips], outcomes
 
 
@@ -216,7 +228,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
     return Evidence(
         claim=case.claim,
         model=case.model.name,
-        mode=case.model.mode,
+        mode=case.where["mode"],
         game=outcome.audit,
         ledger=str(case.model.ledger),
         uppers=ceiling,
@@ -228,13 +240,15 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
         assumptions=case.model.public,
         versions=versions(),
         seconds=outcome.seconds,
+        audited=audited(case.model),
+        observed=plain(outcome.observed.document()) if outcome.observed else {},
     )
 
 
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:
-    """Array -> the sort of violation that an outcome would have shown there.
+    """Array -> the kind of violation that the audit would have detected in it.
 
-    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model nobody knows that.
+    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model that is not known.
     """
     if outcome.covers is not None:
         return dict(outcome.covers)
@@ -254,7 +268,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     """The table on the terminal, the HTML report, JUnit, and the MLflow mirror."""
     from rich.console import Console
 
-    from ..reports.formats import html, junit, mlflow_mirror, table
+    from ..reports.formats import card, html, junit, mlflow_mirror, table
 
     if json:
         print(result_files.to_json(results))
@@ -262,8 +276,13 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
         table.show(results, Console())
     html.render(folder)
     junit.write(folder)
+    card.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
+    if quiet:  # a claim without any test is reported even with --quiet
+        for row in results.of(SkippedRow):
+            if of_case(row):
+                print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
     if not (json or quiet):
         end = f"{results.run.verdict.capitalize()} (exit code {results.run.exit_code}). Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)

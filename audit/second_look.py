@@ -1,4 +1,4 @@
-"""A refutation by samples is tried again with fresh coins before anybody is blamed; a computation needs no second look."""
+"""Repeats a statistical refutation with fresh coins before the report counts it. A computation is not repeated."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from .audits.registry import Audit
     from .case import Outcome, Setting
 
-LEVEL = 1e-3  # the chance that fresh coins confirm a false alarm
+LEVEL = 1e-3  # the probability that fresh coins confirm a false alarm
 
 
 def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome, ...]:
-    """The outcome, its refutations by samples marked as confirmed or not, and the second look where one was taken.
+    """The outcome, with its statistical refutations marked as confirmed or not, and the outcome of the repetition if there was
+    one.
 
-    Refutations of both looks confirm each other.
-    A claim that is kept falls only if both looks fail, whose coins and noise are independent: with the first at level alpha, at
-    most alpha times LEVEL of all such runs blame it.
+    A claim is refuted only if both tests refute it. Their coins and noise are independent, so a true claim is refuted with
+    probability at most alpha times LEVEL, where alpha is the level of the first test.
     """
     if not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
         return (outcome,)
@@ -30,6 +30,6 @@ def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome
 
 
 def marked(outcome: Outcome, held: bool) -> Outcome:
-    """The outcome, whose refutations by samples fresh coins confirmed or did not."""
+    """The outcome, with its statistical refutations marked as confirmed or not."""
     bounds = tuple(dataclasses.replace(b, confirmed=held) if b.refuted and b.alpha > 0 else b for b in outcome.bounds)
     return dataclasses.replace(outcome, bounds=bounds)

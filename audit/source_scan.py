@@ -182,7 +182,7 @@ def noise_per_tensor(source: Source) -> Iterator[ast.AST]:
 
 def fixed_seed(source: Source) -> Iterator[ast.AST]:
     for function in (source.tree, *source.functions):
-        own = function.body if isinstance(function, ast.Module) else [function]
+        own: Any = function.body if isinstance(function, ast.Module) else [function]
         scope = ast.Module(
             [n for n in own if not (function is source.tree and isinstance(n, ast.FunctionDef | ast.ClassDef))], []
         )

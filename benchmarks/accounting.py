@@ -43,7 +43,7 @@ def _both(seconds: tuple[float, float]) -> str:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What calibration asks of a model."""
+    """The part of a model that calibration reads."""
 
     make: Callable[[float], Any]
     sigma: float = 1.0

@@ -1,4 +1,4 @@
-"""What a user would otherwise pick, side by side on this machine: Opacus, PyTorch Geometric, and public audit formulas.
+"""Compares the engine and the bounds with alternatives on this machine: Opacus, PyTorch Geometric, and public audit formulas.
 
     python benchmarks/alternatives.py [--jax PYTHON] [--audits 41] [--only dpsgd,shadows,formulas]
 

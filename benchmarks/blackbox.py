@@ -1,4 +1,4 @@
-"""How much of epsilon a black box gives away: canary edges in a crafted graph, seen through posteriors alone, delta = 1e-6.
+"""How much of epsilon the black-box audit proves: canary edges in a crafted graph, posteriors alone, delta = 1e-6.
 
     python benchmarks/blackbox.py [--systems gap,vesper,progap] [--epsilon 2,4,8] [--audits 5] [--trials 1000] [--canaries 40]
 

@@ -1,10 +1,11 @@
-"""Where a black box loses what the released sums hold of a canary edge: on the way to the posteriors, or in reading these.
+"""Where the black-box audit loses information about a canary edge: between the sums and the posteriors, or in learning from
+these.
 
     python benchmarks/blackbox_loss.py [--systems gap,vesper,progap] [--epsilon 2,8] [--trainings 4]
 
-Every training is played with and without the edges at the same noise, so that what they do is seen exactly. A linear discriminant
-that knows what they do, from half of the canaries, and one that learns it from references, as the audit does, are then told the
-other half. Prints Markdown: how far apart each has the two worlds, as a share of the mu of the ledger; delta = 1e-6.
+Every training is repeated with and without the edges at the same noise, which gives their exact effect. One linear discriminant
+knows this effect from half of the canaries. Another learns it from references, as the audit does. Both score the other half.
+Prints Markdown: the difference of the mean scores of the two worlds for each, as a share of the ledger's mu; delta = 1e-6.
 """
 
 import argparse

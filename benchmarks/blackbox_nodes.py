@@ -1,9 +1,10 @@
-"""How much of a node-level epsilon a black box gives away: one node has a coin, its hundred neighbours are asked, delta = 1e-5.
+"""How much of a node-level epsilon posteriors prove: one node has a coin, the attack queries its hundred neighbours, delta =
+1e-5.
 
     python benchmarks/blackbox_nodes.py [--systems gap] [--epsilon 4,8] [--trainings 1000] [--train-nodes 4096]
 
-The graph is the adversary's but for the node. Its neighbours are as many as the recipe allows. A training holds one
-canary only, because the node is trained on, too, and what is learned reaches everybody. Prints Markdown.
+The adversary chooses the graph except for the node, which has as many neighbours as the recipe allows. A training holds one
+canary only, because the model also trains on the node, which affects all predictions. Prints Markdown.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from gnnaudit.models.graph.graph import Graph
 DELTA, CHUNK = 1e-5, 25
 KINDS, LOUD = 24, 10.0  # features; so large that the encoder's biases do not make all rows alike
 DEGREE = 100  # the public bound of the recipes
-CELLS, POOL, RING = 50, 80, 32  # pools of so many nodes, with so many neighbours on either side
+CELLS, POOL, RING = 50, 80, 32  # nodes in a pool, and neighbours of each on either side
 ANSWERING, JOINED, ASKED = 20, 4, 2  # nodes at each pool; of them with known senders, and with the canary
 SENDERS = 16
 SYSTEMS = {
@@ -39,7 +40,7 @@ SYSTEMS = {
 
 
 def crafted(train_nodes):
-    """The graph, the canary, and the nodes asked: its neighbours, and references without and with known senders.
+    """The graph, the canary, and the queried nodes: its neighbours, and references without and with known senders.
 
     Answering nodes have a pool of another kind for neighbours, which holds the direction of their sums; the canary and the known
     senders are of a third kind, and have a hundred answering nodes for neighbours, which hold theirs.

@@ -1,4 +1,4 @@
-"""How often each lower bound exceeds the truth: ours, and the rules of other tools from their formulas.
+"""How often each lower bound exceeds the true epsilon: our bounds, and the rules of other tools from their formulas.
 
     python benchmarks/coverage.py --audits 10000 --out docs/coverage.md
 
@@ -40,7 +40,7 @@ ALPHA = 0.05
 EPSILONS = (0.0, 0.2, 1.0, 4.0, 8.0)
 ROUNDS = (50, 500, 5000)
 BINS = 65
-CANARIES = 40  # in each training, where a training has several
+CANARIES = 40  # canaries in each training, if it has several
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def randomised_response(epsilon: float) -> Pair:
 
 
 def step(epsilon: float) -> Pair:
-    """Log-likelihood ratio of +-epsilon everywhere, scores that differ nevertheless."""
+    """Log-likelihood ratios of +-epsilon only, but distinct scores."""
     two = randomised_response(epsilon)
     return Pair(np.repeat(two.p0 / 32, 32), np.repeat(two.p1 / 32, 32), 0.0)
 
@@ -137,7 +137,7 @@ def discrete_gaussian(epsilon: float) -> Pair:
 
 
 def reveal_all(epsilon: float) -> Pair:
-    """With probability delta = 0.01 the world itself, else randomised response."""
+    """With probability delta = 0.01 the output reveals the world, else it is randomised response."""
     delta, two = 0.01, randomised_response(epsilon)
     p0 = np.concatenate([[delta], (1 - delta) * two.p0, [0.0]])
     return Pair(p0, p0[::-1].copy(), delta)
@@ -180,7 +180,7 @@ class Cell:
 
 
 def many_runs(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of `lower` as it is: a quarter of the rounds chooses threshold and direction, the others count."""
+    """False alarms of `lower` itself: a quarter of the rounds chooses threshold and direction, the others count."""
     pilots = [draw.binomial(n, PILOT_SHARE, audits) for _ in range(2)]
     pilot = [draw.multinomial(k, p) for k, p in zip(pilots, (pair.p0, pair.p1), strict=True)]
     test = [draw.multinomial(n - k, p) for k, p in zip(pilots, (pair.p0, pair.p1), strict=True)]
@@ -223,7 +223,7 @@ def rank_gate(pair: Pair, n: int, audits: int, draw: np.random.Generator) -> dic
 def guessed_coins(
     chance: float, claim: Claim, curve: tradeoff.Curve, n: int, audits: int, draw: np.random.Generator
 ) -> dict[str, float]:
-    """False alarms of the bound on 2n guessed coins. chance: of a right guess; curve: the trade-off curve it is held against."""
+    """False alarms of the bound on 2n guessed coins. chance: of a correct guess; curve: the trade-off curve that is tested."""
     right, bits = draw.binomial(2 * n, chance, audits), np.arange(2 * n) % 2 == 1
     scores = {k: np.where((np.arange(2 * n) < k) == bits, 1.0, -1.0) for k in np.unique(right)}
     alarms = {k: guessed(scores[k][:, None], bits[:, None], claim, curve).refuted for k in scores}
@@ -233,7 +233,7 @@ def guessed_coins(
 def coins_of_trainings(kind: str, epsilon: float, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
     """False alarms of the bound on guessed coins with CANARIES of them in each training. kind: as in `one_run`.
 
-    What a training shares shows in how many of its guesses are right, and in nothing else here.
+    The shared part of a training affects only its number of correct guesses here.
     """
     mu, trainings, alarms = float(gaussian.mu_of(epsilon, 1e-5)), 2 * n // CANARIES, 0
     most = float(special.ndtr(mu / 2))
@@ -294,10 +294,11 @@ def residual_noise(n: int, audits: int, draw: np.random.Generator) -> dict[str, 
 
 
 def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of the one-run bounds with m canaries, at the number of guesses that they would choose themselves.
+    """False alarms of the one-run bounds with m canaries, at the number of guesses that they choose themselves.
 
     kind: "independent" Gaussian canaries, "common-l" (Gaussian canaries that share one absolute privacy loss: each is exactly
-    mu-GDP given the others, their errors come together), or "reveal-all" (with probability delta all bits are shown at once).
+    mu-GDP given the others, but their errors are correlated), or "reveal-all" (with probability delta all bits are shown at
+    once).
     """
     delta = 1e-5 if kind != "reveal-all" else 0.01
     claim = Claim(epsilon, delta)
@@ -324,17 +325,18 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
 
 
 def tested_with(claim: Claim, m: int) -> int:
-    """How many guesses of m the bound for every mechanism holds against this epsilon. It is refuted no more often than by
-    them."""
+    """The number of guesses, of m, with which the bound for every mechanism tests this epsilon. Testing with this number alone
+    gives at least as many refutations.
+    """
     low = max(edge for edge in EDGES if edge <= claim.epsilon)
     return max(2, guesses_against(low, claim.delta, m, ALPHA) // 2 * 2)
 
 
 def checked_canaries(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
-    """False alarms of `canaries` on scores, as it is: the bound for independent ones behind its checks, else the other."""
+    """False alarms of `canaries` itself on scores: the bound for independent canaries if its checks pass, else the other."""
     mu, spared = float(gaussian.mu_of(epsilon, 1e-5)), SPARED * ALPHA
     guesses = best_guesses(Claim(epsilon, 1e-5), m, spared, "mahloujifar")
-    fallback: dict[int, bool] = {}  # the same counts come up again and again
+    fallback: dict[int, bool] = {}  # cached, because the same counts occur many times
     alarms = 0
     for i in range(audits):
         bits = draw.random((1, m)) < 0.5

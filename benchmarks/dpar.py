@@ -94,7 +94,9 @@ def provable(graph: Graph, both_ways: bool, splits: int, runs: int, only: str) -
 
 
 def parts(both: Graph, splits: int, runs: int) -> None:
-    """Where accuracy goes at epsilon 8: each line changes one thing. What is not paid for is not private."""
+    """The causes of the loss of accuracy at epsilon 8: each line changes one thing. "Not paid for" means that the ledger does not
+    charge it.
+    """
     claim = Claim(8.0, DELTA, Unit.NODE)
     mlp = calibrate(PROVABLE["MLP, smoothed over the test graph"], claim)
     lists = PROVABLE["DPAR, Gaussian, 70 lists"]
@@ -141,7 +143,7 @@ def main() -> None:
     options.add_argument("--data-dir", required=True)
     options.add_argument("--splits", type=int, default=2)
     options.add_argument("--runs", type=int, default=2)
-    options.add_argument("--provable", action="store_true", help="just the tables at true epsilons")
+    options.add_argument("--provable", action="store_true", help="only the tables at true epsilons")
     options.add_argument("--only", default="", help="just the provable recipes whose name holds this word")
     arguments = options.parse_args()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Honest recipes on small graphs, audited again and again with fresh coins: how often one of them is blamed.
+"""Audits honest recipes on small graphs many times with fresh coins, and counts how often a claim is refuted.
 
 python benchmarks/honest.py --audits 10000
 """
@@ -46,7 +46,7 @@ FAMILY = 1e-4  # of a CI run of all six systems
 NODES = 72
 ROUNDS = 4
 BUDGETS = (1.0, 4.0)
-SELDOM = ("blackbox", "gradients", "votes")  # train for every round; once in EVERY turns
+SELDOM = ("blackbox", "gradients", "votes")  # audits that train for every round; run once in EVERY turns
 EVERY = 8
 
 
@@ -91,13 +91,13 @@ def cases() -> tuple[Case, ...]:
 
 
 def level() -> float:
-    """Of one look, as in a run of all six systems at one budget with all audits."""
+    """The level of one test, as in a run of all six systems at one budget with all audits."""
     looks = sum(a.looks for a in AUDITS.values() for c in cases() if a.refuses(c) is None)
     return divide(FAMILY, looks // len(BUDGETS))
 
 
 def looked(case: Case, name: str, key: Key) -> Look:
-    """One audit with coins of its own, and its confirmation where it refutes."""
+    """One audit with fresh coins, and its repetition if it refutes."""
     started, audit = time.process_time(), AUDITS[name]
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         store = Store(Path(folder))
@@ -113,7 +113,7 @@ def looked(case: Case, name: str, key: Key) -> Look:
 
 
 def honest(count: int, seed: str) -> Iterator[Look]:
-    """`count` audits, round and round over all systems, budgets and audits that apply."""
+    """`count` audits, in turn over all systems, budgets and audits that apply."""
     applies = [(case, name) for case in cases() for name, audit in AUDITS.items() if audit.refuses(case) is None]
     turns = itertools.chain.from_iterable(
         ((case, name) for case, name in applies if name not in SELDOM or turn % EVERY == 0) for turn in itertools.count()

@@ -1,4 +1,4 @@
-"""How other public tools turn scores into an epsilon, written anew from their formulas, so that false alarms can be counted.
+"""The rules by which other public tools turn scores into an epsilon, reimplemented from their formulas to count false alarms.
 
 Each function takes scores of many audits and says in which of them the rule's bound exceeds the truth, at nominal 5 %.
 """

@@ -1,4 +1,4 @@
-"""PrivGNN's teachers side by side against PyTorch Geometric one by one, and what its labels and students are worth.
+"""The speed of PrivGNN's teachers against PyTorch Geometric, and the accuracy of its labels and students.
 
     python benchmarks/privgnn.py speed --data-dir DIR
     python benchmarks/privgnn.py accuracy --data-dir DIR [--queries 1000 --runs 3] [--plot FILE.png]
@@ -33,7 +33,7 @@ DELTA = 1e-4
 
 
 def divided(name: str, folder: str, private: int = 100, queries: int = 1000) -> Graph:
-    """The authors' split of Cora: so many private nodes of every class, so many public ones to ask about, the rest for tests."""
+    """The authors' split of Cora: fixed numbers of private nodes of every class and of public query nodes, the rest for tests."""
     graph = load(name, data_dir=folder)
     order = stream(0, "split").permutation(graph.nodes)
     train = np.zeros(graph.nodes, dtype=bool)

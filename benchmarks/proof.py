@@ -1,4 +1,4 @@
-"""One proof target: what was measured, over what, and the band that it must fall in."""
+"""One target of the benchmark: a measured quantity, and the band that its mean must be in."""
 
 from __future__ import annotations
 

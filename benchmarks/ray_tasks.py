@@ -1,4 +1,4 @@
-"""Ray on one machine: what a second worker gains, what a killed worker costs, and what ten thousand tiny tasks cost.
+"""Ray on one machine: the gain from a second worker, the cost of a killed worker, and the cost of ten thousand tiny tasks.
 
     python benchmarks/ray_tasks.py [--pairs 3] [--tiny 10000]
 

@@ -1,14 +1,15 @@
-"""Seconds and memory of ProGAP at edge level on graphs of growing size, and how near its aggregation comes to the memory's speed.
+"""Seconds and memory of ProGAP at edge level on graphs of growing size, and the speed of its aggregation relative to that of the
+memory.
 
     python benchmarks/scale.py [--graphs 10000x24,100000x24,1000000x24,1000000x70] [--epochs 100] [--memory 8GiB]
     python benchmarks/scale.py --aggregation [--graphs 10000x24,100000x24,1000000x24]
 
-NxD is a campus graph of N nodes and D arcs a node. It is made in a process of its own and put into files; another process maps
-them and fits one run through the store, so that its peak is its own. One thread. Memory is anonymous (what the program holds) and
+NxD is a campus graph of N nodes and D arcs a node. One process generates it and writes files; another maps them and fits one run
+through the store, so its peak memory is that of the training. One thread. Memory is anonymous (what the program holds) and
 resident (with the mapped files that happen to be cached).
 
 An aggregation has to read, for every arc, the number of its sender and that row, and to write a row for every node: bytes
-moved are (4 units + 4) arcs + 4 units nodes, whether a row is still in cache or not. Beside it stand two speeds of this
+moved are (4 units + 4) arcs + 4 units nodes, whether a row is still in cache or not. The table also gives two speeds of this
 machine: a plain copy, and rows of the same width gathered from random places by index_select; both count reading and writing.
 """
 
@@ -81,7 +82,7 @@ def make(nodes: int, degree: int, folder: Path) -> None:
 
 
 def fit(folder: Path, epochs: int, memory: int) -> None:
-    """Prints a row of the table but for its first columns."""
+    """Prints a row of the table without its first columns."""
     import torch
 
     from gnnaudit.audit.games.game import Game
@@ -130,7 +131,9 @@ def fit(folder: Path, epochs: int, memory: int) -> None:
 
 
 def aggregation(nodes: int, degree: int, units: int = 16) -> str:
-    """A line on the sums alone: each way takes its turn, so that the machine's moods meet all of them, and its best counts."""
+    """A line about the sums alone: the variants alternate, so that other load affects all of them, and the best time of each
+    counts.
+    """
     import torch
 
     from gnnaudit.models.data.loading import load

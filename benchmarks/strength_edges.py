@@ -56,7 +56,7 @@ STEALING: dict[str, tuple[str, Any, dict[str, tuple[str, float]]]] = {
 
 
 def stealing(graph: Graph, data: str, seeds: int) -> Iterator[Proof]:
-    """E1 and E2: all edges are members, random pairs are not; half of the edges are known, a tenth is asked about."""
+    """E1 and E2: all edges are members, random pairs are not; half of the edges are known, a tenth are challenges."""
     graph = as_kipf(graph)
     release = KIPF.fit(Worlds.of(graph, list(range(seeds))))
     found: dict[str, list[float]] = {what: [] for what in STEALING}

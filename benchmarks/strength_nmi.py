@@ -1,4 +1,4 @@
-"""GAP's node attack as its code plays it: a perceptron taught and tried on nodes of one run that saw the whole graph (N9)."""
+"""GAP's node attack as in its code: a perceptron trained and tested on nodes of one run on the whole graph (N9)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.graph.graph import Graph, Worlds
 from gnnaudit.models.random.streams import stream
 
-MEMBERS, TEST = 0.4, 0.3  # of a class: trained on, and as many others; of those two together: what the attack is tried on
+MEMBERS, TEST = 0.4, 0.3  # shares of a class: members, and as many non-members; share of both on which the attack is tested
 PER_CLASS = 230  # nodes that are drawn of each class where the official figures are known
 # the official code's AUC and TPR at 1 % FPR on JohnsHopkins55, three runs with their standard deviation; bands are the AUC's
 OFFICIAL = {
@@ -66,7 +66,7 @@ def once(model: Any, graph: Graph, per_class: int, seed: int) -> tuple[float, fl
 
 
 def tried(posteriors: Array, asked: NDArray[np.int64], bits: NDArray[np.bool_], graph: Graph, seed: int) -> tuple[float, float]:
-    """Taught on the first 70 % of the nodes (of which their code keeps a seventh to choose its epoch by), tried on the rest."""
+    """Trained on the first 70 % of the nodes (their code uses a seventh of these to choose its epoch), tested on the rest."""
     cut = round((1 - TEST) * len(asked))
     parts = [
         (Release({"posteriors": posteriors[:, part]}, asked[part]), Challenge("node", graph, asked[part]), bits[None, part])

@@ -32,7 +32,7 @@ SHARES = (0.001, 0.01)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pool:
-    """Runs on halves of the nodes, `shadows` in complementary pairs and then the targets; half of the nodes are asked about."""
+    """Runs on halves of the nodes, `shadows` in complementary pairs and then the targets; half of the nodes are challenges."""
 
     graph: Graph
     release: Release
@@ -53,7 +53,9 @@ class Pool:
         return scores_split(attack, self.release, challenge, self.bits[:, self.asked], shadows, targets)
 
     def attacked(self, attack: Any, shadows: int) -> tuple[Array, NDArray[np.bool_]]:
-        """Scores and bits (targets, asked). Where fewer shadows are used than there are, the targets take turns on groups."""
+        """Scores and bits (targets, asked). If fewer shadows are used than there are, the targets are divided among groups of
+        shadows.
+        """
         targets, groups = np.arange(self.shadows, len(self.bits)), self.shadows // shadows
         scores = np.empty((len(targets), len(self.asked)))
         for first in range(min(groups, len(targets))):
@@ -69,7 +71,7 @@ def attacked(pools: list[Pool], attack: Any, shadows: int) -> tuple[Array, NDArr
 
 
 def coins(nodes: int, shadows: int, targets: int, random: np.random.Generator) -> NDArray[np.bool_]:
-    """(runs, nodes): complementary halves for the shadows, a half of its own for every target."""
+    """(runs, nodes): complementary halves for the shadows, a separate half for every target."""
     first = [half(nodes, random) for _ in range(shadows // 2)]
     return np.array([b for f in first for b in (f, ~f)] + [half(nodes, random) for _ in range(targets)])
 
@@ -149,7 +151,7 @@ def family(pools: list[Pool], data: str) -> Iterator[Proof]:
 
 
 def null(pools: list[Pool], data: str) -> Iterator[Proof]:
-    """V2: the same pools with logits that are noise, and with bits dealt anew."""
+    """V2: the same pools with logits replaced by noise, and with new random bits."""
     random = stream(1, "null")
     blind = {"noise": [noisy(pool, random) for pool in pools], "dealt bits": [redealt(pool, random) for pool in pools]}
     attacks = {
@@ -176,7 +178,7 @@ def redealt(pool: Pool, random: np.random.Generator) -> Pool:
 
 
 def speed(graph: Graph) -> Proof:
-    """CPU seconds of PyTorch Geometric's GCN one by one over ours, 8 runs at a time, taken in turns on the same machine."""
+    """CPU seconds of PyTorch Geometric's GCN one by one over ours, 8 runs at a time, measured alternately on the same machine."""
     from torch_geometric.nn import GCNConv
     from torch_geometric.utils import subgraph
 
@@ -199,7 +201,7 @@ def speed(graph: Graph) -> Proof:
             torch.nn.functional.cross_entropy(second(hidden, arcs), y).backward()
             adam.step()
         theirs = time.process_time() - start
-        if turn:  # the first turn pays for imports
+        if turn:  # the first repetition includes imports
             ratios.append(theirs / ours)
             print(f"PyG {theirs:.3f} CPU s, ours {ours:.3f} CPU s a model")
     return Proof("speed", graph.name, "GCN, 200 epochs: CPU s of PyG / ours", np.array(ratios), "side by side", 8.0)

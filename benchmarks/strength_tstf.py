@@ -47,7 +47,7 @@ def tstf_once(graph: Graph, per_class: int, others: int, seed: int, classifiers:
     rest = np.setdiff1d(order, np.concatenate(members))
     rest = random.permutation(rest)
     outside = [rest[:others], rest[others : 2 * others]]
-    anyone = [random.permutation(graph.nodes)[:others] for _ in (0, 1)]  # the published lists hold members too
+    anyone = [random.permutation(graph.nodes)[:others] for _ in (0, 1)]  # the published lists of non-members contain members too
     bits = np.zeros((2, graph.nodes), dtype=bool)
     for k in (0, 1):
         bits[k, members[k]] = True
@@ -80,7 +80,7 @@ def tstf_once(graph: Graph, per_class: int, others: int, seed: int, classifiers:
     full = answers(None)
 
     def attack(inside: Array, non_members: list[NDArray[np.int64]], beyond: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Run 1 teaches, run 0 is attacked; members and others may have been asked on different graphs."""
+        """Run 1 trains the attack, run 0 is the target; members and non-members may be queried on different graphs."""
         log_p = [np.concatenate([inside[k, members[k]], beyond[k, non_members[k]]]) for k in (0, 1)]
         bit = [np.arange(len(p)) < len(members[k]) for k, p in enumerate(log_p)]
         fake = [Challenge("node", graph, np.arange(len(p))) for p in log_p]

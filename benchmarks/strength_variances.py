@@ -1,4 +1,5 @@
-"""How LiRA's variances are best drawn together: each its own, one for all, or, means too, as much as the shadow models call for.
+"""Compares rules for LiRA's variances: separate, pooled, or shrunk (with the means) by an amount estimated from the shadow
+models.
 
     python benchmarks/strength_variances.py --data-dir DIR
 
@@ -41,7 +42,7 @@ def edges(graph: Graph, seed: int) -> tuple[Release, Challenge, NDArray[np.bool_
 
 
 def compare(what: str, attack: Lira, release: Release, challenge: Challenge, bits: NDArray[np.bool_]) -> None:
-    """Prints AUC / TPR at 1 % / at 0.1 %, in percent, of every rule; targets take turns on disjoint groups of shadows."""
+    """Prints AUC / TPR at 1 % / at 0.1 %, in percent, of every rule; targets are divided among disjoint groups of shadows."""
     for count in COUNTS:
         groups, cells = min(4, SHADOWS // count), []
         for rule in RULES.values():

@@ -2,12 +2,11 @@
 
     python benchmarks/tight.py [PART] [AUDITS] [--only "GAP, sums"] [--epsilon 1,2] [--first 0]
 
-PART is sums, messages, gradients, reports or nodes, all of them if it is left out; or ideal: nothing is run, and the best attack
-on the ledger of DP-SGD makes as many errors as it does in the middle of all its draws.
+PART is sums, messages, gradients, reports or nodes, all of them if it is left out; or ideal: nothing is trained, and the best
+attack on the ledger of DP-SGD makes its median number of errors.
 
-Trials are coins; pairs and nodes that have no coin and are never there are not counted. From six audits on the interval of
-the median stands in brackets, at 95 % or more. An honest claim is refuted by one audit in twenty at 95 %: how many were is told
-on stderr.
+Trials are coins; pairs and nodes that have no coin and are never there are not counted. With six audits or more, brackets hold
+the interval of the median, at 95 % or more. At 95 %, one audit in twenty refutes an honest claim; stderr shows how many did.
 """
 
 import argparse
@@ -45,7 +44,7 @@ from gnnaudit.models.vesper.vesper import Vesper
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 EDGE, NODE, LOCAL = (Unit.UNDIRECTED_EDGE, 1e-5), (Unit.NODE, 1e-4), (Unit.FEATURES, 0.0)
 SMALL, LARGE = "campus:n=300", "campus:n=3000"
-DEGREE = 100  # that a node may have, in public; none of the graphs in use at node level has more
+DEGREE = 100  # public bound on the degree of a node; no graph used at node level exceeds it
 
 
 def rows(part: str) -> Iterator[tuple]:
@@ -86,7 +85,9 @@ def at_node(kind: type, nodes: int, epochs: int) -> Gap | ProGap:
 
 
 def ideal(epsilons: list[float]) -> None:
-    """What the rank gate proves with 5,000 coins on either side if scores attain the ledger's curve, by decoys a coin."""
+    """The bound of the rank gate with 5,000 coins in each world if scores attain the ledger's curve, by the number of decoys per
+    coin.
+    """
     nodes = int(load(SMALL).train.sum())
     for each in (0, 2, 10, 10**5):
         shares = []
@@ -113,9 +114,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", nargs="?", default="")
     parser.add_argument("audits", nargs="?", type=int, default=1)
-    parser.add_argument("--only", action="append", help="how rows begin that are wanted; may be given again")
+    parser.add_argument("--only", action="append", help="start of the names of the rows to run; repeatable")
     parser.add_argument("--epsilon", default=",".join(f"{e:g}" for e in EPSILONS))
-    parser.add_argument("--first", type=int, default=0, help="the draw of the first audit; others are coins that nobody has seen")
+    parser.add_argument("--first", type=int, default=0, help="number of the first audit; another number gives fresh coins")
     options = parser.parse_args()
     one_thread()
     epsilons = [float(e) for e in options.epsilon.split(",")]
@@ -131,7 +132,7 @@ def main() -> None:
             claim = Claim(epsilon, delta, unit, Relation.REPLACE if unit is Unit.FEATURES else Relation.ADD_REMOVE)
             case = Case(calibrate(recipe(int(graph.train.sum())), claim), claim)
             found = []
-            audits = 1 if audit in ("exact", "residual", "rows") else options.audits  # those hardly scatter
+            audits = 1 if audit in ("exact", "residual", "rows") else options.audits  # these bounds hardly vary
             for draw in range(options.first, options.first + audits):
                 key = Key("tight", what, repr(epsilon), draw)
                 with tempfile.TemporaryDirectory() as folder:

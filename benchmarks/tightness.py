@@ -42,7 +42,7 @@ def main() -> None:
     for m, name in ((10_000, "10,000 trials"), (1000, "1000 canaries in one run")):
         mus = [float(gaussian.mu_of(e, DELTA)) for e in EPSILONS]
         usual = gaussian.epsilon_of(gaussian.mu_lower(mus, 1.0, m // 2, m // 2, 0.05), DELTA)
-        rows[f"{name}, likelihood ratio at the usual draw"] = list(usual / np.array(EPSILONS))
+        rows[f"{name}, likelihood ratio for the median sample"] = list(usual / np.array(EPSILONS))
     for name, shares in rows.items():
         print(f"| {name} | {' | '.join(f'{s:.3f}' for s in shares)} |")
 

@@ -108,7 +108,7 @@ def twin_progap(graph: Graph, x: torch.Tensor, sums: Aggregation) -> None:
 
 
 def edge_level(graph: Graph, runs: list[int]) -> None:
-    """GAP and ProGAP; then the same with the part that sees no edge trained once for all runs."""
+    """GAP and ProGAP; then the same with the network that reads no edge trained once for all runs."""
     x, sums = torch.from_numpy(graph.x.toarray()), Aggregation.of(Worlds.of(graph, [0]))
     print("| recipe | runs | CPU s a model | models per CPU s | times the official code | times the twin | peak memory |")
     print("|---|---|---|---|---|---|---|")
@@ -187,7 +187,7 @@ def dense_rate(nodes: int = 4000, dim: int = 500, hidden: int = 64, runs: int = 
 
 
 def dense_models(graph: Graph, dim: int = 64) -> None:
-    """GAP and ProGAP on dense features, which are the one-hot ones projected at random, with the kernel and without."""
+    """GAP and ProGAP, with the kernel and without, on dense features: random projections of the one-hot ones."""
     projection = np.random.default_rng(0).standard_normal((graph.dim, dim)) / np.sqrt(graph.dim)
     worlds = Worlds.of(replace(graph, x=(graph.x @ projection).astype(np.float32)), [0])
     for model in (Gap(sigma=5.97, mode="paper"), ProGap(sigma=10.13, mode="paper")):

@@ -1,4 +1,4 @@
-"""How surely the harness tells a wrong claim from a right one: GAP and ProGAP against undirected edges, over many seeds.
+"""How reliably the tool distinguishes a wrong claim from a right one: GAP and ProGAP against undirected edges, over many seeds.
 
     python benchmarks/verdicts.py [--data NAME] [--data-dir DIR] [--seeds 20] [--honest 200]
 

@@ -1,4 +1,4 @@
-"""What VESPER is worth at each budget: sound against published, beside an MLP and the paper's baselines. Figures: RESULTS.md.
+"""The accuracy of VESPER at each budget: sound, published, an MLP and the paper's baselines. Figures: RESULTS.md.
 
 python benchmarks/vesper.py --data-dir DIR      (half an hour on one core; --graphs fraud large needs no files)
 
@@ -130,7 +130,7 @@ def lines(graph: Graph) -> list[Row]:
 
 
 def measure(name: str, data_dir: str | None, results: list[Result], log: Path) -> None:
-    """Adds one result for each recipe and budget that has none yet, to the list and to the log."""
+    """Computes the missing results, one for each recipe and budget, and adds them to the list and to the log."""
     graph = MADE[name]() if name in MADE else load(name, data_dir=data_dir)
     asked = np.flatnonzero(graph.test)
     done = {(r["graph"], r["recipe"], r["epsilon"]) for r in results}
@@ -233,7 +233,9 @@ if __name__ == "__main__":
     parser.add_argument("--data-dir", default=None)
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
     parser.add_argument("--plot", type=Path, default=Path("vesper.png"))
-    parser.add_argument("--log", type=Path, default=Path("vesper.jsonl"), help="raw results; what it holds is not run again")
+    parser.add_argument(
+        "--log", type=Path, default=Path("vesper.jsonl"), help="raw results; results in this file are not computed again"
+    )
     chosen = parser.parse_args()
     everything = [json.loads(line) for line in chosen.log.read_text().splitlines()] if chosen.log.exists() else []
     for wanted in chosen.graphs:

@@ -10,8 +10,8 @@ from typing import Any
 PAGE = Path(__file__).parent / "cli.md"
 TOP = """# Commands
 
-Made by `python docs/make_cli.py` from the commands themselves. Exit codes: 0 not refuted and strong enough to have noticed
-what was asked, 1 refuted or the ledger exceeds the claim, 2 wrong use, 3 unfinished or too weak.
+Made by `python docs/make_cli.py` from the commands themselves. Exit code 2 means wrong use, with one line on stderr. Each command
+that uses the exit codes 0, 1 and 3 says what they mean.
 """
 
 

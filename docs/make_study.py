@@ -23,7 +23,7 @@ RATE = "0.01"  # false positives at which true ones are counted
 
 
 def runs_table(found: Sequence[Results]) -> str:
-    """What was run, and on what."""
+    """The runs and their graphs."""
     header = ("graph", "nodes", "edges", "classes", "homophily", "trainings", "shadows / targets", "minutes", "command")
     rows = []
     for r in found:
@@ -86,7 +86,7 @@ def attacks_table(found: Results, unit: Any) -> str:
 
 
 def skipped_table(found: Results) -> str:
-    """What the plan asked for and was not done."""
+    """The parts of the plan that were skipped."""
     return _table(("what", "system", "ε", "why"), skips(found.of(results.SkippedRow)), left=(0, 1, 3))
 
 
@@ -138,7 +138,7 @@ def _share(row: UtilityRow | None) -> str:
 
 
 def _asked(row: AttackRow) -> str:
-    """The attack, how it asks where that is not the usual way, and whether it sees a model at all."""
+    """The attack, its query if that is not the usual one, and whether it reads a model at all."""
     query = f" ({row.query})" if row.query not in ("", "full") else ""
     return f"{row.attack}{query}{', no model' if row.baseline else ''}"
 

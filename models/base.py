@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """All that an adversary may see of K runs: named arrays, run axis first, each paid for by the ledger.
+    """All that an adversary may see of K runs: named arrays, run axis first, each charged by the ledger.
 
     posteriors: (K, w, classes) float32, natural LOGARITHMS of the class probabilities of the watched rows,
         so that neither tail saturates.
@@ -52,13 +52,13 @@ class Release:
         return dataclasses.replace(self, arrays={n: a[runs] for n, a in self.arrays.items()})
 
     def only(self, names: Iterable[str]) -> Release:
-        """What is left when the adversary sees nothing but `names`."""
+        """The release for an adversary who sees only the arrays `names`."""
         wanted = set(names)
         return dataclasses.replace(self, arrays={n: a for n, a in self.arrays.items() if n in wanted})
 
     @staticmethod
     def join(parts: list[Release]) -> Release:
-        """Consecutive chunks of runs, put together again."""
+        """Joins consecutive chunks of runs."""
         names = parts[0].arrays
         return dataclasses.replace(parts[0], arrays={n: np.concatenate([p.arrays[n] for p in parts]) for n in names})
 
@@ -87,7 +87,7 @@ class Model(Protocol):
     def public(self) -> tuple[str, ...]: ...  # what is assumed to be public, one sentence each
 
     @property
-    def ledger(self) -> DpEvent: ...  # what was run; NonPrivateDpEvent without noise
+    def ledger(self) -> DpEvent: ...  # the mechanisms that `fit` runs; NonPrivateDpEvent without noise
 
     def with_noise(self, sigma: float) -> Self:
         """The same recipe at another noise multiplier: noise std / sensitivity, a Python float. 0 means no privacy."""

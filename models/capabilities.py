@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .errors import raising
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -38,11 +40,11 @@ class BoundedDegree(Protocol):
 
 @runtime_checkable
 class ClippedGradients(Protocol):
-    """Trains by DP-SGD with one clipped gradient for each node, on batches that are whole, or secret and independent.
+    """Trains by DP-SGD with one clipped gradient for each node, on full batches or on secret Poisson samples.
 
-    clip: the largest norm of one node's gradient. inclusion_chance: how likely a node joins a batch, independently of all
-    others; 1: every batch holds everybody; None: batches are drawn in another way, so that one node drives another out.
-    The training reports its samples and sums: `witness.sampled(...)`, `witness.clean(...)`, `witness.released(...)`.
+    clip: the largest norm of one node's gradient. inclusion_chance: the probability that a node joins a batch, independently of
+    all others. 1: every batch holds all nodes. None: batches are drawn in another way, in which a node that joins displaces
+    another. The training reports its samples and sums: `witness.sampled(...)`, `witness.clean(...)`, `witness.released(...)`.
     """
 
     @property
@@ -54,11 +56,11 @@ class ClippedGradients(Protocol):
 
 @runtime_checkable
 class NoisyVotes(Protocol):
-    """Teachers vote, and the label with the most votes leaves after Laplace noise on the counts.
+    """Teachers vote; the model adds Laplace noise to the counts and releases the label with the largest one.
 
-    vote_noise: scale of the noise / the most that one teacher adds to a count; None: nothing bounds what a node does to a vote.
-    queries: how many votes are taken. rate: the chance that a node is in a sample of nodes. single: one sample for all votes,
-    else one for each. classes: the number that the ledger charges for; 0: the costliest.
+    vote_noise: scale of the noise / the most that one teacher adds to a count; None: the influence of a node on a vote is
+    unbounded. queries: how many votes are taken. rate: the chance that a node is in a sample of nodes. single: one sample for all
+    votes, else one for each. classes: the number that the ledger charges for; 0: the number that costs most.
     """
 
     queries: int
@@ -107,13 +109,17 @@ class RandomisedEdges(Protocol):
         ...
 
     def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
-        """How likely a true entry stays and a false one appears, in a graph of this density, at `kappa` times the epsilon."""
+        """The probabilities that a true entry stays and that a false one appears, in a graph of this density, at `kappa` times
+        the epsilon.
+        """
         ...
 
 
 @runtime_checkable
 class NoisyRows(Protocol):
-    """gaussian_rows: how many PageRank rows leave with Gaussian noise on all entries, drawn from all nodes; 0: none."""
+    """gaussian_rows: how many PageRank rows the model releases with Gaussian noise on all entries, their sources drawn from all
+    nodes; 0: none.
+    """
 
     @property
     def gaussian_rows(self) -> int: ...
@@ -137,21 +143,21 @@ class DegreeFloor(Protocol):
 
 @runtime_checkable
 class AnswersOtherFeatures(Protocol):
-    """Answers about the same graph with features of the asker's making."""
+    """Answers queries about the training graph with features that the attacker chooses."""
 
     def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]: ...
 
 
 @runtime_checkable
 class AnswersOtherGraphs(Protocol):
-    """Answers about graphs of the asker's making."""
+    """Answers queries about graphs that the attacker chooses."""
 
     def anywhere(self, worlds: Worlds, device: str = "cpu") -> Callable[[Graph], NDArray[np.float32]]: ...
 
 
 @runtime_checkable
 class Declines(Protocol):
-    """declines: capability -> why the model has not got it, although it has the attributes. Refusals quote the reason."""
+    """declines: capability -> the reason why the model lacks it although it has the attributes. Refusals quote the reason."""
 
     @property
     def declines(self) -> Mapping[str, str]: ...
@@ -162,7 +168,7 @@ class StatesTheorem(Protocol):
     """A model whose paper states a theorem about its epsilon."""
 
     def theorem_epsilon(self, delta: float) -> float | None:
-        """What that theorem gives for this recipe, in nats; None where it says nothing of it, as without noise."""
+        """What that theorem gives for this recipe, in nats; None where the theorem does not apply, for example without noise."""
         ...
 
 
@@ -171,7 +177,7 @@ class HasReleasedCode(Protocol):
     """A model whose authors released code that computes its epsilon."""
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """What that code computes for this recipe, in nats; None where it says nothing of it, as without noise."""
+        """What that code computes for this recipe, in nats; None where it computes nothing, for example without noise."""
         ...
 
 
@@ -213,14 +219,24 @@ CAPABILITIES = {
 }
 
 
+def members(protocol: type) -> list[str]:
+    """The attributes by which a model declares a capability."""
+    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False) and base is not Protocol]
+    names = dict.fromkeys(name for base in bases for name in (*vars(base).get("__annotations__", ()), *vars(base)))
+    return [name for name in names if not name.startswith("_")]
+
+
 def has(model: object, protocol: type) -> bool:
     """Whether a model declares a capability, and does not decline it."""
     return lacks(model, protocol) is None
 
 
 def lacks(model: Any, protocol: type) -> str | None:
-    """Why a model has not got a capability, and how a model declares it; None where it has."""
+    """Why a model lacks a capability, and how a model declares it; None if the model has it."""
     capability = CAPABILITIES[protocol.__name__]
+    for name in members(protocol):
+        if fault := raising(model, name):
+            return f"`{name}` of {model.name} raises: {fault}"
     reason = declined(model, protocol.__name__)
     if reason is None and isinstance(model, protocol) and capability.holds(model):
         return None
@@ -229,5 +245,5 @@ def lacks(model: Any, protocol: type) -> str | None:
 
 
 def declined(model: object, capability: str) -> str | None:
-    """The model's own reason against a capability, if it gives one."""
+    """The reason that the model itself gives for lacking a capability, if any."""
     return model.declines.get(capability) if isinstance(model, Declines) else None

@@ -1,13 +1,49 @@
-"""Text for error messages: one line of another library's error, and a short list of names."""
+"""Text for error messages, and the exception of a run that its user ended."""
 
 from __future__ import annotations
 
+import inspect
+import sysconfig
+import traceback
+from pathlib import Path
 from typing import Any
+
+INSTALLED = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib"))
+
+
+class Stopped(Exception):
+    """Raised when the user ends the run; the message says how to resume it."""
 
 
 def one_line(error: BaseException) -> str:
     """The first line of an error's message, or its type."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def raised(error: BaseException) -> str:
+    """An error in one line, with file and line of the last call in a user's own code, if one of its calls is."""
+    calls = [(f.f_globals.get("__name__", ""), f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
+    own = [f"{file}, line {line}: " for module, file, line in calls if _of_user(module, file)]
+    at = own[-1] if own else ""
+    return f"{at}{type(error).__name__}: {one_line(error)}"
+
+
+def _of_user(module: str, file: str) -> bool:
+    return not (module.split(".")[0] == __name__.split(".")[0] or file[0] == "<" or file.startswith(INSTALLED))
+
+
+def raising(owner: Any, name: str) -> str | None:
+    """The error of an attribute that its class defines and that raises when it is read; None if it does not, or is missing.
+
+    An AttributeError inside a property looks to hasattr and to a runtime protocol as if the property were missing.
+    """
+    if inspect.getattr_static(owner, name, None) is None:
+        return None
+    try:
+        getattr(owner, name)
+    except Exception as fault:  # a user's property may raise anything
+        return raised(fault)
+    return None
 
 
 def listed(names: Any) -> str:

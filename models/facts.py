@@ -1,4 +1,4 @@
-"""What a recipe may know of a graph before training, and the type of an entry in the catalogue of systems."""
+"""The facts of a graph from which a recipe is made before training, and the type of an entry in the catalogue of systems."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Factory = Callable[[str, Facts, bool], "Model"]
 
 @dataclass(frozen=True)
 class System:
-    """One entry of the catalogue: a factory, whom the system protects, what its adversary sees, and its source.
+    """One entry of the catalogue: a factory, the protected unit, what the adversary sees, and the source.
 
     make(mode, facts, private): the recipe before its noise is set. Its hyper-parameters are those of the authors' own scripts,
     which differ between private and non-private training; none is tuned on the graph.
-    node_level: fields of the recipe in the authors' node-level scripts, where the system comes at that level too.
-    baseline: whether the system is there for comparison only, so that a plan runs it only when it names it.
+    node_level: fields of the recipe in the authors' node-level scripts, if the system has a node-level version. baseline: whether
+    the system is there for comparison only, so that a plan runs it only when it names it.
 
     What a paper prints, what its theorem gives and what its code computes are methods of the model: `Model.printed`,
     `StatesTheorem` and `HasReleasedCode` in capabilities.py.

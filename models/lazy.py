@@ -1,4 +1,4 @@
-"""Names that a package offers without importing their files before they are used, so that listing the systems loads no torch."""
+"""Imports a package's files only when a name from them is used, so that listing the systems does not load torch."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Looped:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """Two copies of the graph and of what is released. What the function needs is unknown."""
+        """Counts two copies of the graph and of the released arrays; the memory that the function needs is unknown."""
         features = graph.x.nnz * 2 if hasattr(graph.x, "nnz") else graph.x.size
         return int(8 * features + 32 * graph.edges.shape[1] + 16 * graph.nodes * graph.classes)
 

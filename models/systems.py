@@ -34,7 +34,7 @@ SYSTEMS: dict[str, System] = {
 
 
 def at_unit(recipe: Model, unit: Unit | None, facts: Facts) -> dict[str, Any]:
-    """Fields of the recipe that make it protect `unit`, where the system comes at node level too; else none."""
+    """The fields of the recipe that make it protect `unit`, if the system has a node-level version; otherwise none."""
     entry = SYSTEMS.get(recipe.name)
     if unit is not Unit.NODE or recipe.unit is unit or entry is None or not entry.node_level:
         return {}

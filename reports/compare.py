@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Interval = tuple[float, float]
+RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # kinds of verdicts, the best first
 ENOUGH = 8  # targets; with fewer, an interval over targets covers less than 95 %
 
 
@@ -43,32 +44,70 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim that both runs judged. verdicts, lower, upper: one per run, bounds in nats; None where there is no bound."""
+    """A claim of either run. verdicts, delta, lower, upper: one per run, bounds in nats; None where a run has no such value.
+
+    A run that lacks the claim has no verdict on it. A claim with a larger delta is a weaker claim, so it does not count as the
+    same one.
+    """
 
     key: Key
-    verdicts: tuple[str, str]
-    lower: tuple[float | None, float | None]
-    upper: tuple[float | None, float | None]
+    verdicts: tuple[str | None, str | None]
+    delta: tuple[float | None, float | None] = (None, None)
+    lower: tuple[float | None, float | None] = (None, None)
+    upper: tuple[float | None, float | None] = (None, None)
+
+    @property
+    def vanished(self) -> bool:
+        return self.verdicts[0] is not None and (self.verdicts[1] is None or self.weaker)
+
+    @property
+    def weaker(self) -> bool:
+        return None not in self.verdicts and (self.delta[1] or 0.0) > (self.delta[0] or 0.0)
+
+    @property
+    def common(self) -> bool:
+        return None not in self.verdicts and not self.weaker
 
     @property
     def changed(self) -> bool:
-        return self.verdicts[0] != self.verdicts[1]
+        return self.common and self.verdicts[0] != self.verdicts[1]
+
+    @property
+    def worse(self) -> bool:
+        return self.common and RANK[str(self.verdicts[1])] > RANK[str(self.verdicts[0])]
+
+    @property
+    def word(self) -> str:
+        """worse, vanished, new, better, or "" for the same verdict."""
+        if self.vanished:
+            return "vanished"
+        if self.verdicts[0] is None:
+            return "new"
+        return "" if not self.changed else "worse" if self.worse else "better"
 
 
 def judged(first: Results, second: Results) -> list[Judged]:
-    """Every claim that both runs judged, changed verdicts first."""
-    others = {line.key: line for line in lines(second)}
-    pairs = [(a, others[a.key]) for a in lines(first) if a.key in others and math.isfinite(a.key.epsilon)]
+    """Every claim of either run: worse verdicts first, then vanished claims, better verdicts, new claims, and equal verdicts."""
+    one, other = ({line.key: line for line in lines(run) if math.isfinite(line.key.epsilon)} for run in (first, second))
+    pairs = [(k, one.get(k), other.get(k)) for k in dict.fromkeys((*one, *other))]
     found = [
         Judged(
-            a.key,
-            (a.verdict.kind, b.verdict.kind),
-            (a.lower.value if a.lower else None, b.lower.value if b.lower else None),
-            (a.upper[0] if a.upper else None, b.upper[0] if b.upper else None),
+            k,
+            (a.verdict.kind if a else None, b.verdict.kind if b else None),
+            (a.delta if a else None, b.delta if b else None),
+            (a.lower.value if a and a.lower else None, b.lower.value if b and b.lower else None),
+            (a.upper[0] if a and a.upper else None, b.upper[0] if b and b.upper else None),
         )
-        for a, b in pairs
+        for k, a, b in pairs
     ]
-    return sorted(found, key=lambda c: not c.changed)
+    return sorted(found, key=lambda c: ("worse", "vanished", "better", "new", "").index(c.word))
+
+
+def exit_code(claims: Sequence[Judged], measured: Sequence[object]) -> int:
+    """1 if a verdict is worse; else 3 if a claim vanished or the runs have nothing in common; else 0."""
+    if any(c.worse for c in claims):
+        return 1
+    return 3 if any(c.vanished for c in claims) or not (measured or any(c.common for c in claims)) else 0
 
 
 def compare(run_a: Path, run_b: Path) -> list[Difference]:
@@ -84,8 +123,8 @@ def differences(first: Results, second: Results) -> list[Difference]:
     return sorted(tested, key=lambda d: (d.utility, not d.word, -abs(d.second - d.first)))
 
 
-def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> None:
-    """Prints what changed, in separate tables for each unit; with json, one document on stdout and nothing else.
+def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> int:
+    """Prints what changed, in separate tables for each unit, and returns the exit code; with json, one document on stdout.
 
     every: also print unchanged verdicts and differences that chance explains.
     """
@@ -96,25 +135,27 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> N
     if json:
         rows = [dataclasses.asdict(d) | {"key": d.key._asdict()} for d in found]
         print(dumps(plain([*map(_document, claims), *rows]), indent=1))
-        return
-    console = Console()
+        return exit_code(claims, found)
+    console = Console(soft_wrap=True)
     measured = [d for d in found if d.interval]
-    if not claims and not measured:
+    for line in _named(claims):
+        console.print(line, highlight=False, markup=False)
+    if not any(c.common for c in claims) and not found:
         console.print("The two runs measured nothing in common.")
-        return
-    names = Path(run_a).name, Path(run_b).name
-    console.print(_summary(claims, measured, names[1]), highlight=False)
+        return exit_code(claims, found)
+    names = called(Path(run_a), Path(run_b))
+    console.print(_summary([c for c in claims if c.common], measured, names[1]), highlight=False, markup=False)
     graphs = [str(run.data.get("digest") or "") for run in (first.run, second.run)]
     if all(graphs) and graphs[0] != graphs[1]:
-        called = " and ".join(str(run.data.get("name", "?")) for run in (first.run, second.run))
-        console.print(f"The runs used different graphs, {called}. Differences may come from the graphs.", highlight=False)
+        graphs_called = " and ".join(str(run.data.get("name", "?")) for run in (first.run, second.run))
+        console.print(f"The runs used different graphs, {graphs_called}. Differences may come from the graphs.", highlight=False)
     targets = min((r.targets for found in (first, second) for r in found.of(AttackRow) if r.targets), default=ENOUGH)
     if targets < ENOUGH:
         console.print(
             f"An attack had only {targets} targets. With fewer than {ENOUGH} its intervals are too short: use --targets {ENOUGH}."
         )
     for unit in units([*(c.key for c in claims), *(d.key for d in measured)]):
-        shown = [c for c in claims if c.key.unit == unit and (every or c.changed)]
+        shown = [c for c in claims if c.key.unit == unit and c.common and (every or c.changed)]
         clear = [d for d in measured if d.key.unit == unit and (every or d.word)]
         if shown or clear:
             console.print(f"\n[bold]{f'ε protects {UNITS[unit]}' if unit else 'Models without a claim'}[/]")
@@ -122,31 +163,67 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> N
             console.print(_claims(shown, names))
         if clear:
             console.print(_table(clear, names))
+    return exit_code(claims, found)
+
+
+def called(run_a: Path, run_b: Path) -> tuple[str, str]:
+    """The names of two runs: the folder's name, or the whole path if both have the same name."""
+    same = Path(run_a).name == Path(run_b).name
+    return (str(run_a), str(run_b)) if same else (Path(run_a).name, Path(run_b).name)
+
+
+def _named(claims: list[Judged]) -> list[str]:
+    """A line for each claim with a worse verdict, each that vanished, and each new one."""
+    texts = []
+    for c in claims:
+        who = f"{name(c.key.model, c.key.mode)}, ε = {budget(c.key.epsilon)} for {UNITS[c.key.unit]}"
+        if c.worse:
+            texts.append(f"Worse: {who} was {worded(c.verdicts[0])} and is now {worded(c.verdicts[1])}.")
+        elif c.weaker:
+            now = f"is now claimed at δ = {c.delta[1] or 0:g} only, and was at {c.delta[0] or 0:g}"
+            texts.append(f"Vanished: {who} {now}.")
+        elif c.vanished:
+            texts.append(f"Vanished: {who} was {worded(c.verdicts[0])}, and the second run does not test it.")
+        elif c.word == "new":
+            texts.append(f"New: {who} is {worded(c.verdicts[1])}; the first run did not test it.")
+    return texts
+
+
+def worded(verdict: str | None) -> str:
+    """A kind of verdict in words."""
+    return "exceeded by the ledger" if verdict == "exceeds" else str(verdict).replace("-", " ")
 
 
 def _document(claim: Judged) -> dict[str, object]:
-    row = dataclasses.asdict(claim) | {"key": claim.key._asdict(), "what": "verdict", "word": "changed" if claim.changed else ""}
-    return row | {"first": claim.verdicts[0], "second": claim.verdicts[1]}
+    row = dataclasses.asdict(claim) | {"key": claim.key._asdict(), "what": "verdict"}
+    word = "changed" if claim.changed else claim.word
+    return row | {"word": word, "worse": claim.worse, "first": claim.verdicts[0], "second": claim.verdicts[1]}
 
 
 def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
     """Counts of changed verdicts and of significant differences, in one paragraph."""
-    parts = [f"{sum(c.changed for c in claims)} of {len(claims)} verdicts changed"]
-    for utility, more, less in ((False, "leaks more", "less"), (True, "is more useful", "less")):
+    parts = [f"{sum(c.changed for c in claims)} of {len(claims)} common verdicts changed."]
+    for utility, more, less in ((False, "leaks more", "leaks less"), (True, "is more useful", "is less useful")):
         kind = [d for d in found if d.utility == utility]
+        if not kind:
+            continue
         counts = [sum(d.word == word for d in kind) for word in ("more", "less")]
         what = "utility metrics" if utility else "attacks"
-        parts.append(f"the run {other} {more} under {counts[0]} of {len(kind)} {what} and {less} under {counts[1]}")
-    return f"{'; '.join(parts)}. Only significant differences are counted (95 %, Bonferroni over all comparisons of a kind)."
+        parts.append(f"By {len(kind)} {what}, the second run ({other}) {more} in {counts[0]} and {less} in {counts[1]}.")
+    return f"{' '.join(parts)} Only significant differences count (95 %, Bonferroni over all comparisons of a kind)."
 
 
 def _claims(claims: list[Judged], names: tuple[str, str]) -> Table:
     table = _empty("model", "ε", *(f"{what}, {run}" for what in ("verdict", "lower", "upper") for run in names))
     for c in claims:
-        bounds = [*(down(v) if v is not None else "-" for v in c.lower), *(up(v) if v is not None else "-" for v in c.upper)]
-        verdicts = [f"[bold]{v}[/]" if c.changed else v for v in c.verdicts]
+        bounds = [*(_shown(v, down) for v in c.lower), *(_shown(v, up) for v in c.upper)]
+        verdicts = [f"[bold]{worded(v)}[/]" if c.changed else worded(v) for v in c.verdicts]
         table.add_row(name(c.key.model, c.key.mode), budget(c.key.epsilon), *verdicts, *bounds)
     return table
+
+
+def _shown(value: float | None, rounded: Callable[[float], str]) -> str:
+    return "-" if value is None else "∞" if math.isinf(value) else rounded(value)
 
 
 def _empty(*columns: str) -> Table:
@@ -156,7 +233,7 @@ def _empty(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     words = ("model", "what", "", "verdict")
     for column in columns:
-        table.add_column(column, justify="left" if column.partition(",")[0] in words else "right")
+        table.add_column(column, justify="left" if column.partition(",")[0] in words else "right", overflow="fold")
     return table
 
 

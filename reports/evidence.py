@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..accounting.claim import Claim, Relation, Unit
 from .files import lists, plain, tuples, write_text
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..accounting.upper.accountants import Upper
 
-ANY = "noise too small"  # the sort of violation that a test is for where none is said
+ANY = "noise too small"  # the kind of violation that a test detects unless it names another
 GRID = 1e-3  # relative; accountants differ by less through their grids, so a smaller excess is ignored
 
 
@@ -42,6 +43,7 @@ class Evidence:
         "residuals" {"expected", "observed": normal and observed quantiles, "count"}.
     reach: what the audit could detect, in a sentence. read: the released arrays that it read. randomness: the source of
     the seeds. assumptions: what the model takes to be public. seconds: of the audit, training included.
+    audited: the files of somebody's own model or program, with their hashes. observed: the ledger that was heard, see `Observed`.
     """
 
     claim: Claim
@@ -58,6 +60,8 @@ class Evidence:
     assumptions: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    audited: Mapping[str, str] = field(default_factory=dict)
+    observed: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "curves", lists(plain(self.curves)))  # arrays become lists, so that values compare
@@ -69,16 +73,19 @@ class Evidence:
         return "-".join(re.sub(r"[^\w.-]+", "_", p) for p in parts) + ".json"
 
     def to_json(self) -> str:
-        """Strict JSON; `from_json` gives the same value back."""
-        return json.dumps(plain(dataclasses.asdict(self)), indent=1, allow_nan=False)
+        """Strict JSON with a checksum; `from_json` gives the same value back."""
+        document = plain(dataclasses.asdict(self))
+        return json.dumps({**document, "sum": _sum(document)}, indent=1, allow_nan=False)
 
     @staticmethod
     def from_json(text: str) -> Evidence:
-        """Raises ValueError when a field is missing or wrong. Unknown fields are ignored."""
+        """Raises ValueError when a field is missing or wrong, or the checksum is. Unknown fields are ignored."""
         from ..accounting.upper.accountants import Upper
 
         document = json.loads(text)
         try:
+            if _sum(document) != document.get("sum", _sum(document)):  # version 0.1.0 wrote none
+                raise ValueError("evidence: does not have its checksum; the file was changed or is damaged.")
             known = _known(Evidence, document)
             known["claim"] = _claim(document["claim"])
             known["uppers"] = tuple(_value(Upper, u) for u in document["uppers"])
@@ -86,8 +93,14 @@ class Evidence:
             known["assumptions"] = tuple(document["assumptions"])
             known["read"] = tuple(document.get("read", ()))
             return Evidence(**known)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"evidence: {error}; the file was not written by this tool, or is damaged.") from None
+
+
+def _sum(document: Mapping[str, Any]) -> str:
+    """A checksum of what evidence says, to find damage; whoever may write the folder of a run may write a right one."""
+    told = json.dumps({name: value for name, value in document.items() if name != "sum"}, sort_keys=True)
+    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
 
 def write(evidence: Evidence, run_dir: Path) -> Path:
@@ -107,7 +120,7 @@ def read_all(run_dir: Path) -> list[Evidence]:
 
 
 class LowerBound(Protocol):
-    """What `judge` reads of a lower bound."""
+    """The fields of a lower bound that `judge` reads."""
 
     @property
     def epsilon(self) -> float: ...
@@ -126,9 +139,9 @@ class LowerBound(Protocol):
     @property
     def confirmed(self) -> bool | None: ...  # whether a second test with fresh randomness refuted too; None if there was none
     @property
-    def against(self) -> str: ...  # what falls if it refutes: the claim, or the ledger alone
+    def against(self) -> str: ...  # what a refutation contradicts: the claim, or the ledger alone
     @property
-    def assumed(self) -> tuple[str, ...]: ...  # what it rests on and nobody proved or checked
+    def assumed(self) -> tuple[str, ...]: ...  # the conditions that were neither proved nor checked
     @property
     def failed(self) -> tuple[str, ...]: ...  # the conditions whose failure withdrew it
     @property
@@ -136,7 +149,7 @@ class LowerBound(Protocol):
 
 
 class UpperBound(Protocol):
-    """What `judge` reads of an upper bound."""
+    """The fields of an upper bound that `judge` reads."""
 
     @property
     def accountant(self) -> str: ...
@@ -165,9 +178,9 @@ def judge(
 
     The smallest detectable violation is the worst over the arrays that the claim exposes, each by its most sensitive test.
     A refutation that a second test with fresh randomness did not confirm does not count, and neither does one that rests on an
-    unchecked assumption. A bound against the ledger says that the code is not as private as its own ledger; the claim falls with
-    the ledger if it has no other ground. A test may also refute the ledger without an epsilon above the claim; then no upper
-    bound is known for what was run.
+    unchecked assumption. A refutation of the ledger means that the code is less private than its own ledger; the claim is refuted
+    with it if nothing else supports the claim. A test may also refute the ledger without an epsilon above the claim; then no
+    upper bound on the run's epsilon is known.
     """
     unsure = [b for b in bounds if b.refuted and b.assumed]
     refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]
@@ -189,6 +202,10 @@ def judge(
         most = max(bounds, key=lambda b: b.epsilon, default=None)
         return Verdict("not-refuted", f"nothing is claimed{f'; measured: {_worded(most)}' if most else ''}", 0)
     best = lowest(ceiling)
+    above = contradicting(best, bounds)
+    if best is not None and above is not None:
+        measured = f"{_worded(above)} was measured, and {best[1]} allows at most {up(best[0])}"
+        return Verdict("inconclusive", f"inconclusive: a contradiction: {measured}; the ledger or the accountant is wrong", 3)
     if best is not None and best[0] > claim.epsilon * (1 + GRID):
         sentence = f"the ledger exceeds the claim: it costs {up(best[0])} ({best[1]}) against a claim of {claim.epsilon:g}"
         return Verdict("exceeds", sentence, 1)
@@ -199,7 +216,7 @@ def judge(
         return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nobody checked that", 3)
     if any(b.refuted for b in bounds):
         return Verdict("inconclusive", "inconclusive: refuted once, but not again with fresh randomness", 3)
-    by_array = {array: [b for b in bounds if b.covers is None or array in b.covers] for array in claim.exposes}
+    by_array = tests_of(claim, bounds)
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:
         where = "" if len(unseen) == len(by_array) else f" in {' and '.join(unseen)}"
@@ -207,7 +224,8 @@ def judge(
         sentence = f"inconclusive: not refuted, and the smallest detectable violation{where} is unknown{why}"
         return Verdict("inconclusive", sentence, 3)
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}
-    sharpest = max(best_of.values(), key=lambda b: b.notices)
+    sharpest = weakest_link(claim, bounds)
+    assert sharpest is not None
     noticed = f"a true epsilon above {up(sharpest.reach, 3)} would have been noticed"
     if sharpest.notices <= notices:
         return Verdict("not-refuted", f"not refuted; {noticed}{_sorts(best_of)}", 0)
@@ -215,8 +233,22 @@ def judge(
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
 
 
+B = TypeVar("B", bound=LowerBound)
+
+
+def tests_of(claim: Claim, bounds: Sequence[B]) -> dict[str, list[B]]:
+    """Array that the claim exposes -> the bounds whose tests would detect a violation in it."""
+    return {array: [b for b in bounds if b.covers is None or array in b.covers] for array in claim.exposes}
+
+
+def weakest_link(claim: Claim, bounds: Sequence[B]) -> B | None:
+    """The bound that says what would have been noticed: of the most sensitive test of each array, the least sensitive one."""
+    best_of = [min(tests, key=lambda b: b.notices) for tests in tests_of(claim, bounds).values() if tests]
+    return max(best_of, key=lambda b: b.notices, default=None)
+
+
 def _sorts(best_of: Mapping[str, LowerBound]) -> str:
-    """What was looked for, array by array, where an audit says so."""
+    """The kind of violation that was looked for in each array, if an audit states it."""
     arrays: dict[str, list[str]] = {}
     for array, bound in best_of.items():
         if bound.covers is not None and bound.covers[array] != ANY:
@@ -230,8 +262,17 @@ def lowest(ceiling: Sequence[UpperBound]) -> tuple[float, str] | None:
     return min(valid, default=None)
 
 
+def contradicting(best: tuple[float, str] | None, bounds: Sequence[LowerBound]) -> LowerBound | None:
+    """The largest proved lower bound if it exceeds the tightest upper bound (then one of the two is wrong); else None."""
+    proved = [b for b in bounds if not b.assumed and not b.failed and b.confirmed is not False]
+    most = max(proved, key=lambda b: b.epsilon, default=None)
+    return most if best and most and most.epsilon > best[0] * (1 + GRID) else None
+
+
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """Of a whole run: 1 if a claim is refuted or exceeded, else 3 if a test was too weak or nothing was tested, else 0."""
+    """The exit code of a whole run: 1 if a claim is refuted or exceeded, else 3 if a test was too weak or nothing was tested,
+    else 0.
+    """
     codes = {v.exit_code for v in verdicts} or {3}
     return next((code for code in (1, 3) if code in codes), 0)
 

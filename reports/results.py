@@ -35,16 +35,18 @@ class Run(Value):
     seconds: Number = 0.0
     data: dict[str, Any] = {}
     seed: str = ""
-    alpha: Number = 0.05  # of the whole run, before its division among the tests
+    alpha: Number = 0.05  # alpha of the whole run, before its division among the tests
     notices: Number = 1.5
     versions: dict[str, str] = {}
     machine: dict[str, Any] = {}
-    path: str = ""  # by which way models were trained: compiled or torch
-    instruction_set: str = ""  # what that was compiled for
+    path: str = ""  # which code trained the models: compiled or torch
+    instruction_set: str = ""  # the processor that this code was compiled for
     command: str = ""
     verdict: str = ""
     exit_code: int = 0
     preset: str = ""  # "ci": a claim that was tested too weakly is a warning only
+    observed: list[dict[str, Any]] = []  # the ledgers that were heard, each with its model, mode, unit and budget
+    audited: dict[str, dict[str, str]] = {}  # own model -> its files, with their hashes, and the packages that it requires
     contract: dict[str, list[dict[str, str]]] = {}  # own model -> clauses that were checked: which, whether it holds, why not
 
 
@@ -72,8 +74,7 @@ class AccountRow(Row):
     """value: nats; None if the accountant declines, with the reason in `unsupported`.
 
     A row of accountant "published" holds what the paper prints; extra field `as_coded`: what its code computes.
-    own: the model is somebody's own, so that its ledger is its author's word. from_ledger: the claim has no other ground than
-    this ledger.
+    own: the model is a user's, so only its author vouches for the ledger. from_ledger: only this ledger supports the claim.
     """
 
     kind: Literal["account"] = "account"
@@ -117,7 +118,7 @@ class AttackRow(Row):
     non_members: int = 0
     shadows: int = 0
     targets: int = 0
-    baseline_auc: Number | None = None  # of the feature-only attack on the same challenges
+    baseline_auc: Number | None = None  # AUC of the feature-only attack on the same challenges
     baseline: bool = False
     slices: dict[str, dict[str, Slice]] = {}
 
@@ -135,14 +136,14 @@ class BoundRow(Row):
     verdict: str
     notices: Number | None = None  # the smallest detectable violation, as a factor of the noise
     reach: Number | None = None  # the true epsilon of that violation
-    detectable_epsilon: Number | None = None  # the same; None where nobody knows
-    detectable_by: dict[str, str] | None = None  # array -> the sort of violation that would have been noticed in it
+    detectable_epsilon: Number | None = None  # the same; None if unknown
+    detectable_by: dict[str, str] | None = None  # array -> the kind of violation that the test would have detected in it
     method: str = ""
     confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was none
     theorem: str = ""
-    conditions: list[dict[str, str]] = []  # what, how (proved, checked, assumed or failed) and detail of each
-    against: str = "claim"  # what falls if it refutes: the claim, or the ledger
-    withdrawn: Number | None = None  # what was seen before a condition failed; value is then 0
+    conditions: list[dict[str, str]] = []  # condition, status (proved, checked, assumed or failed) and detail of each
+    against: str = "claim"  # what a refutation contradicts: the claim, or the ledger
+    withdrawn: Number | None = None  # the bound before a condition failed; value is then 0
     seconds: Number = 0.0
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..accounting.claim import Claim, Unit
-from .evidence import Verdict, judge, lowest
+from .evidence import Verdict, contradicting, judge, lowest, weakest_link
 from .results import AccountRow, AttackRow, BoundRow, Results, Row, SkippedRow, UtilityRow
 
 UNITS = {
@@ -43,7 +45,10 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One claim. upper: the tightest valid upper bound (nats) and its accountant. lower: the row of the largest lower bound."""
+    """One claim. upper: the tightest valid upper bound (nats) and its accountant. lower: the row of the largest lower bound.
+
+    noticing: the row whose test says what would have been noticed. own: a user's own model, whose ledger is its author's word.
+    """
 
     key: Key
     delta: float | None
@@ -52,6 +57,15 @@ class Line:
     bounds: tuple[BoundRow, ...]
     accounts: tuple[AccountRow, ...]
     verdict: Verdict
+    noticing: BoundRow | None = None
+    own: bool = False
+
+    @property
+    def upper_is(self) -> str:
+        """What the upper bound is an upper bound of, where a reader could take it for more."""
+        if self.upper and self.lower and self.lower.value > self.upper[0]:
+            return "of the ledger, which is not what was run"
+        return "by the model's own ledger, which nobody checked" if self.upper and self.own else ""
 
 
 class _Lower(NamedTuple):
@@ -85,6 +99,38 @@ def name(model: str, mode: str) -> str:
     return f"{model} ({mode})" if mode else model
 
 
+def claimed(line: Line) -> str:
+    """The numbers of a claim: "ε = 1, δ = 1e-05"."""
+    return f"ε = {budget(line.key.epsilon)}" + ("" if line.delta is None else f", δ = {line.delta:g}")
+
+
+def one_delta(claims: Iterable[Line]) -> str:
+    """ ", δ = 1e-05" where all claims have the same delta, else ""."""
+    deltas = {line.delta for line in claims}
+    return f", δ = {deltas.pop():g}" if len(deltas) == 1 and None not in deltas else ""
+
+
+def headline(claims: Sequence[Line]) -> str:
+    """The first sentence of a report: how many claims were refuted, and which."""
+    refuted = [f"{name(line.key.model, line.key.mode)} at {claimed(line)}" for line in claims if line.verdict.exit_code == 1]
+    if not claims:
+        return "This run tested no claim."
+    one = len(claims) == 1
+    if refuted:
+        more = f" and {len(refuted) - 4} more" if len(refuted) > 4 else ""
+        what = (
+            "The claim is refuted"
+            if one
+            else f"{len(refuted)} of {len(claims)} claims {'is' if len(refuted) == 1 else 'are'} refuted"
+        )
+        return f"{what}: {', '.join(refuted[:4])}{more}."
+    weak = sum(line.verdict.exit_code == 3 for line in claims)
+    what = "The claim was not refuted" if one else f"None of the {len(claims)} claims was refuted"
+    if not weak:
+        return f"{what}."
+    return f"{what}, but its test was too weak." if one else f"{what}; {weak} of the tests were too weak."
+
+
 def budget(epsilon: float, infinity: str = "∞") -> str:
     """An epsilon as a label."""
     return infinity if math.isinf(epsilon) else f"{epsilon:g}"
@@ -94,14 +140,21 @@ def lines(results: Results) -> list[Line]:
     """A line for each claim that was accounted for or audited; refuted claims first."""
     accounts, bounds = results.of(AccountRow), results.of(BoundRow)
     keys = dict.fromkeys(key(r) for r in (*accounts, *bounds))
+    causes = {key(row): row.reason for row in results.of(SkippedRow) if of_case(row)}
     found = [
-        _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], results.run.notices) for k in keys
+        _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], results.run.notices, causes.get(k))
+        for k in keys
     ]
     rank = {"refuted": 0, "exceeds": 1, "inconclusive": 2, "not-refuted": 3}
     return sorted(found, key=lambda line: (rank[line.verdict.kind], math.isinf(line.key.epsilon)))
 
 
-def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float) -> Line:
+def of_case(row: SkippedRow) -> bool:
+    """Whether the row skips a whole model at one budget, and not only one audit or attack of it."""
+    return row.what == f"{row.model} {row.mode} epsilon={row.epsilon:g}"
+
+
+def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float, cause: str | None) -> Line:
     ceiling = [_Upper(a.accountant, a.value, a.is_upper_bound, a.unsupported) for a in accounts if a.accountant != "published"]
     tests = [_lower(b) for b in bounds]
     delta = next((r.delta for r in (*accounts, *bounds) if r.delta is not None), None)
@@ -110,7 +163,14 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     best = max(bounds, key=lambda b: b.value, default=None)
     from_ledger = all(a.from_ledger for a in accounts)
     verdict = judge(claim, ceiling, tests, notices, from_ledger=from_ledger)
-    return Line(k, delta, lowest(ceiling), best, tuple(bounds), tuple(accounts), verdict)
+    if cause and not bounds and verdict.kind == "inconclusive":
+        verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}: {cause}")
+    deciding = weakest_link(claim, tests)
+    noticing = next((b for b, t in zip(bounds, tests, strict=True) if t is deciding), None)
+    own = any(a.own for a in accounts)
+    upper = lowest(ceiling)
+    shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper  # the verdict states both
+    return Line(k, delta, shown, best, tuple(bounds), tuple(accounts), verdict, noticing, own)
 
 
 def _lower(b: BoundRow) -> _Lower:
@@ -142,6 +202,32 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
     return list(best.values())
 
 
+def rivals(attacks: Iterable[AttackRow]) -> Counter[tuple[Key, str]]:
+    """How many attacks `strongest` chose from, for each model, budget and game."""
+    return Counter((key(row), row.game) for row in attacks if row.negatives not in BESIDE and not row.baseline)
+
+
+def chance(results: Results) -> dict[str, float]:
+    """Metric -> what a model scores that has learned nothing: the share of the largest class; half for the area under a ROC."""
+    classes = results.run.data.get("classes")
+    sizes = [float(size) for size in classes] if isinstance(classes, list) else []
+    return {"roc_auc": 0.5} | ({"accuracy": max(sizes) / sum(sizes)} if sum(sizes) else {})
+
+
+def may_be_chance(row: UtilityRow, level: Mapping[str, float]) -> bool:
+    """Whether the interval of a utility reaches down to what a model scores that has learned nothing."""
+    return row.metric in level and (row.ci95[0] if row.ci95 else row.value) <= level[row.metric]
+
+
+def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
+    """Model and mode -> what of it was skipped, whole models left out."""
+    found: dict[str, list[SkippedRow]] = {}
+    for row in rows:
+        if not of_case(row):
+            found.setdefault(name(row.model, row.mode), []).append(row)
+    return found
+
+
 def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
     """(what, model, budgets, reason): skipped rows of one model with the same budgets and reason are merged."""
     at: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
@@ -155,11 +241,12 @@ def skips(rows: Iterable[SkippedRow]) -> list[tuple[str, str, str, str]]:
             alike.setdefault(", ".join(budgets), []).append(mode)
         for budgets_alike, of in alike.items():
             together.setdefault((name(model, ", ".join(of)), budgets_alike, reason), []).append(what)
-    return [(_listed(whats), who, budgets, reason) for (who, budgets, reason), whats in together.items()]
+    return [(listed(whats), who, budgets, reason) for (who, budgets, reason), whats in together.items()]
 
 
-def _listed(whats: list[str]) -> str:
+def listed(whats: Iterable[str]) -> str:
     """ "audit a", "audit b", "c" -> "audits a, b; c"."""
+    whats = list(whats)
     audits = [what.removeprefix("audit ") for what in whats if what.startswith("audit ")]
     others = [what for what in whats if not what.startswith("audit ")]
     words = [f"audit{'s' * (len(audits) > 1)} {', '.join(audits)}"] if audits else []

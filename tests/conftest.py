@@ -1,4 +1,4 @@
-"""Graphs that many tests share, and where real ones lie if they are at hand."""
+"""Graphs that many tests share, and the folder of real data sets if there is one."""
 
 import os
 
@@ -14,7 +14,8 @@ from hypothesis import settings
 
 from gnnaudit.models.graph.graph import Graph
 
-# A busy machine is no counter-example, and a commit passes or fails alike wherever it runs; `make nightly` looks for new ones.
+# No deadline, because the machine may be busy; fixed examples, so that a commit passes or fails everywhere alike. `make nightly`
+# searches for new ones.
 settings.register_profile("gnnaudit", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("gnnaudit")

@@ -1,4 +1,4 @@
-"""A new system, attack, accountant, data set and audit: each is one entry in a table, and every command knows it."""
+"""A new system, attack, accountant, data set or audit is one entry in a table, and every command accepts it."""
 
 import json
 from dataclasses import dataclass, replace
@@ -128,7 +128,7 @@ def added(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    [(lists.models, "degrees"), (lists.attacks, "peak"), (lists.accountants, "ten")],
+    [(lists.models, "degrees"), (lists.attacks, "peak"), (lists.audits, "hub"), (lists.accountants, "ten")],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 def test_a_list_shows_what_was_added(command, name, capsys):

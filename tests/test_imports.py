@@ -1,4 +1,6 @@
-"""Which way imports point, at every depth; what a digest of code covers; what is packaged; what `--help` must not load."""
+"""The direction of imports at every depth, the files that a digest of code covers, the packaged files, and the modules that
+`--help` must not load.
+"""
 
 import ast
 import subprocess
@@ -35,7 +37,7 @@ def package_files(root: Path) -> dict[tuple[str, ...], Path]:
 
 
 def imported(path: Path, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The module paths that a file imports from, wherever in the file, imports for types included; longest spelling."""
+    """The full module paths that a file imports from, at every place in the file, imports for types included."""
     package = module if path.name == "__init__.py" else module[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.ImportFrom):
@@ -132,7 +134,7 @@ def test_every_package_is_listed_for_a_wheel():
 
 
 def folder_of(package: str) -> Path:
-    """The folder of a package: the floors stand at the root."""
+    """The folder of a package; the five top-level folders are at the root."""
     words = package.split(".")
     return ROOT.joinpath(*words[1:]) if len(words) > 1 else ROOT / "gnnaudit"
 
@@ -142,7 +144,7 @@ def test_parts_are_named_by_the_digest_of_all_models():
 
 
 def test_a_digest_of_code_changes_with_a_file_of_a_sub_package(tmp_path):
-    digest = sources.__wrapped__  # not what was remembered of the same folder
+    digest = sources.__wrapped__  # not a cached digest of the same folder
     file = tmp_path / "gap" / "gap.py"
     file.parent.mkdir()
     file.write_text("one = 1\n")

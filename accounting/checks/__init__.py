@@ -1,1 +1,1 @@
-"""What a lower bound rests on: conditions that are proved, checked or assumed, and the tests that check them."""
+"""The conditions of a lower bound, each proved, checked or assumed, and the tests that check them."""

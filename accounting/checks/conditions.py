@@ -1,20 +1,20 @@
-"""What a bound rests on: the conditions of its theorem, and how each of them is known."""
+"""The conditions of a bound's theorem, and how each of them is known."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 HOW = ("proved", "checked", "assumed", "failed")
-LEVEL = 1e-3  # of a check: so rarely does it withdraw a bound whose condition holds
+LEVEL = 1e-3  # level of a check: the probability that it withdraws a bound whose condition holds
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One thing that must be true for a bound to hold.
+    """A condition that a bound needs.
 
-    how: "proved", it holds by construction; "checked", a test that could have failed did not; "assumed", it is somebody's
-    word; "failed", the test says that it is not so, and the bound is withdrawn. detail: the construction, or the test with its
-    p-value and level.
+    how: "proved", it holds by construction; "checked", a test did not reject it; "assumed", the user states it and nothing checks
+    it; "failed", a test rejected it, and the bound is withdrawn. detail: the construction, or the test with its p-value and
+    level.
     """
 
     what: str
@@ -38,5 +38,5 @@ def assumed(what: str, detail: str = "") -> Condition:
 
 
 def checked(what: str, test: str, p_value: float, level: float = LEVEL) -> Condition:
-    """A condition that a test looked at: failed where its p-value is below the level."""
+    """A condition that a test checked; it failed if the p-value is below the level."""
     return Condition(what, "failed" if p_value < level else "checked", f"{test}: p = {p_value:.2g}, level {level:g}")

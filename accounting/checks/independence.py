@@ -1,4 +1,4 @@
-"""Whether the canaries of a run behave like independent trials: what must hold before they are counted as such."""
+"""Tests whether the canaries of a run behave like independent trials, which must hold before a bound counts them as such."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .conditions import LEVEL, Condition, checked
 from .score_law import distance_p_value
 
 APART = "canaries of a run are independent, given their bits"
-FEWEST = 30  # scores below which these normal approximations say nothing
+FEWEST = 30  # fewest scores for which these normal approximations are used
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,9 @@ class Independence:
 
     @property
     def condition(self) -> Condition:
-        """The same as a condition of a bound: failed where canaries do not pass for independent, or nobody can tell."""
+        """The same as a condition of a bound: it fails if a test rejects independence, or if there are too few scores to test
+        it.
+        """
         if not self.ok:
             return Condition(APART, "failed", self.reason)
         return checked(APART, "dispersion and correlation", min(self.dispersion_p, self.correlation_p))
@@ -79,7 +81,8 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True, sd:
 
 
 def disturbed(before: ArrayLike, after: ArrayLike, flipped: ArrayLike) -> NDArray[np.int64]:
-    """How many canaries other than its own each flip of one bit moves, with all noise frozen; independence needs 0.
+    """For each flipped bit, the number of other canaries whose score changes while all noise stays the same; independence needs
+    0.
 
     before: (canaries,) scores of one run. after: (flips, canaries), the same run with the bit of canary flipped[i] turned.
     """

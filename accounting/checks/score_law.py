@@ -1,4 +1,4 @@
-"""What scores look like: discrete or bounded, normal, and independent in the order in which they stand."""
+"""Tests whether scores are continuous and unbounded, whether they are normal, and whether they are independent in their order."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from scipy import special
 from .conditions import Condition, assumed, checked, proved
 
 Array = NDArray[np.float64]
-ATOM = 0.01  # of the scores of a world: rounding to a fortieth of the spread puts fewer on one value
-TIMES = 3  # that the same value must occur: two may meet by rounding
-FEWEST = 8  # scores of a world below which nothing is said of their law
+ATOM = 0.01  # share of a world's scores on one value; rounding to a fortieth of the standard deviation stays below it
+TIMES = 3  # how often a value must occur to count, because two scores may be equal by rounding
+FEWEST = 8  # fewest scores of a world for which its distribution is tested
 ROUNDS = "rounds are independent, given their bits"
-PLAYED = proved(ROUNDS, "each was played with coins and noise of its own")  # what a caller says who does not say anything else
+PLAYED = proved(ROUNDS, "each has separate coins and noise")  # the default of callers that pass no other condition
 NORMAL = "scores are normal, with one spread in both worlds"
 
 
 def not_continuous(scores0: ArrayLike, scores1: ArrayLike) -> str:
-    """Why these are no scores of a continuous and unbounded law, in words, or an empty string.
+    """The reason why these scores cannot come from a continuous and unbounded distribution, or an empty string.
 
-    A value that more than a hundredth of a world share is an atom; one that several share at either end is a hard limit. Noise
-    that is normal has neither, also where it was written with three digits.
+    A value of more than a hundredth of a world's scores is an atom. A value of several scores at either end is a hard limit.
+    Normal noise has neither, even if it was written with three digits.
     """
     both = [np.asarray(scores0, float), np.asarray(scores1, float)]
     for world, x in enumerate(both):
@@ -41,8 +41,8 @@ def not_continuous(scores0: ArrayLike, scores1: ArrayLike) -> str:
 def normal_law(scores0: ArrayLike, scores1: ArrayLike) -> Condition:
     """Checks that both worlds' scores are normal samples with one spread: the law, the two tails of each, the variances.
 
-    The smallest p-value times their number. A law that differs from the normal one only beyond the scores that there are is not
-    seen, and neither is any other in a few dozens of scores.
+    The smallest p-value times their number. The checks cannot detect a distribution that differs from the normal one only beyond
+    the observed scores, nor any other one in a few dozen scores.
     """
     both = [np.asarray(scores0, float), np.asarray(scores1, float)]
     if reason := not_continuous(*both):
@@ -72,7 +72,9 @@ def distance_p_value(standard: Array) -> float:
 
 
 def _furthest(largest: float, n: int) -> float:
-    """Two-sided p-value of the largest of n standardised normal scores; their own mean and spread hold it back a little."""
+    """Two-sided p-value of the largest of n standardised normal scores; standardising by the sample's own mean and sd makes it
+    slightly conservative.
+    """
     below = math.exp(n * float(special.log_ndtr(largest)))
     return min(1.0, 2 * min(below, -math.expm1(n * float(special.log_ndtr(largest)))))
 
@@ -84,10 +86,10 @@ def _ratio(variances: float, above: int, below: int) -> float:
 
 
 def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
-    """Checks that scores, in the order in which they stand, do not follow one another.
+    """Checks that scores are not correlated with the scores before them.
 
-    Whether a score lies above the median of its world must not follow from the one before, nor may blocks of the square root of
-    all rounds differ more than chance. Scores that somebody sorted have lost their order: nothing can be checked.
+    Whether a score lies above the median of its world must be independent of the score before, and blocks of sqrt(rounds) scores
+    must not differ by more than chance. Sorted scores have lost their order, so nothing can be checked.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     sides = np.zeros(s.size)
@@ -99,7 +101,7 @@ def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
     if s.size < FEWEST or square == 0:
         return checked(ROUNDS, "nothing in the order of the scores", 1.0)
     if all(_sorted(s[world]) for world in (~b, b)):
-        return assumed(ROUNDS, "the scores are sorted, so that their order says nothing")
+        return assumed(ROUNDS, "the scores are sorted, so their order cannot be tested")
     products = sides[:-1] * sides[1:]
     scale = math.sqrt(float(np.dot(products, products)))
     p_values = [float(2 * special.ndtr(-abs(float(products.sum())) / scale))] if scale > 0 else [1.0]

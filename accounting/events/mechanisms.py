@@ -207,9 +207,9 @@ def page_rank_exponential(epsilon: float, picks: int, rows: int, values_epsilon:
 def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEvent:
     """PrivGNN: each query draws a secret Poisson sample of the private nodes, then releases the argmax of a noisy posterior.
 
-    scale: of the Laplace noise on each of the `classes` entries, which add up to one; classes = 0, an unknown number,
-    uses the costliest number. Neighbouring posteriors may be arbitrary, and the exact epsilon of one release is below
-    1.18 / scale; add/remove of one private node.
+    scale: of the Laplace noise on each of the `classes` entries, which add up to one; classes = 0 means an unknown number and
+    charges for the number that costs most. Neighbouring posteriors may be arbitrary, and the exact epsilon of one release is
+    below 1.18 / scale; add/remove of one private node.
 
     Two different vertices of the simplex are the worst pair at every delta, so the pair may be composed and sampled. Proof:
     let o be the probability of a label that is not the vertex's. For a set of s classes, the probability of a label in the set
@@ -223,7 +223,7 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
         return dp.NonPrivateDpEvent()
     if classes:
         return _each_sampled(FiniteDpEvent(*argmax_pair(classes, float(scale))), rate, queries)
-    costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # it falls from there
+    costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # the cost decreases for more classes
     return _each_sampled(PureDpEvent(costliest), rate, queries)
 
 

@@ -1,1 +1,1 @@
-"""What a mechanism costs at least: from scores, bits, counts or residuals to a lower bound on epsilon. No graphs, no torch."""
+"""Lower bounds on epsilon from scores, bits, counts or residuals. Needs neither graphs nor torch."""

@@ -1,4 +1,4 @@
-"""Bounds that hold at any stopping time: look after every round, stop early, or go on tomorrow, at no cost in alpha."""
+"""Bounds that hold at any stopping time: you may test after every round, stop early, or continue later, at no cost in alpha."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
 
 Array = NDArray[np.float64]
-TUNED = math.sqrt(2)  # the violation that the mixture is made for; others are noticed too, a little later
-STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.7])  # shares of the largest bet that cannot ruin
-STEP, STEPS = 0.02, 1000  # nats: the bounds that `any_shape` can return
+TUNED = math.sqrt(2)  # the violation for which the mixture is optimal; others are detected after a few more rounds
+STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.7])  # stakes, as shares of the largest stake that cannot lose all wealth
+STEP, STEPS = 0.02, 1000  # nats: the grid of bounds that `any_shape` can return
 
 
 def log_e_values(differences: ArrayLike, mu: float, scale: float) -> Array:
@@ -32,7 +32,7 @@ def log_e_values(differences: ArrayLike, mu: float, scale: float) -> Array:
 
     differences: independent normal, variance 2 (world 1 less world 0, both over their sd). One-sided normal mixture (Robbins
     1970; Howard et al. 2021, Proposition 6): at any time, stopped by any rule, e reaches 1 / alpha with probability at most
-    alpha. scale: sd of the mixture over how far the mean lies above mu.
+    alpha. scale: sd of the mixture's prior on the excess of the mean over mu.
     """
     x = np.asarray(differences, float)
     t = np.arange(1, x.shape[-1] + 1)
@@ -56,9 +56,9 @@ def anytime(
 ) -> Bound:
     """The anytime-valid form of the Gaussian likelihood-ratio bound. Rounds in the order of play; call it as often as you like.
 
-    scores: log-likelihood ratios of an exactly Gaussian ledger. sd: their standard deviation in each world, known other than
-    from them. The i-th round of one world is paired with the i-th of the other; rounds without a partner wait. The bound is
-    the best that was reached at any time so far, and p_value is 1 over the largest e-value against the claim.
+    scores: log-likelihood ratios of an exactly Gaussian ledger. sd: their standard deviation in each world, known independently
+    of these scores. The i-th round of one world is paired with the i-th of the other; rounds without a partner are not used yet.
+    The bound is the best that was reached at any time so far, and p_value is 1 over the largest e-value against the claim.
     """
     if curve.mu is None or not sd > 0:
         raise ValueError(f"mu={curve.mu}, sd={sd}: needs an exactly Gaussian ledger and the sd of the scores, above 0.")
@@ -84,7 +84,7 @@ def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:
     x = np.asarray(differences, float)
     t = np.arange(1, x.shape[-1] + 1)
     spread = scale**2 / (1 + scale**2 * t / 2)
-    # e(root) = 2 sqrt(spread) / scale exp(root^2/2) Phi(root) meets 1/alpha at one root, whatever mu is.
+    # e(root) = 2 sqrt(spread) / scale exp(root^2/2) Phi(root) equals 1/alpha at one root, which does not depend on mu.
     target = -math.log(2 * alpha) - np.log(spread / scale**2) / 2
     low, high = np.full(t.shape, -40.0), np.sqrt(2 * np.maximum(target, 0)) + 3.0
     for _ in range(60):
@@ -107,9 +107,10 @@ def any_shape(
 ) -> Bound:
     """Anytime-valid against any mechanism, by betting at a threshold that was fixed beforehand.
 
-    Under (epsilon, delta)-DP a pair of rounds has E[1{world 1 above} - e^epsilon 1{world 0 above}] <= delta, so that wealth
-    staked on the opposite is a supermartingale; the same with the worlds exchanged. e is the mean over stakes and both
-    directions; the bound is the largest epsilon up to 20 such that it and all smaller ones were bankrupted at some time.
+    Under (epsilon, delta)-DP a pair of rounds has E[1{world 1 above} - e^epsilon 1{world 0 above}] <= delta, so the wealth of a
+    bettor against the claim is a supermartingale; the same holds with the worlds exchanged. e is the mean over stakes and both
+    directions; the bound is the largest epsilon up to 20 such that at some time the bets against it, and against all smaller
+    ones, had won enough to reject it.
     """
     scores0, scores1 = split(scores, bits)
     pairs = min(len(scores0), len(scores1))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 SHAPES = {"any": "any shape", "ledger": "shape of the ledger", "exact": "exact"}
-PILOT_SHARE = 0.25  # of the rounds, when no pilot is given: a threshold needs fewer rounds than a bound
+PILOT_SHARE = 0.25  # share of the rounds that choose the threshold if no pilot is given
 PILOT_MOST = 100_000
 
 
@@ -32,28 +32,28 @@ PILOT_MOST = 100_000
 class Bound:
     """With probability at least 1 - alpha the true epsilon, at the claim's delta, is at least `epsilon`.
 
-    shape says against whom it holds: "any" mechanism; "ledger", mechanisms shaped like the model's own ledger with all
-    noise divided by one factor; "exact", no sampling took place. notices and reach: the smallest factor by which the noise
-    could be too small, and the true epsilon, that this look would have noticed with 90 % power under the best attack.
+    shape: for which mechanisms it holds: "any" mechanism; "ledger", mechanisms shaped like the model's own ledger with all noise
+    divided by one factor; "exact", no sampling took place. notices and reach: the smallest factor by which the noise could be too
+    small, and the true epsilon, that this test would have detected with 90 % power under the best attack.
 
-    The bound is `theorem`, which holds under all `conditions`. against says what falls if it refutes: "claim", the claim;
-    "ledger", the curve of the ledger alone, as the code is not as private as its own ledger says. withdrawn: the epsilon that was
-    seen before a condition failed; `epsilon` is then 0, and nothing would have been noticed. covers: array -> the sort of
-    violation that it would have noticed there; None where it is not known by array.
+    The bound is `theorem`, which holds under all `conditions`. against: what a refutation contradicts: "claim", the claim;
+    "ledger", only the curve of the ledger, that is, the code is less private than its own ledger says. withdrawn: the bound
+    before a condition failed; `epsilon` is then 0, and the test detects nothing. covers: array -> the kind of violation that it
+    would have detected there; None if that is not known for each array.
     """
 
     epsilon: float  # nats
-    alpha: float  # spent on this look, after division
+    alpha: float  # spent on this test, after division
     shape: str  # "any", "ledger" or "exact"
     method: str
     trials: tuple[int, int]  # world 0, world 1
     refuted: bool  # the claim is contradicted at level alpha
-    p_value: float | None  # of the claim itself
+    p_value: float | None  # p-value of the claim itself
     notices: float
     reach: float  # nats
     attack: str = ""
     audit: str = ""
-    confirmed: bool | None = None  # whether fresh coins refuted too, where that was tried
+    confirmed: bool | None = None  # whether a repetition with fresh coins refuted too; None without one
     theorem: str = ""
     conditions: tuple[Condition, ...] = ()
     against: str = "claim"  # or "ledger"
@@ -62,7 +62,7 @@ class Bound:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What nobody proved or checked. A bound that rests on it refutes nothing alone."""
+        """The conditions that are only assumed. A bound that needs one refutes nothing by itself."""
         return tuple(c.what for c in self.conditions if c.how == "assumed")
 
     @property
@@ -77,7 +77,7 @@ class Bound:
 
 
 def surety(percent: str, shape: str, assumed: tuple[str, ...] = ()) -> str:
-    """How sure a bound is, and against whom. What rests on an assumption is neither "exact" nor "100 %"."""
+    """The confidence and shape of a bound in words. A bound that needs an assumption is neither "exact" nor "100 %"."""
     if not assumed:
         return f"{percent}, {SHAPES.get(shape, shape)}"
     known = "computed" if shape == "exact" else f"{percent}, {SHAPES.get(shape, shape)}"
@@ -85,7 +85,7 @@ def surety(percent: str, shape: str, assumed: tuple[str, ...] = ()) -> str:
 
 
 def resting(bound: Bound, theorem: str, *conditions: Condition) -> Bound:
-    """The bound with its theorem and its conditions. One that failed withdraws it, and its reach."""
+    """The bound with its theorem and its conditions. A failed condition withdraws the bound and its reach."""
     told = dataclasses.replace(bound, theorem=theorem, conditions=(*bound.conditions, *conditions))
     if not told.failed or told.withdrawn is not None:
         return told
@@ -121,7 +121,8 @@ def lower(
     Gaussian `family`, the curve of the ledger with all noise divided by its argument. likelihood_ratio: the scores are
     linear in the noise of an exactly Gaussian ledger, so that they are normal with one sd in both worlds; the exact
     two-sample test then replaces the threshold. sd: that sd, if it is known other than from these scores.
-    Whether they look normal is checked, and the bound withdrawn if not. rounds: how it is known that rounds are independent.
+    Whether they look normal is checked, and the bound withdrawn if not. rounds: the condition that rounds are independent, with
+    its status.
 
     The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds), else from a
     random quarter of the rounds, which then do not count. Raises ValueError for NaN, unequal shapes, a missing world.
@@ -146,7 +147,7 @@ def lower(
             pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, seed)
         rule = rule_from_pilot(pilot0, pilot1, (len(scores0), len(scores1)), alpha, gain)
     trials = len(scores0), len(scores1)
-    errors = rule.errors(scores0, scores1) if rule else trials  # no rule: nothing is proved
+    errors = rule.errors(scores0, scores1) if rule else trials  # without a threshold, the bound is 0
 
     def rates(level: float) -> tuple[float, float]:
         return float(rate_at_most(errors[0], trials[0], level / 2)), float(rate_at_most(errors[1], trials[1], level / 2))
@@ -176,13 +177,13 @@ def lower(
     notices, reach = power.notices(claim, *trials, alpha, "any" if shape == "any" else "gate")
     p_value = 1.0 if math.isinf(claim.epsilon) else p_value
     bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, notices, reach, attack, audit)
-    # Both error rates bound the claim too, whatever the shape, at the same alpha.
+    # The same two error rates also test the claim for every mechanism, at the same alpha.
     bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
     return resting(bound, f"two Clopper-Pearson ends and {theorem}", rounds, proved("the threshold is fixed", fixed))
 
 
 def split(scores: ArrayLike, bits: ArrayLike, *, both: bool = True) -> tuple[Array, Array]:
-    """The scores of world 0 and of world 1, flat. both: a missing world is an error."""
+    """The scores of world 0 and of world 1, flat. both: raise ValueError if a world is missing."""
     s, b = np.asarray(scores, float), np.asarray(bits).astype(bool)
     if s.shape != b.shape:
         raise ValueError(f"scores have shape {s.shape}, bits {b.shape}: they must be equal.")
@@ -205,7 +206,7 @@ def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array,
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
-    """Whether the scores can be a normal sample at all; rounded or infinite ones are left to the threshold."""
+    """Whether the scores can be a normal sample; rounded or infinite scores get a threshold test instead."""
     finite = bool(np.isfinite(scores0).all() and np.isfinite(scores1).all())
     if not finite or len(scores0) + len(scores1) <= 2:
         return False
@@ -215,7 +216,7 @@ def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
 
 def pooled_sd(scores0: Array, scores1: Array) -> float:
     """The common standard deviation of two samples with means of their own."""
-    with np.errstate(over="ignore", invalid="ignore"):  # scores near the largest float: infinite, and treated as such
+    with np.errstate(over="ignore", invalid="ignore"):  # the variance of scores near the largest float overflows to infinity
         squares = len(scores0) * scores0.var() + len(scores1) * scores1.var()
     return math.sqrt(squares / (len(scores0) + len(scores1) - 2))
 
@@ -245,13 +246,13 @@ def _check(alpha: float, shape: str, curve: Curve | None, likelihood_ratio: bool
     if likelihood_ratio and (shape != "ledger" or curve is None or curve.mu is None):
         raise ValueError("likelihood_ratio=True needs shape='ledger' and a ledger that is exactly Gaussian (ledger_curve.mu).")
     if sd is not None and not sd > 0:
-        raise ValueError(f"sd={sd}: must be above 0, or None to take it from the scores.")
+        raise ValueError(f"sd={sd}: must be above 0, or None to estimate it from the scores.")
 
 
 def divide(alpha: float, looks: int) -> float:
-    """The level of each of `looks` looks whose false alarms together stay below alpha, however they depend on one another."""
+    """The level of each of `looks` tests, such that the probability of any false alarm stays below alpha under any dependence."""
     if not 0 < alpha < 1:
         raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
     if looks < 1:
-        raise ValueError(f"looks={looks}: must be at least 1. A plan that looks at nothing needs no alpha.")
+        raise ValueError(f"looks={looks}: must be at least 1. A plan without tests needs no alpha.")
     return alpha / looks

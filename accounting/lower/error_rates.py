@@ -1,4 +1,4 @@
-"""From counted errors of a threshold to what they prove: exact binomial bounds, and the choice of the threshold on pilot runs."""
+"""Exact binomial bounds from the counted errors of a threshold, and the choice of the threshold on pilot runs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 Array = NDArray[np.float64]
-CANDIDATES = 512  # thresholds looked at on the pilot
+CANDIDATES = 512  # thresholds that are tried on the pilot
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Say "world 1" when sign * score > threshold."""
+    """The rule that guesses "world 1" if sign * score > threshold."""
 
     threshold: float
     sign: int
@@ -68,10 +68,10 @@ def choose(
     alpha: float,
     gain: Callable[[Array, Array], Array],
 ) -> NDArray[np.intp]:
-    """Which candidate threshold promises most for the test runs, from the errors that it made on the pilot runs.
+    """The index of the candidate threshold with the largest expected bound on the test runs, from its errors on the pilot runs.
 
     false_positives, false_negatives: (..., thresholds) counts on the pilot. pilot, test: runs of world 0 and of world 1.
-    gain: what the upper ends of both rates are worth, elementwise. Returns (...) indices.
+    gain: the bound that follows from the upper limits of both rates, elementwise. Returns (...) indices.
     """
     a = (false_positives + 1) / (pilot[0] + 2)  # Laplace's rule: no error in ten runs is not a rate of 0
     b = (false_negatives + 1) / (pilot[1] + 2)
@@ -80,7 +80,7 @@ def choose(
 
 
 def _about(rate: Array, trials: float, alpha: float) -> Array:
-    """Wilson's upper end for an observed rate: near enough to `rate_at_most` to compare thresholds by, and much faster."""
+    """Wilson's upper end for an observed rate: close enough to `rate_at_most` for comparing thresholds, and much faster."""
     z, n = -special.ndtri(alpha), np.maximum(trials, 1)
     return np.asarray((rate + z * z / (2 * n) + z * np.sqrt(rate * (1 - rate) / n + (z / (2 * n)) ** 2)) / (1 + z * z / n))
 
@@ -88,12 +88,12 @@ def _about(rate: Array, trials: float, alpha: float) -> Array:
 def rule_from_pilot(
     scores0: Array, scores1: Array, test: tuple[int, int], alpha: float, gain: Callable[[Array, Array], Array]
 ) -> Rule | None:
-    """The threshold and direction that pilot scores of world 0 and world 1 recommend; None when a world has no pilot runs."""
+    """The best threshold and direction for pilot scores of world 0 and world 1; None if a world has no pilot runs."""
     if not len(scores0) or not len(scores1):
         return None
     both = np.sort(np.concatenate([scores0, scores1]))
     spread = np.linspace(0, len(both) - 1, CANDIDATES).round().astype(int)
-    tails = np.minimum(np.arange(32), len(both) - 1)  # every threshold counts where errors are rare
+    tails = np.minimum(np.arange(32), len(both) - 1)  # all thresholds in the range where errors are rare
     candidates = np.unique(both[np.concatenate([spread, tails, len(both) - 1 - tails])])
     above0 = len(scores0) - np.searchsorted(np.sort(scores0), candidates, side="right")
     above1 = len(scores1) - np.searchsorted(np.sort(scores1), candidates, side="right")

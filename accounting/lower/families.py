@@ -1,4 +1,4 @@
-"""One ledger at many strengths: which of its copies with less noise a pair of error rates rules out."""
+"""A ledger with its noise divided by many factors: which of these versions a pair of error rates rules out."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ KAPPAS = tuple(float(k) for k in np.exp2(np.arange(-640, 641) / 128))
 
 @dataclass(frozen=True)
 class Family:
-    """The curves of a ledger whose noise is divided by kappa. member: kappa -> curve; None knows kappa = 1 only."""
+    """The curves of a ledger whose noise is divided by kappa. member: kappa -> curve; None if only kappa = 1 is known."""
 
     ledger: Curve
     member: Callable[[float], Curve] | None
 
     def holding(self, holds: Callable[[Curve], bool]) -> int:
-        """For how many of KAPPAS `holds`, given that it does up to some kappa and not from there on. Needs `member`."""
+        """For how many of KAPPAS `holds` is true. It must be true up to some kappa and false from there on. Needs `member`."""
         assert self.member is not None
         low, high = -1, len(KAPPAS)
         while high - low > 1:
@@ -33,7 +33,7 @@ class Family:
         return high
 
     def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
-        """The weakest privacy of which `holds` is true, on the same condition; without `member` that of the ledger or none."""
+        """The largest epsilon for which `holds` is true, under the same condition; without `member`, that of the ledger or 0."""
         if self.member is None:
             return self.ledger if holds(self.ledger) else None
         count = self.holding(holds)
@@ -45,7 +45,7 @@ class Family:
         return float(curve.epsilon(delta)) if curve is not None else 0.0
 
     def above(self, claim: Claim) -> Curve | None:
-        """The strongest member that does not keep the claim; None if every member known keeps it."""
+        """The member with the most noise that violates the claim; None if no known member violates it."""
         if self.member is None:
             return self.ledger if self.ledger.epsilon(claim.delta) > claim.epsilon else None
         count = self.holding(lambda c: c.epsilon(claim.delta) <= claim.epsilon)

@@ -1,4 +1,4 @@
-"""Mechanisms with finitely many inputs and outputs: epsilon by enumeration, without a single sample."""
+"""Mechanisms with finitely many inputs and outputs: computes epsilon by enumeration, without samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def channel_epsilon(probabilities: ArrayLike, delta: float = 0.0) -> float:
 
 
 def enumerated(probabilities: ArrayLike, claim: Claim, *, attack: str = "enumeration", audit: str = "exact") -> Bound:
-    """The exact epsilon of a channel as a bound: nothing is sampled, so alpha is 0 and any violation is noticed."""
+    """The exact epsilon of a channel as a bound: nothing is sampled, so alpha is 0 and the bound detects every violation."""
     epsilon = channel_epsilon(probabilities, claim.delta)
     refuted = epsilon > claim.epsilon * (1 + 1e-12) + 1e-12  # rounding of the probabilities themselves
     bound = Bound(epsilon, 0.0, "exact", "enumeration", (0, 0), refuted, None, 1.0, claim.epsilon, attack, audit)

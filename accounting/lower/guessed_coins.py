@@ -1,4 +1,4 @@
-"""From fair coins and how many were guessed right to a lower bound on epsilon. Knows nothing of graphs or models."""
+"""A lower bound on epsilon from the number of fair coins that were guessed correctly. Knows nothing of graphs or models."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from ..claim import Claim
     from ..upper.tradeoff import Curve
 
-FEWEST_RUNS = 10  # trainings below which nobody can tell whether right guesses come together
-LEVEL = 0.01  # of that check: it has few trainings to look at, and a bound that needs no independence stands beside
+FEWEST_RUNS = 10  # fewest trainings for which the dispersion of correct guesses is tested
+# level of that check: higher than elsewhere, because it has few trainings, and because the second bound needs no independence
+LEVEL = 0.01
 
 
 def guessed(
@@ -46,18 +47,17 @@ def guessed(
     scores: (trainings, canaries) float. bits: the same shape, True for world 1, independent fair coins. curve: the ledger's.
     family: for a ledger that is not Gaussian, its curve with all noise divided by the argument.
 
-    Of a fair coin a guess is right with probability 1 - (a + b) / 2, where a and b are its two error rates. No test of a
-    Gaussian mechanism does so more often than Phi(mu / 2) (Dong et al. 2022), whatever the others show. If the canaries of a
-    training are independent given what it shares with all others, the number of right guesses is no larger than that of
-    independent successes of this probability, however different the trials are, and one Clopper-Pearson bound takes all of
-    alpha.
+    A guess of a fair coin is correct with probability 1 - (a + b) / 2, where a and b are its two error rates. For a Gaussian
+    mechanism that is at most Phi(mu / 2) (Dong et al. 2022), given the other canaries. If the canaries of a training are
+    independent given what it shares with all others, the number of correct guesses is at most binomial with this probability,
+    even if the trials differ, and one Clopper-Pearson bound uses all of alpha.
 
-    A size of the noise, or a privacy loss, that a training draws once for all of its canaries breaks that: then up to 22 % of
-    honest audits were refuted at 5 %. Hence two more things must be true. The right guesses must not vary between trainings
-    more than coins do, at 1 %; else, or with fewer than ten trainings, the bound is withdrawn. And the mean of the trainings
-    must lie above what is claimed by Student's test too, which sees how they vary: the bound is the smaller of both. With one
-    canary in each training neither is asked. The reach is left open, as the scores need not be the best. Raises ValueError for
-    NaN, unequal shapes, a missing world.
+    A noise scale or a privacy loss that a training draws once for all of its canaries violates this condition; then up to 22 % of
+    honest audits were refuted at 5 %. So the bound needs two more conditions. First, the numbers of correct guesses must not vary
+    between trainings more than coins do, tested at 1 %; otherwise, or with fewer than ten trainings, the bound is withdrawn.
+    Second, Student's test, which estimates the variance between trainings, must reject too: the bound is the smaller of the two.
+    With one canary in each training neither is needed. The reach is unknown, because the attack need not be the best. Raises
+    ValueError for NaN, unequal shapes, a missing world.
     """
     scores0, scores1 = split(scores, bits)
     trials = len(scores0), len(scores1)
@@ -66,7 +66,8 @@ def guessed(
     shares = right.mean(axis=1)
     least = float(special.betaincinv(total, count - total + 1, alpha)) if total else 0.0
     least = min(least, mean_at_least(shares, alpha)) if right.shape[1] > 1 else least
-    at_corner = float(epsilon_of_rates(1 - least, 1 - least, claim.delta))  # any shape: the corner of its region
+    # any shape: the corner of the (epsilon, delta) error region
+    at_corner = float(epsilon_of_rates(1 - least, 1 - least, claim.delta))
     if curve.mu is not None:
         mu, most = max(2 * float(special.ndtri(least)), 0.0), float(special.ndtr(gaussian.mu_of_claim(claim) / 2))
         epsilon = float(gaussian.epsilon_of(mu, claim.delta))
@@ -80,19 +81,21 @@ def guessed(
         epsilon, alpha, "ledger", "guessed coins", trials, epsilon > claim.epsilon, p_value, math.inf, math.inf, attack, audit
     )
     bound = dataclasses.replace(bound, against="claim" if at_corner > claim.epsilon else "ledger")
-    theorem = "right guesses of coins against the total variation of the ledger's curve (Dong et al. 2022), Clopper-Pearson"
+    theorem = "correct guesses of coins against the total variation of the ledger's curve (Dong et al. 2022), Clopper-Pearson"
     return resting(bound, theorem, COINS, proved("guesses are fixed", "above 0, or not"), together(right))
 
 
 def chance_of_so_many(right: NDArray[np.bool_], most: float) -> float:
-    """The level at which so many right guesses, (trainings, canaries), just rule out that each has this chance at most."""
+    """The p-value of so many correct guesses, (trainings, canaries), if each is correct with at most this probability."""
     total, count = int(right.sum()), right.size
     counted = float(special.betainc(total, count - total + 1, most)) if total else 1.0
     return max(counted, mean_p_value(right.mean(axis=1), most)) if right.shape[1] > 1 else counted
 
 
 def mean_at_least(shares: NDArray[np.float64], alpha: float) -> float:
-    """Student's lower end, at 1 - alpha, of the mean of what so many trainings got right; their own mean for a single one."""
+    """Student's lower confidence limit, at 1 - alpha, of the mean share of correct guesses over trainings; the share itself for
+    one training.
+    """
     runs = len(shares)
     error = float(shares.std(ddof=1)) / math.sqrt(runs) if runs > 1 else 0.0
     return float(np.clip(shares.mean() - special.stdtrit(max(runs - 1, 1), 1 - alpha) * error, 0.0, 1.0))
@@ -109,23 +112,23 @@ def mean_p_value(shares: NDArray[np.float64], most: float) -> float:
 
 
 def together(right: NDArray[np.bool_]) -> Condition:
-    """Checks that right guesses, (trainings, canaries), do not come together: chi-squared, one-sided, against coins of one
-    chance.
+    """Checks that correct guesses, (trainings, canaries), are not correlated within trainings: chi-squared, one-sided, against
+    coins of equal probability.
 
-    Canaries of unlike chances vary less than that. A dependence that it does not see makes the sums of the trainings vary by less
-    than twice as much as coins, as a rule, which Student's test allows for.
+    Canaries with different probabilities vary less than that. A dependence that the check misses usually makes the sums vary less
+    than twice as much as coins do, and Student's test allows for that.
     """
     runs, canaries = right.shape
     if canaries == 1:
-        return proved(APART, "there is one in each")
+        return proved(APART, "each training has one canary")
     if runs < FEWEST_RUNS:
         return Condition(APART, "failed", f"{runs} trainings are too few to tell; {FEWEST_RUNS} are needed")
     sums, chance = right.sum(axis=1), float(right.mean())
     spread = canaries * chance * (1 - chance)
     p_value = float(special.chdtrc(runs - 1, float(np.square(sums - sums.mean()).sum()) / spread)) if spread > 0 else 1.0
-    return checked(APART, "right guesses between trainings, chi-squared", p_value, LEVEL)
+    return checked(APART, "correct guesses between trainings, chi-squared", p_value, LEVEL)
 
 
 def luck(curve: Curve) -> float:
-    """How often a fair coin is guessed right under this curve, at most: (1 + total variation) / 2."""
+    """The largest probability of guessing a fair coin correctly under this curve: (1 + total variation) / 2."""
     return (1 + float(curve.delta(0.0))) / 2

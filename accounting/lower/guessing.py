@@ -1,4 +1,4 @@
-"""Guessing the bits of many canaries in one run: counts, p-values, and how good the best guesses can be."""
+"""Guesses of the bits of many canaries in one run: counts, p-values, and the accuracy of the best attack."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LARGEST = 700.0  # nats: e^x still fits a float64
 
 
 def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
-    """How often the surest `share` of the guesses is right under the best attack on one canary.
+    """The accuracy of the most certain `share` of the guesses under the best attack on one canary.
 
-    strength: mu of a Gaussian mechanism; for delta = 0 the epsilon of randomised response, where all guesses are equally sure.
+    strength: mu of a Gaussian mechanism; for delta = 0 the epsilon of randomised response, where all guesses are equally certain.
     """
     share = np.asarray(share, float)
     if delta == 0 or strength <= 0:
@@ -32,7 +32,9 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
 
 
 def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int, seed: int = 0) -> int:
-    """How many of the guesses / 2 highest scores are in and of the guesses / 2 lowest out; a seeded coin breaks ties."""
+    """The number of correct guesses, if the guesses / 2 highest scores are guessed as members and as many lowest as non-members;
+    a seeded coin breaks ties.
+    """
     s, b = np.asarray(scores, float).ravel(), np.asarray(bits).astype(bool).ravel()
     if s.shape != b.shape:
         raise ValueError(f"scores have shape {np.shape(scores)}, bits {np.shape(bits)}: they must be equal.")
@@ -44,7 +46,9 @@ def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int, seed: int 
 
 
 def steinke_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int) -> float:
-    """How likely at least `correct` of `guesses` are under (epsilon, delta)-DP, at most (Steinke et al. 2023, Appendix D)."""
+    """An upper bound on the probability of at least `correct` correct guesses of `guesses` under (epsilon, delta)-DP (Steinke et
+    al. 2023, Appendix D).
+    """
     if correct <= 0:
         return 1.0
     q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))
@@ -60,13 +64,13 @@ def steinke_p_value(epsilon: float, delta: float, canaries: int, guesses: int, c
 
 
 def rejects(beta: Callable[[Array], Array], canaries: int, guesses: int, correct: int, level: Array) -> NDArray[np.bool_]:
-    """Whether `correct` of `guesses` contradict a trade-off curve, at each level. beta may act on an array as long as level."""
+    """Whether `correct` of `guesses` contradict a trade-off curve, at each level. beta takes an array of the length of level."""
     level = np.asarray(level, float)
     r, h = level * correct / canaries, level * (guesses - correct) / canaries
     for i in range(correct - 1, -1, -1):
         larger = np.maximum(h, beta(1 - r))  # for a symmetric curve f the inverse of 1 - f is f(1 - x)
         if np.array_equal(larger, h):
-            break  # then neither moves again
+            break  # neither changes any more
         r = r + i / (guesses - i) * (larger - h)
         h = larger
         r = np.minimum(r, 1.0)
@@ -78,7 +82,7 @@ def gaussian_beta(mu: ArrayLike) -> Callable[[Array], Array]:
 
 
 def largest_mu(m: int, r: int, v: int, alpha: float) -> float:
-    """The largest mu that Algorithm 1 rejects; two passes over a grid, all values of one pass at once."""
+    """The largest mu that Algorithm 1 rejects, by two vectorised passes over a grid."""
     low, high = 0.0, 2.0
     level = np.full(65, alpha)
     while high < 100 and rejects(gaussian_beta(np.full(1, high)), m, r, v, level[:1])[0]:

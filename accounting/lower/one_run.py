@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahloujifar", "steinke"]
 
 Array = NDArray[np.float64]
-SPARED = 0.1  # of alpha in `canaries`, for the bound that needs no independence
-RANKED = 0.2  # of alpha in `canaries`, for the gate on ranks where the scores should be normal and are not
-EDGES = (0.0, *(2.0**k for k in range(-3, 5)), LARGEST)  # of the epsilons that are tested with one number of guesses each
-TRUTHS = tuple(2.0 ** (k / 2) for k in range(-6, 14))  # nats: the violations that a number of guesses is chosen for
+SPARED = 0.1  # share of alpha in `canaries` for the bound that needs no independence
+RANKED = 0.2  # share of alpha in `canaries` for the rank gate if the scores should be normal and are not
+EDGES = (0.0, *(2.0**k for k in range(-3, 5)), LARGEST)  # number of tested epsilons, each with its own number of guesses
+TRUTHS = tuple(2.0 ** (k / 2) for k in range(-6, 14))  # nats: the violations for which the number of guesses is chosen
 GUESSES = proved("the number of guesses is fixed", "by what is tested, not by the scores")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
-SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # of the canaries that are guessed
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # shares of the canaries that are guessed
 
 
 def canaries(
@@ -54,18 +54,17 @@ def canaries(
     attack: str = "",
     audit: str = "",
 ) -> tuple[Bound, Independence]:
-    """The exact test of two normal samples, else the gate on ranks, else the bound of `mahloujifar`.
+    """The exact test of two normal samples, else the rank gate, else the bound of `mahloujifar`.
 
-    It is the first whose conditions hold. The exact test needs an exactly Gaussian ledger, scores that pass for normal with
-    one spread, and canaries that pass for independent; the gate needs independent canaries alone; `mahloujifar` needs neither.
-    Which of them it is depends on the scores, so that each pays a share of alpha that is fixed beforehand. The union bound
-    then holds whatever the checks say.
+    It is the first whose conditions hold. The exact test needs an exactly Gaussian ledger, scores that pass the test of normality
+    with one sd, and canaries that pass the test of independence. The rank gate needs independent canaries only, and `mahloujifar`
+    needs neither. The choice depends on the scores, so each of the three spends a share of alpha that is fixed beforehand; the
+    union bound then holds whatever the checks find.
 
-    scores: (rounds, canaries) log-likelihood ratios. family and shown: for the gate on ranks, see `ranked`. normal: whether
-    scores of a Gaussian ledger are linear in its noise; if not, the gate takes the share of the exact test too. decoys: any
-    shape, scores of units without a coin that were never there; independent if canaries are.
-    Independent trials are the tight reading; on dependent canaries it would reject the truth in up to 45 % of all audits,
-    hence the check.
+    scores: (rounds, canaries) log-likelihood ratios. family and shown: for the rank gate, see `ranked`. normal: whether scores of
+    a Gaussian ledger are linear in its noise; if not, the rank gate gets the share of the exact test too. decoys: any shape,
+    scores of units that have no coin and are never included; independent if the canaries are. The first two bounds are tight, but
+    on dependent canaries they would be wrong in up to 45 % of all audits, hence the checks.
     """
     exact = normal and curve.mu is not None
     apart = independence(scores, bits, normal=exact)
@@ -101,9 +100,10 @@ def steinke(
 ) -> Bound:
     """Valid for any mechanism and any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
 
-    The bits must be independent fair coins (`coins` says how that is known). The `guesses` / 2 highest scores are guessed in,
-    as many lowest out, the rest not; their number is fixed beforehand, by the caller, or for each epsilon that is tested by
-    that epsilon alone: never by the claim. Epsilon is bounded by all that are rejected together with everything below them.
+    The bits must be independent fair coins (`coins` says how that is known). The `guesses` / 2 highest scores are guessed as
+    members, as many lowest as non-members, and the rest are not guessed. The caller fixes their number beforehand; otherwise it
+    depends only on the epsilon that is tested, never on the claim. The bound is the largest epsilon that is rejected together
+    with all smaller ones.
     """
     m = np.asarray(bits).size
 
@@ -133,7 +133,7 @@ def steinke(
         reach = _notices(claim, m, last, lambda v: steinke_p_value(claim.epsilon, claim.delta, m, last, v) < alpha)
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
-    return resting(bound, "right guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
+    return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
 
 
 def mahloujifar(
@@ -152,8 +152,8 @@ def mahloujifar(
 ) -> Bound:
     """Tests the trade-off curve of the ledger under any dependence between canaries (Mahloujifar et al. 2024, Algorithm 1).
 
-    Bits as in `steinke`; the number of guesses is what the ledger itself, attacked optimally, would make best. For a ledger
-    that is not Gaussian `family` gives the curve of the ledger with all noise divided by its argument.
+    Bits as in `steinke`; the number of guesses is the best one for the ledger under the optimal attack. For a ledger that is not
+    Gaussian `family` gives the curve of the ledger with all noise divided by its argument.
     """
     m = np.asarray(bits).size
     r = _even(guesses if guesses is not None else best_guesses(like(curve, claim.delta), m, alpha, "mahloujifar"), m)
@@ -177,21 +177,20 @@ def mahloujifar(
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, attack, audit)
     bound = dataclasses.replace(bound, against="ledger")
-    return resting(bound, "right guesses of coins in one run (Mahloujifar et al. 2024, Algorithm 1)", coins, GUESSES)
+    return resting(bound, "correct guesses of coins in one run (Mahloujifar et al. 2024, Algorithm 1)", coins, GUESSES)
 
 
 def like(curve: Curve, delta: float) -> Claim:
-    """The claim of a Gaussian mechanism of which a coin is guessed as well as of this curve."""
+    """The claim of the Gaussian mechanism for which a coin is guessed with the same probability as for this curve."""
     mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min((1 + float(curve.delta(0.0))) / 2, 1 - 1e-12)))
     epsilon = mu if delta == 0 else float(gaussian.epsilon_of(mu, delta))
     return Claim(epsilon, delta)
 
 
 def guesses_against(epsilon: float, delta: float, m: int, alpha: float) -> int:
-    """With how many guesses of m `steinke` tests whether this epsilon, and up to twice as much, is kept.
+    """The number of guesses, of m, with which `steinke` tests this epsilon and those up to twice as large.
 
-    As many as are best for the weakest violation that would be told apart from it; violations are tried by factors of the root
-    of two.
+    It is the best number for the smallest violation that the test detects; candidate violations grow by factors of sqrt(2).
     """
     middle = math.sqrt(2) * max(epsilon, EDGES[1] / 2)
     for truth in (t for t in TRUTHS if t > middle):
@@ -206,7 +205,9 @@ def _level(epsilon: float, delta: float, m: int, r: int, v: int) -> float:
 
 
 def _largest(level: Callable[[float], float], alpha: float, low: float, high: float, near: float = 1e-9) -> float:
-    """The largest epsilon of an interval whose p-value is below alpha, given that it rises and is below alpha at `low`."""
+    """The largest epsilon of an interval whose p-value is below alpha. The p-value must be increasing, and below alpha at
+    `low`.
+    """
     if level(high) < alpha:
         return high
     step = 1.0
@@ -231,7 +232,9 @@ def best_guesses(claim: Claim, m: int, alpha: float, method: str) -> int:
 
 @lru_cache(maxsize=1024)
 def usual_bound(claim: Claim, m: int, alpha: float, method: str) -> tuple[float, int]:
-    """The bound from the usual count of right guesses, were the claim exactly true and the attack optimal, and of how many."""
+    """The bound from the median count of correct guesses if the claim were exactly true and the attack optimal, and the number of
+    guesses.
+    """
     strength = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
     found = []
     for r in sorted({_even(max(2, round(s * m)), m) for s in SHARES if s * m >= 2} or {m}):

@@ -1,4 +1,4 @@
-"""How large a violation an audit would notice, and how many rounds it needs to notice a given one."""
+"""The smallest violation that an audit detects, and the number of rounds that it needs to detect a given one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Array = NDArray[np.float64]
 METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any")
 MOST_ROUNDS = 10**12
 MOST_KAPPA = 1e3
-QUANTILES = (np.arange(24) + 0.5) / 24  # of the false positives: a deterministic stand-in for their distribution
+QUANTILES = (np.arange(24) + 0.5) / 24  # quantiles of the false positives: a deterministic replacement for their distribution
 
 
 def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05, method: str = "gate") -> int | None:
-    """Rounds per world that notice noise `kappa` times too small with probability `power`; None if no number does.
+    """The rounds per world that detect noise `kappa` times too small with probability `power`; None if no number does.
 
     The violation is that of a Gaussian mechanism attacked optimally: mu = kappa times the mu of the claim (for delta = 0:
     randomised response with kappa times the claimed epsilon). Methods: "likelihood-ratio" (`lower` with
@@ -48,7 +48,7 @@ def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "
     """(kappa, reach): the smallest violation that n0 + n1 rounds notice with probability `power`.
 
     kappa: factor by which the noise is too small, infinity if no factor up to 1000 is noticed. reach: the true epsilon of
-    such a mechanism at the claim's delta. Both suppose the attack that is optimal for that mechanism.
+    such a mechanism at the claim's delta. Both assume the attack that is optimal for that mechanism.
     """
     _check(claim, power, alpha, method)
     if math.isinf(claim.epsilon) or min(n0, n1) < 1 or _mu(claim) <= 0:
@@ -65,8 +65,8 @@ def notices_along(
 ) -> float:
     """The smallest kappa from 1 on that `lower` of any shape notices with probability `power`; infinity if none up to 1000.
 
-    rates: kappa -> (thresholds,) true false-positive and false-negative rates of each threshold, where the attack and the
-    mechanism are known, and what kappa does to it.
+    rates: kappa -> (thresholds,) the true false-positive and false-negative rates of each threshold under noise that is kappa
+    times too small.
     """
     _check(claim, power, alpha, "any")
     if math.isinf(claim.epsilon) or min(n0, n1) < 1:
@@ -107,7 +107,7 @@ def _check(claim: Claim, power: float, alpha: float, method: str) -> None:
 
 
 def _mu(claim: Claim) -> float:
-    """The strength of the claim in the family that is made stronger: mu, or epsilon itself for delta = 0."""
+    """The parameter of the claim that kappa multiplies: mu, or epsilon itself for delta = 0."""
     return claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
 
 
@@ -135,9 +135,11 @@ def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float
 
 
 def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
-    """How often the gate rejects `claimed` at each threshold with true error rates a and b. (thresholds,) -> (thresholds,)."""
+    """The probability that the gate rejects `claimed` at each threshold with true error rates a and b. (thresholds,) ->
+    (thresholds,).
+    """
     seen = np.clip(np.ceil(special.bdtrik(QUANTILES, n0, a[:, None])), 0, n0)
     limit = claimed(rate_at_most(seen, n0, alpha / 2))
-    most = special.bdtrik(alpha / 2, n1, limit)  # counts below this prove a rate below the limit
+    most = special.bdtrik(alpha / 2, n1, limit)  # smaller counts prove a rate below the limit
     most = np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
     return np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n1, b[:, None])).mean(axis=1)

@@ -1,4 +1,6 @@
-"""The gate that needs no pilot: how few scores of world 1 may rank below a high score of world 0, if a ledger's curve holds."""
+"""The rank gate, a test without a pilot: how few scores of world 1 may rank below a high score of world 0 if the ledger's curve
+holds.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
 
 Array = NDArray[np.float64]
-Beta = Callable[[Array], Array]  # a trade-off curve: false-positive rates to the least false-negative ones
-POWER = 0.9  # of the smallest violation that is said to be noticed
-CELLS = np.linspace(-9.0, 9.0, 901)  # of the normal scale on which a rate is integrated over
+Beta = Callable[[Array], Array]  # a trade-off curve: false-positive rates -> smallest false-negative rates
+POWER = 0.9  # power at the smallest detectable violation
+CELLS = np.linspace(-9.0, 9.0, 901)  # cells on the normal scale, for the integral over the false-positive rate
 
 
 def ranked(
@@ -45,14 +47,14 @@ def ranked(
     """Tests the trade-off curve of the ledger by ranks alone. Exact for any number of independent rounds.
 
     scores: any shape, float, higher means world 1; ties are broken by coins. bits: the same shape, True for world 1. family: the
-    curve of the ledger with all noise divided by its argument; a Gaussian curve has its own. shown: the same for what this
-    attack can tell apart, if that is less; its reach follows from it.
+    curve of the ledger with all noise divided by its argument; a Gaussian curve has its own. shown: the same for the attack's own
+    scores, if the attack is weaker than the best one; the reach is computed from it.
 
-    The threshold is the score of a fixed place in world 0, counted from the highest: its false-positive rate is a draw from a
-    Beta distribution whatever the scores are. The false-negative rate is then at least what the curve says there, so that
-    the misses are at least a binomial draw of that rate, and the chance of so few is one integral. No rate has a
-    confidence interval of its own, and no round is spent on a pilot. The place comes from the curve, not from the scores.
-    Raises ValueError for NaN, unequal shapes, a missing world.
+    The threshold is the score of a fixed place in world 0, counted from the highest: its false-positive rate has a Beta
+    distribution for any continuous scores. The false-negative rate is then at least the curve's value there, so the number of
+    misses is at least binomial with that rate, and the probability of so few is one integral. The test needs neither a separate
+    confidence interval for each rate nor pilot rounds. The rank follows from the curve, not from the scores. Raises ValueError
+    for NaN, unequal shapes, a missing world.
     """
     scores0, scores1 = split(scores, bits)
     trials = len(scores0), len(scores1)
@@ -82,17 +84,18 @@ def misses(scores0: Array, scores1: Array, place: int, random: np.random.Generat
     threshold = np.partition(scores0, len(scores0) - place)[len(scores0) - place]
     above = int(np.count_nonzero(scores0 > threshold))
     equal = int(np.count_nonzero(scores0 == threshold))
-    # The place-th of all is then the (place - above)-th highest coin of those that are equal.
+    # The place-th score of all is then the one with the (place - above)-th highest coin among the equal ones.
     coin = np.sort(random.random(equal))[equal - (place - above)]
     ties = random.random(int(np.count_nonzero(scores1 == threshold)))
     return int(np.count_nonzero(scores1 < threshold) + np.count_nonzero(ties < coin))
 
 
 def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Beta) -> float:
-    """At most so likely are `missed` misses or fewer, in world 1, of a threshold at this place of world 0, if the curve holds.
+    """An upper bound on the probability of at most `missed` misses in world 1, for a threshold at this rank of world 0, if the
+    curve holds.
 
     The integral of P(Binomial(trials[1], beta(a)) <= missed) over a ~ Beta(place, trials[0] - place + 1); in each cell it is
-    rounded up, which it is at the right end: beta falls, and fewer misses become likelier.
+    replaced by its value at the right end, which is larger, because beta decreases.
     """
     rates, weights = cells(place, trials[0])
     each = special.bdtr(missed, trials[1], np.clip(beta(rates), 0.0, 1.0))
@@ -101,7 +104,7 @@ def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Bet
 
 @lru_cache(maxsize=256)
 def cells(place: int, trials: int) -> tuple[Array, Array]:
-    """The right ends of small cells of the false-positive rate at the place-th highest of so many, and their chances."""
+    """Small cells of the false-positive rate at the place-th highest of so many scores: their right ends and probabilities."""
     low, high = special.ndtr(CELLS), special.ndtr(-CELLS)
     other = trials - place + 1
     rates = np.where(CELLS < 0, special.betaincinv(place, other, low), special.betainccinv(place, other, high))
@@ -110,8 +113,8 @@ def cells(place: int, trials: int) -> tuple[Array, Array]:
 
 
 def best_place(beta: Beta, trials: int) -> int:
-    """The place in world 0 at which the ledger's curve leaves most room: where the two rates add up to the least."""
-    rates = np.arange(1, 201) / 400  # a half at most: the curve is symmetric
+    """The rank in world 0 at which the two error rates of the ledger's curve have the smallest sum."""
+    rates = np.arange(1, 201) / 400  # at most 1/2, because the curve is symmetric
     return max(1, round(float(rates[np.argmin(rates + beta(rates))]) * trials))
 
 
@@ -124,9 +127,8 @@ def seen_from(
     trials: tuple[int, int],
     alpha: float,
 ) -> tuple[float, float]:
-    """(kappa, reach): how much too small the noise, and how large the true epsilon, that nine audits in ten notice.
-
-    shown: what is told apart at each kappa. Infinity where no member of the family is noticed.
+    """(kappa, reach): the factor by which the noise is too small, and the true epsilon, that 90 % of the audits detect. shown:
+    the curve of the attack's scores at each kappa. Infinity if the test detects no member of the family.
     """
     if claimed is None or shown is None or members.member is None or chance_of_so_few(0, place, trials, claimed.beta) > alpha:
         return math.inf, math.inf

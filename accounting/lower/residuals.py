@@ -1,9 +1,9 @@
-"""One run, nearly tight: the exact sensitivity from a replay times what the residual noise proves about its own size."""
+"""A nearly tight bound from one run: the exact move of the means from a replay, over an upper bound on the size of the noise."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,11 @@ from .bounds import Bound, resting
 
 Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
-ROUNDING = 1e-9  # of the claimed noise sd: what is left below is arithmetic, not noise
+ROUNDING = 1e-9  # share of the claimed noise sd below which residuals are rounding errors, not noise
 ALIKE = "the noise is normal, of one variance and independent"
-SILENT = 1e-3  # of the claimed noise sd: normal noise has not one entry in a thousand below it
-MOST_SORTED = 1_000_000  # residuals that the normality test looks at
+SILENT = 1e-3  # share of the claimed noise sd; of normal noise, fewer than one entry in a thousand lies below it
+MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
+STEADY = 0.05  # largest relative difference between the moves along several histories
 
 
 def noise_at_most(residuals: ArrayLike, alpha: float) -> float:
@@ -40,11 +41,12 @@ def factorised(
     honest run shows independent N(0, 1). moves: (moved rows, stages, columns) float, how far the means move between the two
     neighbouring graphs, in units of the claimed noise sd, exactly, by replay.
 
-    mu = ||moves|| / sd of the noise, with the chi-squared upper end for the sd. Half of alpha pays for the noise as a whole,
-    the rest for two linear views that see noise which is small, or absent, only there: the best weighting of stages and
-    columns, and a row less its neighbour. Their weights come from one half of the rows, their bounds from the other half.
-    Noise below a billionth of what was claimed proves epsilon = infinity. A view counts only if its entries pass for normal, of
-    one variance and independent; if none does, the bound is withdrawn. Raises ValueError for other shapes, NaN, infinities.
+    mu = ||moves|| / sd of the noise, with the chi-squared upper end for the sd. Half of alpha is spent on all noise together. The
+    rest is spent on two linear views, which detect noise that is too small in some directions only: the best weighting of stages
+    and columns, and the difference of neighbouring rows. Their weights come from one half of the rows, their bounds from the
+    other half. Noise below a billionth of what was claimed proves epsilon = infinity. A view counts only if tests do not reject
+    that its entries are normal, of one variance and independent. If no view counts, the bound is withdrawn. Raises ValueError for
+    other shapes, NaN, infinities.
     """
     r, d = np.asarray(residuals, float), np.asarray(moves, float)
     if r.ndim != 4 or d.ndim != 3 or d.shape[1:] != (r.shape[1], r.shape[3]):
@@ -59,7 +61,7 @@ def factorised(
         name: alpha if len(views) == 1 else alpha / 2 if name == "all noise" else alpha / 2 / (len(views) - 1) for name in views
     }
     mus = {name: _over(move, noise_at_most(x, shares[name])) for name, (x, move) in views.items()}
-    rows = rows_alike(r)  # every view pools them
+    rows = rows_alike(r)  # every view pools the runs
     tested = {name: alike(x, rows, whole=name == "all noise") for name, (x, _) in views.items()}
     standing = [name for name in mus if tested[name].how != "failed"] or list(mus)
     best = max(standing, key=lambda name: mus[name])
@@ -77,12 +79,72 @@ def factorised(
     return resting(bound, theorem, proved("the means move so far", "computed by replay along the released history"), tested[best])
 
 
+def added_up(
+    residuals: Sequence[Array], strengths: Sequence[float], claim: Claim, alpha: float = 0.05, *, attack: str, audit: str
+) -> Bound:
+    """A lower bound on the epsilon of all Gaussian releases of one secret together.
+
+    residuals: for each kind of release, (entries,) float, its noise over the claimed noise sd. strengths: for each recorded
+    history, the Euclidean norm of how far all means move along it, in the same units; every mean is that of its own mechanism,
+    given what was released before.
+
+    mu = the least of the strengths / sd of the noise, with the chi-squared upper end for the sd of all residuals. If the
+    squared moves of an adaptive composition of Gaussian mechanisms add up to at least mu squared along every history, it is at
+    least as revealing as one Gaussian mechanism of mu (Dong et al. 2022, Corollary 3.3, read backwards). That the other
+    histories move as far is checked on those that were recorded. Raises ValueError for NaN and infinities.
+    """
+    every, moved = np.concatenate([np.ravel(r) for r in residuals]), np.asarray(strengths, float)
+    if not np.isfinite(every).all() or not np.isfinite(moved).all() or not every.size or not moved.size:
+        raise ValueError(f"{every.size} residuals and {moved.size} strengths must be finite, and there must be some.")
+    strength, claimed = float(moved.min()), gaussian.mu_of_claim(claim)
+    epsilon = float(gaussian.epsilon_of(_over(strength, noise_at_most(every, alpha)), claim.delta))
+    notices, reach = _notices(claim, claimed, strength, every.size, alpha)
+    bound = Bound(
+        epsilon,
+        alpha,
+        "ledger",
+        "all releases added up",
+        (every.size, 0),
+        epsilon > claim.epsilon,
+        _p_value(every, strength, claimed),
+        notices,
+        reach,
+        attack,
+        audit,
+        against="ledger",
+    )
+    theorem = "mu = how far all means move along the released history / the chi-squared upper end of the noise"
+    spread = float(moved.max() / moved.min() - 1) if strength else math.inf
+    told = f"the least of {moved.size} histories, which differ by {spread:.2%}"
+    steady = Condition("the means move as far along other histories", "checked" if spread <= STEADY else "failed", told)
+    return resting(bound, theorem, steady, alike_in_parts(residuals))
+
+
+def alike_in_parts(residuals: Sequence[Array]) -> Condition:
+    """Checks that the noise of several kinds of releases is normal, of one variance over all of them, and independent."""
+    parts = [np.ravel(np.asarray(r, float)) for r in residuals]
+    every = np.concatenate(parts)
+    if float(np.abs(every).max()) < SILENT:
+        return proved(ALIKE, "no entry reaches a thousandth of the claimed noise")
+    mean = float(np.square(every).mean())
+    sizes = np.array([r.size for r in parts])
+    # The cube root of a mean of squares is nearly normal, of variance 2 / (9 n) (Wilson and Hilferty 1931).
+    roots = np.cbrt([float(np.square(r).mean()) / mean for r in parts]) - 1 + 2 / (9 * sizes)
+    p_values = [float(special.chdtrc(max(len(parts) - 1, 1), float((np.square(roots) * 9 * sizes / 2).sum())))]
+    p_values += [not_normal(r[:: max(1, r.size // MOST_SORTED)]) for r in parts]
+    p_values += [_link(r[:-1], r[1:]) for r in parts]
+    triples = np.lib.stride_tricks.sliding_window_view(every, 3)
+    first = np.sort(np.ascontiguousarray(triples).view([("", every.dtype)] * 3).ravel())
+    p_values.append(0.0 if bool((first[1:] == first[:-1]).any()) else 1.0)  # single numbers agree by float32's rounding
+    return checked(ALIKE, "law, variances, neighbours and repeated numbers", min(1.0, len(p_values) * min(p_values)))
+
+
 def alike(x: Array, rows: float, *, whole: bool) -> Condition:
     """Checks that the entries of a view are normal, of one variance and independent.
 
     rows: p-value that the rows of all residuals have one variance. whole: the entries are all the residuals.
 
-    Where no entry reaches a thousandth of the claimed noise there is none to speak of, whatever its law.
+    If no entry reaches a thousandth of the claimed noise, the noise is practically absent and its law does not matter.
     """
     if float(np.abs(x).max()) < SILENT:
         return proved(ALIKE, "no entry reaches a thousandth of the claimed noise")
@@ -95,7 +157,8 @@ def alike(x: Array, rows: float, *, whole: bool) -> Condition:
 
 def rows_alike(r: Array) -> float:
     """p-value that all rows have one variance: chi-squared of the rows' squares. r: (runs, stages, rows, columns)."""
-    spread = np.sqrt(np.square(r).mean(axis=(0, 2), keepdims=True))  # of a column in a stage: columns may differ
+    # variance of each column in each stage, because columns may differ
+    spread = np.sqrt(np.square(r).mean(axis=(0, 2), keepdims=True))
     there = spread[0, :, 0] > 0
     squares = np.square(np.divide(r, spread, out=np.zeros_like(r), where=spread > 0)).sum(axis=(0, 1, 3))
     each, mean = r.shape[0] * int(there.sum()), float(squares.mean())
@@ -107,7 +170,7 @@ def rows_alike(r: Array) -> float:
 
 
 def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
-    """p-values of what the factorised bound rests on. residuals as in `factorised`. Print them beside the bound.
+    """p-values of the conditions of the factorised bound. residuals as in `factorised`. Print them beside the bound.
 
     variance: of all residuals against 1, two-sided. mean: against 0. normality: distance to the normal law. columns: the
     variances of the columns agree. stages, rows: no correlation between consecutive ones. duplicates: 0 if whole rows repeat.
@@ -134,7 +197,7 @@ def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
 
 
 def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
-    """Linear views of the residuals: independent entries of one variance each, and how far the mean moves in that view."""
+    """Linear views of the residuals: the entries, independent and of one variance, and the move of the mean in that view."""
     half = r.shape[2] // 2
     if half < 2:
         return {}
@@ -169,7 +232,7 @@ def _over(move: float, sd: float) -> float:
 
 
 def _p_value(x: Array, move: float, claimed: float) -> float:
-    """The level at which a view would just reject the claimed mu."""
+    """The p-value of the claimed mu in a view."""
     if math.isinf(claimed) or move == 0:
         return 1.0
     return float(special.gammainc(x.size / 2, float((x**2).sum()) * (claimed / move) ** 2 / 2))

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..cache import remembered
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Accountant:
     """One entry of ACCOUNTANTS. epsilon(ledger, delta, relation): nats; raises Unsupported where the accountant declines.
 
-    differs: why its figure may stand above the tightest bound. is_upper_bound: False for an approximation.
+    differs: why its value may exceed the tightest bound. is_upper_bound: False for an approximation.
     """
 
     epsilon: Callable[[DpEvent, float, Relation], float]
@@ -49,10 +50,12 @@ def upper(
     claim_or_delta: Claim | float,
     relation: Relation = Relation.ADD_REMOVE,
     accountants: Iterable[str] | None = None,
+    stored: bool = True,
 ) -> tuple[Upper, ...]:
     """One row for each accountant, in the order of ACCOUNTANTS. The delta and relation of a claim take precedence.
 
-    Raises ValueError for an accountant that does not exist.
+    stored: whether to use rows from the cache without computing them again; False if a verdict depends on them. Raises ValueError
+    for an accountant that does not exist.
     """
     if isinstance(claim_or_delta, Claim):
         delta, relation = claim_or_delta.delta, claim_or_delta.relation
@@ -63,6 +66,9 @@ def upper(
         if name not in ACCOUNTANTS:
             raise ValueError(f"accountant {name!r}: must be one of {', '.join(ACCOUNTANTS)}.")
     rows = tuple(_row(name, ledger, delta, relation) for name in names)
+    target = claim_or_delta.epsilon if isinstance(claim_or_delta, Claim) else math.inf
+    if not stored and not _agreed(rows, ledger, delta, relation, target):
+        rows = tuple(_fresh(name, ledger, delta, relation) for name in names)
     best = tightest(rows)
     return rows if best is None else tuple(_explained(row, best) for row in rows)
 
@@ -74,23 +80,58 @@ def tightest(rows: Iterable[Upper]) -> Upper | None:
 
 
 def _row(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
+    def compute() -> dict[str, object]:
+        return asdict(_computed(name, ledger, delta, relation))
+
+    found = remembered(compute, "upper", name, ledger, delta, str(relation), holds=partial(_is_row, name))
+    return _valid(Upper(**found), ledger, delta, relation)
+
+
+def _is_row(name: str, stored: dict[str, object]) -> bool:
+    """Whether a stored value is a row of this accountant: an epsilon or a reason, and numbers where numbers belong."""
+    row = Upper(**stored)  # type: ignore[arg-type]
+    number = isinstance(row.epsilon, float) and row.epsilon >= 0 and row.unsupported is None
+    reason = row.epsilon is None and isinstance(row.unsupported, str)
+    same = (row.accountant, row.is_upper_bound, row.note) == (name, ACCOUNTANTS[name].is_upper_bound, "")
+    return same and (number or reason) and isinstance(row.seconds, float)
+
+
+def _agreed(rows: Iterable[Upper], ledger: DpEvent, delta: float, relation: Relation, target: float) -> bool:
+    """Whether the tightest row is reproduced and satisfies the claim. Then other rows cannot change the verdict."""
+    best = tightest(rows)
+    if best is None or best.epsilon is None or best.epsilon > target:
+        return False
+    return _fresh(best.accountant, ledger, delta, relation).epsilon == best.epsilon
+
+
+def _fresh(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
+    """A row that this process computes or has already computed."""
+    done = COMPUTED.get(repr((name, ledger, delta, relation)))
+    return _valid(done or _computed(name, ledger, delta, relation), ledger, delta, relation)
+
+
+def _computed(name: str, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
     from ..events.tree import Unsupported
+
+    begin = time.perf_counter()
+    value, reason = None, None
+    try:
+        value = float(ACCOUNTANTS[name].epsilon(ledger, delta, relation))
+        if value < 0 or math.isnan(value):  # autodp returns such values when its numerical search fails
+            value, reason = None, f"returned epsilon={value}, which is impossible."
+    except Unsupported as unsupported:
+        reason = str(unsupported)
+    row = Upper(name, value, ACCOUNTANTS[name].is_upper_bound, reason, time.perf_counter() - begin)
+    COMPUTED[repr((name, ledger, delta, relation))] = row
+    return row
+
+
+def _valid(row: Upper, ledger: DpEvent, delta: float, relation: Relation) -> Upper:
+    """The row, marked as not a bound if it was proved for another relation or rounding errors exceed delta."""
     from .caveats import proved_for_others
     from .libraries import lost_to_rounding
 
-    def compute() -> dict[str, object]:
-        begin = time.perf_counter()
-        value, reason = None, None
-        try:
-            value = ACCOUNTANTS[name].epsilon(ledger, delta, relation)
-            if value < 0 or math.isnan(value):  # autodp returns such values when a numerical search of its fails
-                value, reason = None, f"returned epsilon={value}, which is impossible."
-        except Unsupported as unsupported:
-            reason = str(unsupported)
-        return asdict(Upper(name, value, ACCOUNTANTS[name].is_upper_bound, reason, time.perf_counter() - begin))
-
-    row = Upper(**remembered(compute, "upper", name, ledger, delta, str(relation)))
-    other = proved_for_others(ledger, relation) or (lost_to_rounding(ledger, delta) if name == "opacus-prv" else "")
+    other = proved_for_others(ledger, relation) or (lost_to_rounding(ledger, delta) if row.accountant == "opacus-prv" else "")
     return replace(row, is_upper_bound=False, note=other) if other and row.epsilon is not None else row
 
 
@@ -158,6 +199,7 @@ def _opacus_gdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
     return opacus_gdp(ledger, delta, relation)
 
 
+COMPUTED: dict[str, Upper] = {}  # by this process
 ACCOUNTANTS: dict[str, Accountant] = {
     "dp_accounting-pld": Accountant(
         _pld, "rounded up to a grid of losses, and a bounded-range step is replaced by its worst pair"

@@ -23,7 +23,7 @@ PROTECTS = {
 
 
 class Noisy(Protocol):
-    """What `calibrate` reads of a model."""
+    """The part of a model that `calibrate` reads."""
 
     @property
     def name(self) -> str: ...
@@ -59,14 +59,25 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     # The ledgers at two noise levels identify the model in the cache; its class and fields may be unhashable.
     kind = [printed, *(repr(model.with_noise(s).ledger) for s in (1.0, 2.0))]
     search = partial(_accounted if printed is None else _printed, model, claim, relative)
-    return model.with_noise(float(remembered(search, "calibrate", kind, claim.epsilon, claim.delta, claim.relation, relative)))
+    epsilon = partial(_by_the_best if printed is None else _by_print, model, claim)
+    tight = partial(_tight, epsilon, claim, relative)
+    key = ("calibrate", kind, claim.epsilon, claim.delta, claim.relation, relative)
+    return model.with_noise(float(remembered(search, *key, holds=tight)))
+
+
+def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:
+    """Whether this noise satisfies the claim and slightly less does not. A stored noise multiplier is checked, because verdicts
+    depend on it.
+    """
+    return 0 < sigma < FARTHEST and epsilon(sigma) <= claim.epsilon < epsilon(sigma / (1 + 3 * relative))
 
 
 def _printed(model: Noisy, claim: Claim, relative: float) -> float:
-    def epsilon(sigma: float) -> float:
-        return float(printed_epsilon(model.with_noise(sigma), claim.delta) or 0.0)
+    return _smallest(partial(_by_print, model, claim), claim, relative, 1.0)
 
-    return _smallest(epsilon, claim, relative, 1.0)
+
+def _by_print(model: Noisy, claim: Claim, sigma: float) -> float:
+    return float(printed_epsilon(model.with_noise(sigma), claim.delta) or 0.0)
 
 
 def printed_epsilon(model: Noisy, delta: float) -> float | None:
@@ -80,9 +91,9 @@ def printed_epsilon(model: Noisy, delta: float) -> float | None:
 
 
 def _accounted(model: Noisy, claim: Claim, relative: float) -> float:
-    from ..events.tree import Unsupported, gaussian_mu
+    from ..events.tree import Unsupported
 
-    if gaussian_mu(model.with_noise(1.0).ledger) is not None or claim.delta == 0:
+    if _is_exact(model, claim):
         return _smallest(lambda s: _by("exact", model, claim, s), claim, min(relative, 1e-9), 1.0)  # costs nothing
     try:
         start = _smallest(lambda s: _by("dp_accounting-rdp", model, claim, s), claim, 1e-2, 1.0)
@@ -94,6 +105,24 @@ def _accounted(model: Noisy, claim: Claim, relative: float) -> float:
     except Unsupported:
         names = _bounding(model, claim)
         return _smallest(lambda s: min(_by(name, model, claim, s) for name in names), claim, relative, start)
+
+
+def _is_exact(model: Noisy, claim: Claim) -> bool:
+    from ..events.tree import gaussian_mu
+
+    return gaussian_mu(model.with_noise(1.0).ledger) is not None or claim.delta == 0
+
+
+def _by_the_best(model: Noisy, claim: Claim, sigma: float) -> float:
+    """epsilon (nats) by the accounting with which `_accounted` ends its search."""
+    from ..events.tree import Unsupported
+
+    if _is_exact(model, claim):
+        return _by("exact", model, claim, sigma)
+    try:
+        return _by_losses(model, claim, sigma, 1.0)
+    except Unsupported:
+        return min(_by(name, model, claim, sigma) for name in _bounding(model, claim))
 
 
 def _by(accountant: str, model: Noisy, claim: Claim, sigma: float) -> float:
@@ -135,7 +164,7 @@ def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, 
     target = claim.epsilon
     high, at_high = start, epsilon(start)
     low, at_low = start, at_high
-    factor = 1 + 4 * relative if start != 1.0 else 2.0  # from a good start a short step suffices
+    factor = 1 + 4 * relative if start != 1.0 else 2.0  # a good start needs only a short step
     while at_high > target:
         low, at_low = high, at_high
         high *= factor

@@ -33,7 +33,7 @@ def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, inte
     Raises Unsupported for a part without a known worst pair, and for a ledger without privacy.
     """
     total = pld.identity(value_discretization_interval=interval)
-    with np.errstate(over="ignore"):  # the library's search for a truncation point overflows on its way
+    with np.errstate(over="ignore"):  # the library's search for a truncation point overflows
         for event, count in parts(ledger):
             one = _one(event, relation, interval)
             total = total.compose(one.self_compose(count) if count > 1 else one)

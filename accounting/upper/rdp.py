@@ -117,7 +117,7 @@ def _mixture(event: VisibleMixtureDpEvent, relation: Relation, orders: NDArray[n
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """A dominating pair (p, q) on a secret sample becomes the pair ((1-rate) q + rate p, q), in either order.
 
-    Where no such pair is at hand, secrecy is given away: a sample that is seen costs more by joint convexity.
+    If no such pair is known, the sample is treated as public, which by joint convexity costs more.
     """
     rate, inner = event.sampling_probability, event.event
     pair: FiniteDpEvent | None = None

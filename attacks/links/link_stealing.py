@@ -29,7 +29,9 @@ REFERENCE = (2, 5, 6, 7)
 
 @dataclass(frozen=True)
 class ReferenceGap:
-    """Attack 2: the distance of two ends in the posteriors of a model without edges, minus that in the target's."""
+    """Attack 2: the distance of two ends in the posteriors of a model without edges, minus their distance in the target's
+    posteriors.
+    """
 
     distance: str = "correlation"
     query: str = "posteriors"

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Confidence:
-    """The logit of the probability of a node's own label, larger for members (Yeom et al. 2018)."""
+class OnePrediction:
+    """A score of one prediction for each challenge node. It needs no shadow models."""
 
     query: str = "posteriors"
-    name: str = "confidence"
+    name: str = ""
     kinds: tuple[str, ...] = ("node", "label")
 
     @property
@@ -31,25 +31,23 @@ class Confidence:
 
     def fit(self, pilot: Pilot | None) -> Self:
         return self
+
+
+@dataclass(frozen=True)
+class Confidence(OnePrediction):
+    """The logit of the probability of a node's own label, larger for members (Yeom et al. 2018)."""
+
+    name: str = "confidence"
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         return label_logit(release, challenge, self.query)
 
 
 @dataclass(frozen=True)
-class Entropy:
+class Entropy(OnePrediction):
     """Minus the logarithm of the entropy, larger for members (Salem et al. 2019). Needs no label."""
 
-    query: str = "posteriors"
     name: str = "entropy"
-    kinds: tuple[str, ...] = ("node", "label")
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.query,)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
         log_p = logs(release, challenge.items, self.query)
@@ -57,21 +55,29 @@ class Entropy:
 
 
 @dataclass(frozen=True)
-class ModifiedEntropy:
+class LabelOnly(OnePrediction):
+    """1 if the node's label is predicted correctly, else 0: the gap attack of Yeom et al. 2018.
+
+    Its balanced accuracy is 1/2 + (accuracy on members - accuracy on others) / 2.
+    """
+
+    name: str = "label-only"
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        guess = logs(release, challenge.items, self.query).argmax(-1)
+        return (guess == challenge.known.y[challenge.items]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class ModifiedEntropy(OnePrediction):
     """Entropy that uses the label, with one threshold for each class (Song and Mittal 2021, equation 8).
 
     m = -(1 - p_y) log p_y - sum over other classes of p log(1 - p); the score is -log(m) minus the threshold of the class.
     thresholds: (classes,), fitted on a pilot; all zero without one.
     """
 
-    query: str = "posteriors"
-    thresholds: tuple[float, ...] = ()
     name: str = "modified-entropy"
-    kinds: tuple[str, ...] = ("node", "label")
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.query,)
+    thresholds: tuple[float, ...] = ()
 
     def fit(self, pilot: Pilot | None) -> Self:
         """For every class, the threshold with the highest accuracy on the pilot's units of that class."""
@@ -96,29 +102,6 @@ class ModifiedEntropy:
         return minus_log(-terms.sum(-1))
 
 
-@dataclass(frozen=True)
-class LabelOnly:
-    """1 if the node's label is predicted correctly, else 0: the gap attack of Yeom et al. 2018.
-
-    Its balanced accuracy is 1/2 + (accuracy on members - accuracy on others) / 2.
-    """
-
-    query: str = "posteriors"
-    name: str = "label-only"
-    kinds: tuple[str, ...] = ("node", "label")
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.query,)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
-
-    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        guess = logs(release, challenge.items, self.query).argmax(-1)
-        return (guess == challenge.known.y[challenge.items]).astype(np.float64)
-
-
 def minus_log(value: NDArray[np.float64]) -> NDArray[np.float64]:
     """-log(value) for values >= 0; zero is replaced by the smallest normal float64."""
     return -np.log(np.maximum(value, np.finfo(np.float64).tiny))
@@ -131,7 +114,7 @@ def best_threshold(signal: NDArray[np.float64], bits: NDArray[np.bool_]) -> floa
         return float(np.median(value)) if value.size else 0.0
     order = np.argsort(value)
     value, bit = value[order], bit[order]
-    # A cut after position i predicts "out" for the first i: correct are the outs before it and the ins after it.
+    # A cut after position i predicts "out" for the first i: correct are the non-members before it and the members after it.
     right = np.concatenate([[0], np.cumsum(~bit)]) + np.concatenate([np.cumsum(bit[::-1])[::-1], [0]])
     fences = np.concatenate([[value[0] - 1], (value[1:] + value[:-1]) / 2, [value[-1] + 1]])
     right[1:-1][value[1:] == value[:-1]] = -1  # no cut between equal values

@@ -1,1 +1,1 @@
-"""The audits: each turns what a model releases into lower bounds on epsilon, or says why it cannot."""
+"""The audits. Each turns the releases of a model into lower bounds on epsilon, or states why it cannot."""

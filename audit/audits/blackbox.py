@@ -1,4 +1,4 @@
-"""Bounds from posteriors alone: canary edges in a crafted graph, and one run full of coins."""
+"""Bounds from posteriors alone: canary edges in a crafted graph, and one run in which many units have coins."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ...accounting.upper.tradeoff import Curve
     from ..key import Key
 
-CANARIES = 40  # in one run, each in a component of its own
-COINS = 1000  # units with a coin in the one-run audit
+CANARIES = 40  # canaries in one run, each in a separate component
+COINS = 1000  # largest number of units with a coin in the one-run audit
 
 
 def ledger_curve(case: Case) -> Curve | None:
-    """The curve of the model's own ledger, or None where it has none."""
+    """The trade-off curve of the model's own ledger, or None if it has none."""
     try:
         return curve(case.model.ledger)
     except (Unsupported, ValueError):
@@ -39,19 +39,20 @@ def ledger_curve(case: Case) -> Curve | None:
 
 
 def refuses_canaries(case: Case) -> str | None:
+    """It needs posteriors on a graph that the audit generates, and a claim about edges."""
     if case.claim.unit not in EDGES:
         return f"aligned canary edges are about edges; this claim is about {case.claim.unit}"
     return refuses_coins(case)
 
 
 def aligned_canaries(setting: Setting) -> Outcome:
-    """Canary edges in a graph of the adversary's own making, read off the posteriors of their ends.
+    """Tests canary edges in a graph that the adversary chooses, by the posteriors of their ends.
 
-    Two looks, both by how many coins are guessed right. The ledger's own curve: given the classifier of a training its canaries
-    are independent trials, each of which respects the curve, and errors that are not equally likely in all trials spread less
-    than the binomial that bounds them (Hoeffding 1956). That is so where nothing else is shared; whether right guesses come
-    together in some trainings is asked, and then withdraws the bound. Any shape: of any mechanism and under any dependence, in
-    one training or between them, no more of the surest guesses are right than Steinke et al. (2023) say.
+    It makes two tests, both of the number of correct guesses. The first assumes the ledger's curve. Given the trained classifier,
+    its canaries are independent trials, each of which satisfies the curve. If the trials have different error rates, the number
+    of errors varies less than a binomial (Hoeffding 1956). This needs canaries that share nothing else; if correct guesses
+    cluster in some trainings, the bound is withdrawn. The second test assumes no shape: for every mechanism and under any
+    dependence, Steinke et al. bound the number of correct ones among the most certain guesses (2023) say.
     """
     case = setting.case
     made = crafted(CANARIES)
@@ -69,16 +70,16 @@ def aligned_canaries(setting: Setting) -> Outcome:
 
 
 def canary_game(case: Case, made: Crafted, key: Key) -> Game:
-    """A coin for every canary; looked at are its ends and the references."""
+    """Draws a coin for every canary. The release holds its ends and the reference nodes."""
     union = case.counted(made.graph)
     watch = np.unique(np.concatenate([made.bare.ravel(), made.joined.ravel(), union.edges[:, made.canaries].ravel()]))
     return Game(union, "edge", made.canaries, key, watch=watch)
 
 
 def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
-    """(runs, canaries): log-likelihood ratios of what the ends that receive something are answered.
+    """(runs, canaries): log-likelihood ratios of the posteriors of the ends that receive messages.
 
-    Every run's own references say how; no bit of any run is needed.
+    The discriminant is fitted on the reference nodes of the same run, so no bit of any run is needed.
     """
     scores = np.zeros(seen.bits.shape)
     for side in (1,) if seen.challenge.known.directed else (0, 1):
@@ -88,14 +89,15 @@ def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
 
 
 def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(runs, nodes, classes - 1): log-probabilities less that of the first class, which never saturate."""
+    """(runs, nodes, classes - 1): log-probabilities minus that of the first class, which never saturate."""
     log_p = logs(seen.release, nodes)
     return log_p[..., 1:] - log_p[..., :1]
 
 
 def refuses_coins(case: Case) -> str | None:
+    """It needs posteriors, and a claim about edges or nodes."""
     if case.claim.unit is Unit.FEATURES:
-        return "coins that swap one node's features need a second set of features; the reports are enumerated instead"
+        return "a coin on features needs a second set of features; the audit exact enumerates the reports instead"
     if "posteriors" not in offered(case.model):
         return f"{case.model.name} does not release 'posteriors'"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else None

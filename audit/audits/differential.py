@@ -1,4 +1,4 @@
-"""What a training really did against what its ledger composed: counts, samples, noise, and a repetition with another secret."""
+"""Compares a training with its ledger: counts of mechanisms, samples, noise, and a repetition without one secret."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NAME = "differential"
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a training in this process and a ledger that charges for something, or a program that protects edges."""
+    """It needs a training in this process and a ledger that is not empty, or a program that protects edges."""
     if math.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if isinstance(case.model, External):
         known = case.claim.unit in EDGES
-        return None if known else f"a program cannot be listened to, and its seeds are tried for edges, not for {case.claim.unit}"
+        return None if known else f"a program's draws cannot be recorded; its seeds are tested for edges, not {case.claim.unit}"
     if type(case.model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
         return "the ledger charges for nothing that could be counted"
     if case.claim.unit is not case.model.unit:
@@ -43,12 +43,13 @@ def refuses(case: Case) -> str | None:
 
 
 def differential(setting: Setting) -> Outcome:
-    """One run is listened to, then repeated without some edges or nodes while every noisy value is made the same again.
+    """Records one run, then repeats it without some edges or nodes, with every noisy value made the same as before.
 
-    Then nothing else may change, and every sum may move by what the ledger's noise is for; as many mechanisms are counted as
-    the ledger composes, and every number drawn as noise is in one release. These are computations. Samples are held
-    against independent coins by exact tests, and the size of the noise against what was stated, at alpha in all. On the CPU
-    whatever the plan says: an accelerator adds up in another order each time, and a repetition must repeat.
+    Then nothing else may change, and every sum may move at most by the sensitivity that the ledger's noise covers. The run must
+    have as many mechanisms as the ledger composes, and every number drawn as noise must be in one release. These are
+    computations. Exact tests, at alpha in total, compare samples with independent coins and the size of the noise with its stated
+    scale. The audit always runs on the CPU, because an accelerator may add in another order each time, and then the run does not
+    repeat.
     """
     case = setting.case
     if isinstance(case.model, External):
@@ -64,7 +65,7 @@ def differential(setting: Setting) -> Outcome:
     model = keeping(case.model, offered(case.model))
     release, first = recorded(model, frozen)
     if not first.releases:
-        told = "this model tells nothing of its noise"
+        told = "this model reports nothing about its noise"
         return outcome(case, [exactly([], told)], told)
     _, second = recorded(keeping(case.model, case.model.releases), other)
     faults, told = counted(case, first, ledger)
@@ -77,7 +78,7 @@ def differential(setting: Setting) -> Outcome:
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
-    """What is wrong with the counts, with what the counted mechanisms would cost, and the counts in words."""
+    """Contradictions between the counts and the ledger, with the epsilon of the counted mechanisms; and the counts in words."""
     plain, steps = executed(record, ledger)
     told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
     faults: list[str] = []
@@ -98,7 +99,9 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
 
 
 def executed(record: Record, ledger: Charged) -> tuple[int, int]:
-    """Mechanisms on everybody and on samples. Where the ledger amplifies nothing, a batch counts for those in it only."""
+    """The numbers of mechanisms on all records and on samples. If the ledger does not amplify, a batch counts only for the
+    records in it.
+    """
     plain = steps = 0
     for purpose in dict.fromkeys(r.purpose for r in record.releases):
         events = sum(r.events for r in record.releases if r.purpose == purpose)
@@ -112,12 +115,12 @@ def executed(record: Record, ledger: Charged) -> tuple[int, int]:
 
 
 def repeated_draws(first: Record, second: Record) -> Iterator[str]:
-    """What is wrong where two draws begin alike: eight normal numbers agree by no chance."""
+    """A contradiction if two draws begin with the same numbers: eight normal numbers are never equal by chance."""
     one, other = ([start.tobytes() for _, start in r.draws if start.size == 8] for r in (first, second))
     if set(one) & set(other):
         yield "another seed draws the same noise"
     if len(set(one)) < len(one):
-        yield f"of {len(one)} draws of noise {len(one) - len(set(one))} are drawn before"
+        yield f"of {len(one)} draws of noise {len(one) - len(set(one))} repeat earlier ones"
 
 
 def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int]]:
@@ -128,7 +131,9 @@ def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int
 
 
 def noise_p_values(*records: Record) -> Iterator[float]:
-    """For each purpose, the exact p-value of "its noise is not smaller than stated": squares, or sizes, are gamma together."""
+    """For each purpose, the exact p-value of "its noise is not smaller than stated": sums of squares or of absolute values have a
+    gamma distribution.
+    """
     for noise, order in noises(records):
         yield float(gammainc(noise.size / order, (np.abs(noise) ** order).sum() / order))
 
@@ -143,7 +148,9 @@ def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[
 
 
 def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) -> float:
-    """The factor by which noise could be too small: what its test sees at the worst purpose, over the move of one secret."""
+    """The smallest detectable violation: the factor that the noise test detects at the worst purpose, over the relative move of
+    one secret.
+    """
     if not strongest > 0:
         return math.inf
     factors = [
@@ -154,21 +161,23 @@ def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) 
 
 
 def exactly(faults: list[str], method: str) -> Bound:
-    """What was computed. Refuted without an epsilon: what a ledger of the right counts costs bounds the leakage from above."""
+    """The bound of the computations. A contradiction refutes the ledger without an epsilon, because the epsilon of the corrected
+    counts is an upper bound on the leakage.
+    """
     text = "; ".join(dict.fromkeys(faults)) or method
     return Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME)
 
 
 def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
-    """The bound of what was tested, Bonferroni over all tests. What is no number fits no law."""
+    """The bound of the statistical tests, Bonferroni over all of them. A p-value of NaN counts as 0."""
     p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
     refuted, reach = p_value < alpha, worth(case, notices)
-    method = "samples or noise are not what the ledger says" if refuted else "exact tests of samples and noise"
+    method = "samples or noise contradict the ledger" if refuted else "exact tests of samples and noise"
     return Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME)
 
 
 def worth(case: Case, factor: float) -> float:
-    """The true epsilon where all noise is too small by this factor; in proportion where the ledger has no curve."""
+    """The true epsilon if all noise is too small by this factor; proportional to the factor if the ledger has no curve."""
     if math.isinf(factor):
         return math.inf
     try:

@@ -1,4 +1,4 @@
-"""The audits that turn what was released into lower bounds on epsilon. Each says what it needs, or why it cannot look."""
+"""The audits game and residual on released sums, for claims about edges."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-CANARIES = 1000  # in one run at most; they move different rows, so they do not weaken one another
-MORE = 4  # pairs without an edge for each canary at most, as far as there are nodes: more would add little
-NOISE_SHARE = 0.1  # of the game's alpha; the size of the noise is known far better than how far the scores are apart
-FEW = 20  # canaries of the residual audit, which takes the worst of them and the residuals of all rows they leave alone
+CANARIES = 1000  # canaries in one run at most; they move different rows, so they do not affect each other
+MORE = 4  # pairs without an edge for each canary, if there are enough nodes; more would add little
+# share of the game's alpha for the size of the noise, which is estimated much more precisely than the mean of the scores
+NOISE_SHARE = 0.1
+# canaries of the residual audit, which uses the largest of their moves and the residuals of all rows that they do not change
+FEW = 20
 
 
 def refuses(case: Case) -> str | None:
-    """The game on released sums needs the sums, noise on them, and edges or nodes for secrets."""
+    """It needs released sums, noise on them, and a claim about edges or nodes."""
     if case.claim.unit is Unit.NODE:
         return node_stars.refuses(case)
     if case.claim.unit not in EDGES:
@@ -44,17 +46,17 @@ def refuses(case: Case) -> str | None:
     if reason := lacks(case.model, NoisySums):
         return reason
     if np.isinf(case.claim.epsilon):
-        return "without noise the released sums show every edge; nothing is claimed and nothing is left to bound"
+        return "without noise the released sums show every edge, and there is no claim to test"
     return None
 
 
 def play_sums(setting: Setting) -> Outcome:
     """The log-likelihood-ratio game on released aggregates, with many disjoint canary edges in every run.
 
-    Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of
-    the ledger's own shape applies, with the size of the noise from where no canary moves anything; should independence be
-    refuted, the one-run bound of Mahloujifar et al. (2024) takes its place, which needs none. Pairs that no edge joins are more
-    of the world without the edge, for no more runs. The second look assumes no shape at all.
+    Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of the
+    ledger's shape applies. The size of the noise comes from the directions that no canary moves. If a check rejects independence,
+    the one-run bound of Mahloujifar et al. (2024), which does not need it, replaces the test. Pairs without an edge are
+    additional trials of world 0 that cost no run. The second test assumes no shape.
     """
     case, key, alpha = setting.case, setting.key, setting.alpha
     game = canary_game(case, setting.graph, key, CANARIES)
@@ -81,14 +83,14 @@ def play_sums(setting: Setting) -> Outcome:
 def look(
     attack: LikelihoodRatio, seen: Seen, challenge: Challenge, asked: Challenge
 ) -> tuple[tuple[NDArray[Any], ...], tuple[float, int]]:
-    """What is kept of some rounds: scores of canaries and of pairs without an edge, bits, shifts, (runs, c) each; the noise."""
+    """The results of some rounds: scores of canaries and of pairs without an edge, bits, shifts, (runs, c) each; the noise."""
     release = seen.release
     scores, decoys, shifts = attack.score(release, challenge), attack.score(release, asked), attack.shift(release, challenge)
     return (scores, decoys, seen.bits, shifts), attack.across(release, challenge)
 
 
 def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
-    """(c, 2) pairs of nodes that no edge joins and no canary touches, no node twice: more of the world without the edge."""
+    """(c, 2) disjoint pairs of nodes without an edge and without a canary: additional trials of world 0."""
     known = challenge.known
     free = key.generator().permutation(np.setdiff1d(np.arange(known.nodes), challenge.items))
     ends = np.sort(free[: len(free) // 2 * 2].reshape(-1, 2), axis=1)
@@ -101,13 +103,13 @@ def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
 def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
     """With probability 1 - alpha the sd of normal noise is at most this, given its sum of squares in `freedom` dimensions.
 
-    What is left where there is no noise is rounding, of either sign.
+    Without noise only rounding errors are left, of either sign.
     """
     return max(ROUNDING, math.sqrt(max(squares, 0.0) / (2 * float(gammaincinv(freedom / 2, alpha)))))
 
 
 def weigh_noise(setting: Setting) -> Outcome:
-    """How far the worst canary edge moves the means of one run, times what the residuals prove about the noise."""
+    """The largest move of the means by one canary edge in one run, over the upper bound on the noise that the residuals prove."""
     case = setting.case
     game, attack = canary_game(case, setting.graph, setting.key, FEW), LikelihoodRatio()
     seen = setting.store.fit(keeping(case.model, SUMS), game, 1)
@@ -128,7 +130,7 @@ def canary_game(case: Case, graph: Graph, key: Key, limit: int) -> Game:
 
 
 def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -> dict[str, Any]:
-    """Error rates of every threshold beside the curves that the claim and the ledger allow, thinned for plotting."""
+    """Error rates of every threshold, and the curves of the claim and of the ledger, thinned for plotting."""
     ins, outs = np.sort(scores[bits]), np.sort(scores[~bits])
     cuts = np.quantile(scores, np.linspace(0, 1, 201))
     false_positive = 1 - np.searchsorted(outs, cuts) / len(outs)
@@ -143,7 +145,7 @@ def tradeoff(scores: NDArray[np.float64], bits: NDArray[np.bool_], case: Case) -
 
 
 def quantiles(residuals: NDArray[np.float64]) -> dict[str, Any]:
-    """Quantiles of the residuals beside those of the normal law that the ledger says they follow, thinned for plotting."""
+    """Quantiles of the residuals, and those of the normal distribution that the ledger states, thinned for plotting."""
     from scipy.special import ndtr, ndtri
 
     edge = -float(ndtri(0.5 / residuals.size))
@@ -152,7 +154,9 @@ def quantiles(residuals: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def promised(case: Case) -> Curve:
-    """What the claim allows: the curve of a Gaussian mechanism where the ledger is one, else the (epsilon, delta) region."""
+    """The trade-off curve of the claim: that of a Gaussian mechanism if the ledger is Gaussian, else the (epsilon, delta)
+    region.
+    """
     claim = case.claim
     if curve(case.model.ledger).mu is not None:
         return gaussian(mu_of_claim(claim))

@@ -1,4 +1,4 @@
-"""The gradient canary: noisy gradient sums of DP-SGD, looked at where one planted node alone moves them."""
+"""The gradient canary: tests noisy gradient sums of DP-SGD in the entries that only one planted node changes."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from ..key import Key
 
 PLANTED = 200  # canaries in one run; each has a column of the first layer to itself
-DECOYS = 400  # the same without a coin, and never there
-SIZE = 10.0  # of a canary's own feature: large enough for its gradient to be clipped, small enough not to be learned at once
+DECOYS = 400  # planted nodes without a coin, never included
+SIZE = 10.0  # size of a canary's own feature: large enough for its gradient to be clipped, small enough not to be learned at once
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a model whose DP-SGD is claimed to protect nodes, on batches that are either whole or secret and independent."""
+    """It needs a model whose DP-SGD is claimed to protect nodes, on full batches or secret Poisson samples."""
     if case.claim.unit is not Unit.NODE:
         return f"gradient canaries are nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, ClippedGradients)
 
 
 def play_gradients(setting: Setting) -> Outcome:
-    """Runs in which planted nodes have coins; scores are log-likelihood ratios of all steps, the canary's own batches unknown.
+    """Runs in which planted nodes have coins. Scores are log-likelihood ratios over all steps; the canary's batches are secret.
 
-    Everything that was released up to a step is known to the adversary, and so is what the canary would add to the next
-    one; that it was drawn at all has the public chance q, so a step counts ln(1 - q + q e^z), z the Gaussian ratio. The reach
-    is that of DP-SGD of which no more is seen than a canary moves in its own column.
+    The adversary knows all earlier releases, and so what the canary would add to the next one. The canary is drawn with the
+    public probability q, so a step counts ln(1 - q + q e^z), where z is the Gaussian log-ratio. The reach is computed for an
+    attack that reads only the canary's own column.
     """
     case = setting.case
     wider, items = own_features(setting.graph, PLANTED + DECOYS, SIZE)
@@ -58,7 +58,7 @@ def play_gradients(setting: Setting) -> Outcome:
     bound, apart = canaries(every[:, :PLANTED], bits, case.claim, ledger, setting.alpha, **more, **named)
     share = float(np.mean([p.moves.mean() for p in played])) * played[0].noise
     reach = (
-        f"{setting.rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never there; where they are looked at they move "
+        f"{setting.rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never there; in the tested entries they move "
         f"{share:.0%} of the clipping norm; independence: {apart.reason}"
     )
     bound = weaker(bound, case.claim, strength) if normal else bound
@@ -78,7 +78,7 @@ class Played:
 
 
 def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: str) -> Played:
-    """One run. On batches that hold everybody scores are studentised: normal with sd one, whatever the canary moves."""
+    """One run. On full batches the scores are standardised: normal with standard deviation 1, whatever the canary moves."""
     model = case.model
     assert isinstance(model, ClippedGradients)
     bits = key.fold("bits").generator().random(PLANTED) < 0.5
@@ -96,7 +96,7 @@ def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: s
         y, d = (own_columns(seen.first(part), wider.dim, columns) for part in (seen.noisy, with_all.clean))
         if y is None or d is None:
             continue
-        products.append((y * d).sum(0) / seen.scale**2)  # without the canary nothing but noise is there
+        products.append((y * d).sum(0) / seen.scale**2)  # without the canary, only noise is there
         moves.append(np.linalg.norm(d, axis=0) / seen.scale)
         noise = seen.scale / model.clip
     product, size, rate = np.stack(products), np.stack(moves), chance(model)
@@ -108,21 +108,23 @@ def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: s
 
 
 def chance(model: Model) -> float:
-    """How likely a node joins a batch."""
+    """The probability that a node joins a batch."""
     assert isinstance(model, ClippedGradients)
     assert model.inclusion_chance is not None
     return model.inclusion_chance
 
 
 def joining(graph: Graph, items: NDArray[np.int64]) -> Join:
-    """Makes the canaries join every batch: their places among the training nodes, of which all are there."""
+    """Makes the canaries join every batch: their positions among the training nodes, all of which are present."""
     places = np.searchsorted(np.flatnonzero(graph.train), items)
     count = int(graph.train.sum())
     return lambda purpose, candidates: places if candidates == count else None
 
 
 def own_columns(gradient: NDArray[np.float64], dim: int, columns: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """(units, columns): what a first layer's gradient, (1, …), holds for some features; None where no layer reads features."""
+    """(units, columns): the part of a first layer's gradient, (1, …), that belongs to some features; None if no layer reads
+    features.
+    """
     first = gradient[0]
     if first.ndim != 2 or dim not in first.shape:
         return None

@@ -1,6 +1,7 @@
-"""The audit `differential` for a stranger's model: against its claim, by the random numbers that it is heard to draw.
+"""The audit `differential` for a user's model: tests its claim by the random numbers that the tool records ("hears").
 
-Exact: a move is computed along one recorded history over noise whose numbers, law and factor were heard.
+The result is exact: the audit computes a move along one recorded history, in units of noise whose numbers, distribution and scale
+it recorded.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from ..heard.gate import examined
 from ..heard.study import withstands
 
 NAME = "differential"
-SLACK = 2e-4  # relative: what float32 leaves of a move
-GRID = 1e-2  # relative: the accountant's own grid, where a law other than the Gaussian is composed
-PATHS = "two neighbouring graphs whose releases cannot both occur are told apart by one release"
+SLACK = 2e-4  # relative: rounding error of a move in float32
+GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
+PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
 MOVES = "noise of a known law on means that are a known distance apart (Dong, Roth and Su 2022)"
-REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so that all randomness was heard")
+REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all randomness was recorded")
 UNCOVERED = (
     REPEATED,
     Condition(
@@ -36,16 +37,16 @@ UNCOVERED = (
 )
 HEARD = (
     REPEATED,
-    proved("what is released is a mean and heard numbers", "each number was changed, and its entry moved in proportion"),
+    proved("the release is a mean plus recorded numbers", "each number was changed, and its entry moved in proportion"),
     proved("each number is in one release, and drawn anew", "compared with one another and with another seed"),
     proved("the move of the mean is exact", "computed along the released history"),
 )
 ALONE = Condition("no other draw adds to the noise", "checked", "all other draws were replaced, and noisy values stayed")
-MOST = 64  # entries that one secret moves, of a law that is composed one by one
+MOST = 64  # largest number of moved entries whose Laplace curves are composed
 
 
 def listen(setting: Setting) -> Outcome:
-    """What the examination proves, as bounds: certificates, the move of the worst secret, the law of the numbers."""
+    """The results of the examination as bounds: certificates, the largest move by one secret, the distribution of the noise."""
     case, alpha = setting.case, setting.alpha
     found = examined(case, case.counted(setting.graph), setting.key)
     doubts = dict(found.doubts)
@@ -61,7 +62,7 @@ def listen(setting: Setting) -> Outcome:
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
         bounds.append(held)
         if p_value < alpha:
-            doubts.setdefault("", f"the noise does not follow its own law (p={p_value:.2g})")
+            doubts.setdefault("", f"the noise does not follow the requested law (p={p_value:.2g})")
     covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
     if "" in doubts:
         bounds = [dataclasses.replace(b, notices=math.inf, reach=math.inf) for b in bounds]
@@ -71,13 +72,15 @@ def listen(setting: Setting) -> Outcome:
 
 
 def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:
-    """For each array the sort of violation that would have been noticed."""
+    """For each array the kind of violation that the audit would have detected."""
     noisy = found.noisy
     return {a: "noise too small anywhere in" if a in noisy else "a path past the noise to" for a in arrays}
 
 
 def mismatch(case: Case, found: Examination) -> str | None:
-    """Why the law that was heard is not the one that the ledger charges; None where it is, or where no ledger is declared."""
+    """The reason why the recorded noise contradicts the distribution in the ledger; None if it does not, or if there is no
+    ledger.
+    """
     ledger, laws = case.model.ledger, found.laws
     if not laws or isinstance(ledger, dp.UnsupportedDpEvent):
         return None
@@ -95,7 +98,9 @@ def mismatch(case: Case, found: Examination) -> str | None:
 
 
 def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
-    """What the worst secret moves over the noise that was heard. Refuted where no other draw adds to that noise."""
+    """The largest move by one secret, in units of the recorded noise. It refutes the claim if no other draw adds to that
+    noise.
+    """
     claim, worst = case.claim, max(found.moves, key=lambda m: m.size, default=Move("no secret"))
     epsilon, notices, reach = 0.0, math.inf, math.inf
     if found.laws == {"normal"}:
@@ -109,7 +114,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     elif not found.laws and not found.doubts:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon
-    method = f"{worst.secret} moves the means by {worst.euclidean or sum(worst.entries):.4g} times the noise that was heard"
+    method = f"{worst.secret} moves the means by {worst.euclidean or sum(worst.entries):.4g} times the recorded noise"
     refuted = refuted and "" not in doubts
     if refuted and not withstands(found.study):
         doubts.setdefault("", f"{method}, and other draws may add to it")
@@ -119,19 +124,19 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
 
 
 def exact(epsilon: float, method: str, theorem: str, conditions: tuple[Condition, ...]) -> Bound:
-    """What was computed, without a sample."""
+    """A bound that was computed without sampling."""
     infinite = math.inf, math.inf
     bound = Bound(epsilon, 0.0, "exact", method, (1, 1), math.isinf(epsilon), None, *infinite, "listening", NAME)
     return dataclasses.replace(bound, theorem=theorem, conditions=conditions)
 
 
 def noticed(most: float, moved: float) -> float:
-    """By what factor all noise could be too small unnoticed: the worst secret that was tried against what the ledger pays for."""
+    """The smallest detectable factor by which all noise is too small: the ledger's mu over the largest move that was found."""
     return max(1.0, most / (moved * (1 - SLACK))) * (1 + SLACK) if moved > 0 else math.inf
 
 
 def laplace_epsilon(entries: tuple[float, ...], delta: float) -> float:
-    """The epsilon of Laplace noise of scale 1 on entries that move by so much; 0 where they are too many to compose."""
+    """The epsilon of Laplace noise of scale 1 on entries that move by so much; 0 if there are too many to compose."""
     if not entries or len(entries) > MOST:
         return 0.0
     composed = dp.ComposedDpEvent([dp.LaplaceDpEvent(1 / e) for e in entries])
@@ -145,7 +150,9 @@ def _laplace_total(case: Case) -> float:
 
 
 def law_p_value(found: Examination) -> float | None:
-    """Kolmogorov-Smirnov, Bonferroni over sources: the numbers follow the law under which they were drawn. None without any."""
+    """The p-value of "the numbers follow the distribution that was requested": Kolmogorov-Smirnov, Bonferroni over sources. None
+    without any.
+    """
     p_values = []
     for source in found.study.sources:
         law = {"normal": "norm", "laplace": "laplace"}.get(source.block.law)

@@ -1,4 +1,6 @@
-"""Nodes as secrets: stars around nodes that send to as many others as they may, and a hub that moves PageRank rows."""
+"""Audits of claims about nodes: stars, whose centres send to as many nodes as the degree bound allows, and a hub that moves
+PageRank rows.
+"""
 
 from __future__ import annotations
 
@@ -27,28 +29,28 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-STARS = 50  # in one run; no two of them move the same row
+STARS = 50  # stars in one run; no two of them move the same row
 
 
 def refuses(case: Case) -> str | None:
-    """The game and the residuals need released sums, noise on them, and a number of others that a node may send to."""
+    """The game and the residual audit need released sums, noise on them, and a public degree bound."""
     if np.isinf(case.claim.epsilon):
         return "nothing is claimed"
     return lacks(case.model, NoisySums) or lacks(case.model, BoundedDegree)
 
 
 def play_stars(setting: Setting) -> Outcome:
-    """Runs in which the centre of every star has a coin; its leaves' rows are noise without it.
+    """Runs in which the centre of every star has a coin. Without the centre, its leaves' rows are only noise.
 
-    In hop k the centre adds one and the same row to all its leaves. From the second hop on that row depends on the centre's
-    own noisy sum, which need not leave: it is used for its direction only, so that the studentised score is
-    exactly normal and what it shows is no more than the leaves' rows are charged for.
+    In hop k the centre adds one and the same row to all its leaves. From the second hop on that row depends on the centre's own
+    noisy sum, which the model need not release. The audit uses only its direction, so the standardised score is exactly normal
+    and contains no more information than the ledger charges for the leaves' rows.
     """
     case = setting.case
     played = [
         s
         for run in range(setting.rounds)
-        if (s := shine(case, setting.graph, setting.key.fold("game", run), setting.store.device, STARS))
+        if (s := run_stars(case, setting.graph, setting.key.fold("game", run), setting.store.device, STARS))
     ]
     if not played:
         return Outcome("game", (), {}, NOTHING, SUMS)
@@ -71,8 +73,10 @@ def play_stars(setting: Setting) -> Outcome:
 
 
 def weigh_star(setting: Setting) -> Outcome:
-    """How far one node moves the means of the rows of others, times what the residuals of one run prove about the noise."""
-    played = shine(setting.case, setting.graph, setting.key.fold("game"), setting.store.device, 1)
+    """The move of the means of other nodes' rows by one node, over the upper bound on the noise that the residuals of one run
+    prove.
+    """
+    played = run_stars(setting.case, setting.graph, setting.key.fold("game"), setting.store.device, 1)
     if played is None:
         return Outcome("residual", (), {}, NOTHING, SUMS)
     bound = factorised(played.residuals, played.moves, setting.case.claim, setting.alpha)
@@ -81,7 +85,7 @@ def weigh_star(setting: Setting) -> Outcome:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Shone:
+class StarRun:
     """scores, bits: (stars,). moves: (rows, hops, dim) of the first star, residuals: (1, hops, nodes, dim), in noise sds."""
 
     scores: NDArray[np.float64]
@@ -90,8 +94,10 @@ class Shone:
     residuals: NDArray[np.float64]
 
 
-def shine(case: Case, graph: Graph, key: Key, device: str, count: int) -> Shone | None:
-    """One run with coins, and the means that it would have had with all centres along the same history; None if it tells none."""
+def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> StarRun | None:
+    """One run with coins, and the means that it would have with all centres along the same history; None if the model reports
+    none.
+    """
     model: Any = keeping(case.model, SUMS)
     wider, centres, around = stars(graph, count, model.max_degree)
     bits = key.fold("bits").generator().random(count) < 0.5
@@ -109,25 +115,26 @@ def shine(case: Case, graph: Graph, key: Key, device: str, count: int) -> Shone 
     noisy = np.stack([t.first(t.noisy)[0] / t.scale for t in told])
     residuals = np.stack([t.first(t.residuals)[0] for t in told])
     means = np.stack([every.releases[i].first(every.releases[i].clean)[0] for i in sums]) / told[0].scale
-    own = [centres[:, None]] if model.mode != "sound" else []  # as published its own row leaves too
+    own = [centres[:, None]] if model.mode != "sound" else []  # in mode "paper" its own row is released too
     rows = np.concatenate([around, *own], axis=1)
     d, y = means[:, rows], noisy[:, rows]  # (hops, stars, rows, dim)
     size = np.sqrt(np.square(d).sum((0, 2, 3)))
     scores = (y * d).sum((0, 2, 3)) / size
-    return Shone(scores, bits, d[:, 0].transpose(1, 0, 2), residuals[None])
+    return StarRun(scores, bits, d[:, 0].transpose(1, 0, 2), residuals[None])
 
 
 def refuses_rows(case: Case) -> str | None:
-    """It needs PageRank rows that leave with Gaussian noise, and a claim on nodes."""
+    """It needs PageRank rows that are released with Gaussian noise, and a claim about nodes."""
     if case.claim.unit is not Unit.NODE:
         return f"the audit of PageRank rows is about nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyRows)
 
 
 def weigh_rows(setting: Setting) -> Outcome:
-    """How far a hub moves all noisy PageRank rows of one draw, times what the residuals prove about the noise.
+    """The move of all noisy PageRank rows of one draw by a hub, over the upper bound on the noise that the residuals prove.
 
-    There are no edges but the hub's: others would keep the walks from it, and the adversary chooses the graph.
+    The adversary chooses the graph, and it has only the hub's edges, because other edges would lead random walks away from the
+    hub.
     """
     wider, canary = hub(dataclasses.replace(setting.graph, edges=setting.graph.edges[:, :0]))
     moves, residuals = drawn_rows(setting.case.model, wider, canary, setting.key.fold("run"), setting.store.device)
@@ -140,9 +147,9 @@ def weigh_rows(setting: Setting) -> Outcome:
 def drawn_rows(
     recipe: Model, graph: Graph, canary: NDArray[np.int64], key: Key, device: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How far one node moves every noisy row of one draw, and the noise without it: (rows, nodes) each, in noise sds.
+    """The move of every noisy row of one draw by one node, and the noise without the node: (rows, nodes) each, in noise sds.
 
-    Rows are drawn before any training, of which one epoch is enough.
+    Rows are drawn before the training, so one training epoch is enough.
     """
     model: Model = dataclasses.replace(recipe, epochs=1, keep=("rows",))  # type: ignore[type-var]
     seeds = np.array([key.seed], dtype=np.uint64)

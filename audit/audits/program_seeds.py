@@ -1,4 +1,6 @@
-"""The audit `differential` for a program that nobody can listen to: the same seed repeats, and another one does not."""
+"""The audit `differential` for a program, whose draws cannot be recorded: the same seed must repeat, and another seed must
+not.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,15 @@ if TYPE_CHECKING:
     from ...models.base import Release
 
 NAME = "differential"
-SEEDS = 32  # trainings of either world that tell a constant answer from a rare one
+SEEDS = 32  # trainings in each world, to distinguish a constant answer from a rare one
 THEOREM = "Clopper-Pearson bounds on how often either graph gives one answer (Kairouz, Oh and Viswanath 2015)"
-FIXED = proved("the answer that counts was fixed beforehand", "it is that of three other trainings")
+FIXED = proved("the answer that counts was fixed beforehand", "it is the answer of four earlier trainings")
 SHARE = "every seed gives the same answer"
 
 
 def repeat_seeds(setting: Setting) -> Outcome:
-    """Two trainings with one seed, two with others. Where all four agree, how often they do on a graph without one secret.
+    """Trains twice with one seed and once with each of two others. If all four answers are equal, counts how often fresh seeds
+    give this answer with and without one secret.
 
     A program whose noise ignores its seed gives one answer on one graph and another answer on another: an any-shape bound from
     fresh seeds on both.
@@ -37,7 +40,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
     own, other, third = (setting.key.fold("seed", i).seed for i in range(3))
     first = answers(case.model.fit(Worlds.of(union, np.array([own, own, other, third], dtype=np.uint64))))
     if first[0] != first[1]:
-        return said(setting, "the same seed gives another answer, so that no run can be repeated")
+        return said(setting, "the same seed gives another answer, so no run can be repeated")
     if not first[0] == first[2] == first[3]:
         return said(setting, "the same seed repeats and another does not; what noise covers is not seen in a program")
     for absent in without_one(Worlds.of(union, np.array([own], dtype=np.uint64)), case.claim.unit, setting.key, NONE):
@@ -57,12 +60,14 @@ NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 def answers(release: Release) -> list[bytes]:
-    """What each run released, bit for bit."""
+    """The release of each run as bytes."""
     return [b"".join(release[name][run].tobytes() for name in sorted(release.arrays)) for run in range(release.runs)]
 
 
 def said(setting: Setting, told: str, errors: tuple[int, int] | None = None) -> Outcome:
-    """errors: how often the answer came without the secret, and how often it did not with it; None where nothing was counted."""
+    """errors: the number of runs without the secret that gave the answer, and of runs with it that did not; None if nothing was
+    counted.
+    """
     claim, epsilon = setting.case.claim, 0.0
     if errors is not None:
         false, missed = (float(rate_at_most(count, SEEDS, setting.alpha / 2)) for count in errors)

@@ -1,4 +1,4 @@
-"""The audits by name: which cases each one refuses, how many tests it pays for, and how it is played."""
+"""The audits by name: which cases each one refuses, how many statistical tests it makes, and the function that runs it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...accounting.claim import Unit
 from ..case import Case, Outcome, Setting
 from ..channels import entries, exact, transcript, user_reports, votes
 from ..heard.gate import disbelieved
-from . import blackbox, differential, edge_sums, gradients, node_stars, replay
+from . import added_up, blackbox, differential, edge_sums, gradients, node_stars, replay
 
 
 @dataclass(frozen=True)
 class Audit:
-    """refuses: why it cannot look at a case, or None. looks: how many of its bounds are statistical, and so cost alpha.
+    """refuses: why it cannot audit a case, or None. looks: how many of its bounds are statistical tests, and so spend alpha.
 
-    masks: it hides units by masks, so that its bounds rest on a model's treating a masked unit as absent.
+    masks: whether it hides units by masks. Its bounds then hold only if the model treats a masked unit as absent.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Audit:
     def run(self, setting: Setting) -> Outcome:
         """Its bounds, each test at the setting's alpha, and the seconds that they took.
 
-        Raises ValueError where it assumes what was not heard of a model that is not the harness's own.
+        Raises ValueError if it assumes something that the tool did not observe in a user's model.
         """
         started = time.perf_counter()
         if reason := disbelieved(self.name, setting):
@@ -39,7 +39,7 @@ class Audit:
 
 
 def by_unit(of_edges: Callable[[Setting], Outcome], of_nodes: Callable[[Setting], Outcome]) -> Callable[[Setting], Outcome]:
-    """One name for what is done about claims on edges and about claims on nodes."""
+    """Joins an audit of claims about edges and one of claims about nodes under one name."""
     return lambda setting: (of_nodes if setting.case.claim.unit is Unit.NODE else of_edges)(setting)
 
 
@@ -54,6 +54,7 @@ AUDITS: dict[str, Audit] = {
     "entries": Audit("entries", 1, entries.refuses, entries.play_entries),
     "votes": Audit("votes", 1, votes.refuses, votes.play_votes),
     "rows": Audit("rows", 1, node_stars.refuses_rows, node_stars.weigh_rows),
+    "added-up": Audit("added-up", 1, added_up.refuses, added_up.add_up),
     "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),
     "blackbox": Audit("blackbox", 2, blackbox.refuses_canaries, blackbox.aligned_canaries),
     "one-run": Audit("one-run", 2, blackbox.refuses_coins, blackbox.one_run),

@@ -1,4 +1,6 @@
-"""The same run again, noise and all, without one edge or one node: by how much every mean moves, over what its noise is for."""
+"""Repeats a run with the same noise but without one edge or one node: the move of every mean, over the move that its noise
+covers.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,14 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
-SENDERS = 5  # nodes of a cap breaker, for each that the cap allows
+SENDERS = 5  # senders in the graph that defeats a degree cap, for each receiver that the cap allows
 ROUNDING = 1e-4  # relative; float32 gradients and sums
 
-Secrets = dict[str, tuple[Mask, int | None]]  # what is absent, by name; and which node it is, if it is one
+Secrets = dict[str, tuple[Mask, int | None]]  # the name of the absent unit; and its id, if it is a node
 
 
 def refuses(case: Case) -> str | None:
-    """Edges: as `replay_sums.refuses`, unless rows have a minimum degree. Nodes: the ledger must charge for something."""
+    """Edges: it needs released sums, or a model that must not read edges. Nodes: it needs a ledger that is not empty."""
     model = case.model
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.refuses(case)
@@ -43,16 +45,16 @@ def refuses(case: Case) -> str | None:
         return "the ledger charges for nothing that could move"
     if reason := declined(model, "RepeatsWithoutNode"):
         return reason
-    return "a program of its own cannot be listened to" if isinstance(model, External) else None
+    return "the draws of a program cannot be recorded" if isinstance(model, External) else None
 
 
 def at_a_threshold(case: Case) -> bool:
-    """Whether rows of low degree are treated in another way, so that a sum is not a plain sum of what is released."""
+    """Whether the model treats rows of low degree differently, so that its sums are not plain sums of released rows."""
     return has(case.model, DegreeFloor) and "aggregates" not in offered(case.model) and case.model.mode == "sound"
 
 
 def play(setting: Setting) -> Outcome:
-    """Plain sums of edges are replayed all together, everything else one by one."""
+    """Replays plain sums of edges all together, and everything else one by one."""
     case, key = setting.case, setting.key
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.replay(setting)
@@ -60,10 +62,10 @@ def play(setting: Setting) -> Outcome:
 
 
 def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key) -> Outcome:
-    """A run on the whole graph, and the same run without each secret of a catalogue.
+    """Compares a run on the whole graph with the same run without each secret of a catalogue.
 
-    Every noisy value is made what it was, so that what changes before noise is added is computed and not estimated, and
-    compared with what the ledger's noise is for. Rows that stay with their node are left out.
+    The audit makes every noisy value the same as before. So it computes, and does not estimate, how the values before noise
+    change, and compares the change with the move that the ledger's noise covers. Rows that only their own node sees are left out.
     """
     model = keeping(case.model, offered(case.model))
     whole = world(graph, key.fold("frozen").seed)
@@ -82,24 +84,25 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             by = moved(one, other, ledger, hidden, graph.nodes)
             if by > worst:
                 rows = rows_moved(one, other, hidden, graph.nodes)
-                worst, told = by, f"'{name}' moves {rows}'{one.purpose}' by {by:.4g} times what its noise is for"
+                worst, told = by, f"'{name}' moves {rows}'{one.purpose}' by {by:.4g} times what its noise covers"
     epsilon = worth(case, worst)
     bound = replay_sums.replayed(case, epsilon, len(absent) + 1)
     return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {told}", model.releases)
 
 
 def worth(case: Case, factor: float) -> float:
-    """The epsilon of the ledger where everything moves `factor` times further than its noise is for."""
+    """The epsilon of the ledger if every mean moves `factor` times as far as its noise covers."""
     if factor <= 1 + ROUNDING:
         return 0.0
     return float("inf") if np.isinf(factor) else curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta)
 
 
 def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
-    """The graph with canaries beside it, and what is worth removing.
+    """The graph with canaries beside it, and the edges or nodes to remove.
 
-    Edges: those of `catalogue`, and one whose ends fall below the minimum degree without it. Nodes: a hub, a lonely one,
-    the last one, rows of zeros and of huge numbers, a twin, and as published one that breaks the cut of degrees.
+    Edges: those of `catalogue`, and one whose ends fall below the minimum degree without it. Nodes: a hub, an isolated node, the
+    last one, nodes with rows of zeros or huge numbers, one of two equal nodes, and in mode "paper" one that defeats the degree
+    cap.
     """
     gone = np.zeros((1, 1), dtype=bool)
     model = case.model
@@ -121,7 +124,7 @@ def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
 
 
 def rows_moved(before: Noisy, after: Noisy, hidden: int | None, nodes: int) -> str:
-    """How many rows of sums change, in words; nothing where there are no rows of nodes."""
+    """The number of changed rows of sums in words; "" if the value has no row for each node."""
     if before.shapes[0][1:-1] != (nodes,):
         return ""
     changed = np.flatnonzero((before.clean != after.clean).reshape(nodes, -1).any(1))

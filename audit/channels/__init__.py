@@ -1,1 +1,1 @@
-"""Audits of elementary channels: votes, users' reports, entries of a graph, messages; and what they are worth exactly."""
+"""Audits of single mechanisms: votes, users' reports, adjacency entries, messages; and the exact epsilon of finite channels."""

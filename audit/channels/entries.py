@@ -1,4 +1,4 @@
-"""The game on randomised response: edges with a coin, and whether the graph that the network trains on has them."""
+"""The game on randomised response: edges with a coin, and whether the randomised graph contains them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-COINS = 5000  # edges with a coin in one run; every entry is flipped by a coin of its own, so that they are independent trials
-DECOYS = 50_000  # pairs that no edge joins: more of the world without the edge
+COINS = 5000  # edges with a coin in one run; every entry is randomised separately, so they are independent trials
+DECOYS = 50_000  # pairs without an edge: additional trials of world 0
 
 
 def refuses(case: Case) -> str | None:
@@ -33,11 +33,11 @@ def refuses(case: Case) -> str | None:
 
 
 def play_entries(setting: Setting) -> Outcome:
-    """The score is how many of a pair's entries the drawn graph has; where to cut follows from the declared chances.
+    """The score is how many of a pair's entries the randomised graph has; the threshold follows from the declared probabilities.
 
-    The drawn graph is all that the network sees of the edges, so nothing is trained. Given the noisy density entries are
-    independent, and one density serves all pairs in mode "sound". As published each block of rows has its own, and pairs
-    without an edge, which lie elsewhere, are left out.
+    The network reads the edges only in the randomised graph, so nothing is trained. Given the noisy density entries are
+    independent, and one density serves all pairs in mode "sound". In mode "paper" each block of rows has its own density, so
+    pairs without an edge, which are in other blocks, are left out.
     """
     case, key, rounds, alpha = setting.case, setting.key, setting.rounds, setting.alpha
     model = case.model
@@ -65,7 +65,7 @@ def play_entries(setting: Setting) -> Outcome:
 
 
 def entries(graph: Graph, drawn: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(pairs,) how many of each pair's entries the drawn graph has, one or two. drawn, pairs: (2, ·) node ids, from and to."""
+    """(pairs,) how many of each pair's two entries the randomised graph has. drawn, pairs: (2, ·) node ids, from and to."""
     there = among(graph, pairs, drawn).astype(np.float64)
     return there if graph.directed else there + among(graph, pairs[::-1], drawn)
 
@@ -84,9 +84,10 @@ def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 
 
 def rates(case: Case, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The error rates of "some entry is there" and, where a pair's entries have coins of their own, of "both are".
+    """The error rates of the test "at least one entry is present" and, if the two entries are randomised separately, of "both are
+    present".
 
-    Entries are drawn for `kappa` times the epsilon, at the graph's own density.
+    Entries are randomised with `kappa` times the epsilon, at the graph's own density.
     """
     assert isinstance(case.model, RandomisedEdges)
     density = graph.arc_count / (graph.nodes * (graph.nodes - 1))

@@ -1,4 +1,4 @@
-"""Finite channels: epsilon by enumeration of what can come out. Nothing is sampled."""
+"""Computes epsilon of finite channels by enumerating their outputs. Nothing is sampled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GRID = 1e-4  # relative: the privacy-loss distribution of many votes is rounded up by less
 STEP = 1e-4  # nats: of the grid for a single entry
-DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # of graphs; an entry's chances depend on it
+DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # densities of graphs; the probabilities of an entry depend on them
 
 
 def refuses(case: Case) -> str | None:
@@ -33,13 +33,14 @@ def refuses(case: Case) -> str | None:
 
 
 def enumerate_channels(setting: Setting) -> Outcome:
-    """The worst pair of inputs of every channel, times its copies: independent draws of one person's values add up.
+    """The epsilon of the worst pair of inputs of every channel, times its copies: the epsilons of independent draws about one
+    person add up.
 
-    This is what channels and noise are worth as they are stated. Whether they are drawn so is for the games to say, and so is
-    what would have been noticed.
+    This is the epsilon of channels and noise as declared. The games test whether the model draws as declared, and state what they
+    could detect.
 
-    Noisy labels: teachers that are sure of one class, and of another once the node is sampled. All votes together are
-    composed exactly, secret samples included. Edges under randomised response: one entry that is flipped, and the noisy density.
+    Noisy labels: teachers that are certain of one class, or of another if the node is sampled. The composition over all votes is
+    exact and includes the secret samples. Edges under randomised response: one entry that is flipped, and the noisy density.
     """
     case, graph = setting.case, setting.graph
     model, delta = case.model, case.claim.delta
@@ -72,7 +73,7 @@ def enumerate_channels(setting: Setting) -> Outcome:
 
 
 def votes_epsilon(model: NoisyVotes, classes: int, delta: float) -> float:
-    """Epsilon (nats) of all noisy labels of teachers that one sampled node turns from sure of one class to sure of another.
+    """Epsilon (nats) of all noisy labels of teachers that are certain of one class, or of another if one node is sampled.
 
     The law of one label has three values: the class before, the class after, and any other. From its privacy-loss distribution.
     """
@@ -88,10 +89,10 @@ def votes_epsilon(model: NoisyVotes, classes: int, delta: float) -> float:
 
 
 def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> tuple[float, float]:
-    """Epsilon (nats, at least so much) of one edge under randomised response, and the density of the graph where it is largest.
+    """A lower bound on epsilon (nats) of one edge under randomised response, and the graph density where it is largest.
 
-    The chances are those that the model draws with. The noise on the density is taken as stated, and what it shows adds to what
-    the entry shows: an edge more raises both.
+    The probabilities are those that the model draws with, and the noise on the density is as declared. The two privacy losses add
+    up, because one more edge raises both entry and density.
     """
     from dp_accounting import LaplaceDpEvent
 
@@ -101,5 +102,5 @@ def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> t
 
     noise = [event for event, _ in parts(ledger) if isinstance(event, LaplaceDpEvent)]
     entries = {d: edge_response(*model.entry_chances(d)) for d in DENSITIES}
-    # Of an entry and of the noise on the density the grid rounds losses up by less than one step each.
+    # For the entry and for the density, the grid rounds losses up by less than one step each.
     return max((curve(composed(entry, *noise), interval=STEP).epsilon(delta) - 2 * STEP, d) for d, entry in entries.items())

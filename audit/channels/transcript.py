@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     pass
 
 CANARIES = 1000  # edges in one run
-DECOYS = 2000  # pairs without an edge and without a coin: the world without the edge is seen more often, for no more runs
+DECOYS = 2000  # pairs without an edge and without a coin: additional trials of world 0 that cost no run
 READ = ("transcript",)
 
 
 def refuses(case: Case) -> str | None:
-    """It needs messages that are unit vectors of noisy sums, on which nothing unknown stands."""
+    """It needs messages that are normalised noisy sums of known rows."""
     if case.claim.unit not in EDGES:
         return f"the game on messages is about edges; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyMessages)
@@ -36,9 +36,9 @@ def refuses(case: Case) -> str | None:
 def play_messages(setting: Setting) -> Outcome:
     """The likelihood-ratio game on all messages, with many disjoint canary edges in every run.
 
-    Given the earlier messages, canaries that move different rows are independent. A message shows the direction of a noisy
-    sum and not its length, so that the ratio is not quite normal: it is held against the ledger's curve by ranks. Its mean
-    moves by about the square of the mu that it shows, from which follows what would have been noticed.
+    Given the earlier messages, canaries that move different rows are independent. A message contains the direction of a noisy sum
+    but not its length, so the ratio is only nearly normal, and a rank test compares it with the ledger's curve. Its mean moves by
+    about mu squared, from which the smallest detectable violation follows.
     """
     case = setting.case
     wider, edges, ends = pairs(setting.graph, CANARIES, DECOYS)

@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-USERS = 1000  # planted in one run; every user draws coins of his own, so that they are independent trials
-DECOYS = 4000  # the same without a coin, and always at the low end: the world in which a high report is rare is seen more often
-PILOT = 100_000  # reports of either world, drawn from the declared channels; they choose the threshold and cost no trial
+USERS = 1000  # planted users in one run; every user draws separate coins, so they are independent trials
+# planted users without a coin, always at the low end: additional trials of the world in which a high report is rare
+DECOYS = 4000
+PILOT = 100_000  # reports of each world, drawn from the declared channels; they choose the threshold and use no trial
 READ = ("reports", "label_reports")
 
 
 def refuses(case: Case) -> str | None:
-    """It needs reports that are made of finite channels, and a claim on one user's features."""
+    """It needs reports that consist of finite channels, and a claim on one user's features."""
     if case.claim.unit is not Unit.FEATURES:
         return f"the game on reports is about one user's features; this claim is about {case.claim.unit}"
     if not set(READ) <= set(offered(case.model)):
@@ -42,9 +43,9 @@ def refuses(case: Case) -> str | None:
 def play_reports(setting: Setting) -> Outcome:
     """A coin gives each planted user all features low and one label, or all high and another; the reports are then scored.
 
-    The score is the log-likelihood ratio of the channels that the model declares, and their law says beforehand where to
-    cut; whatever the model does in truth, the bound holds. What would have been noticed follows from channels that leak more
-    by one factor. Reports are drawn before any training, so one step of it is enough.
+    The score is the log-likelihood ratio of the channels that the model declares, and their distribution fixes the threshold
+    beforehand. The bound holds even if the model does something else. The smallest detectable violation is computed for channels
+    whose log-ratios are all larger by one factor. Reports are drawn before the training, so one training step is enough.
     """
     case, graph, key = setting.case, setting.graph, setting.key
     model, claim = case.model, case.claim
@@ -78,7 +79,7 @@ def planted(model: RandomisedReports, graph: Graph, coins: NDArray[np.bool_]) ->
 
 
 def declared(model: RandomisedReports, graph: Graph, key: Key) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Scores and bits, (2 * PILOT,) each, of reports that the declared channels themselves would send."""
+    """Scores and bits, (2 * PILOT,) each, of reports drawn from the declared channels."""
     (bits, copies), (labels, _) = model.channels(graph.dim, graph.classes)
     random = key.generator()
     ups = np.concatenate([random.binomial(copies, bits[world, 1], PILOT) for world in (0, 1)])
@@ -87,7 +88,7 @@ def declared(model: RandomisedReports, graph: Graph, key: Key) -> tuple[NDArray[
 
 
 def rates(model: RandomisedReports, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The error rates of every threshold where each of a report's channels leaks `kappa` times what it is declared to."""
+    """The error rates of every threshold if each of a report's channels leaks `kappa` times its declared epsilon."""
     (bits, copies), (labels, _) = model.channels(graph.dim, graph.classes)
     bits, labels = (_louder(matrix, kappa) for matrix in (bits, labels))
     ups, sent = (a.ravel() for a in np.indices((copies + 1, graph.classes)))
@@ -95,7 +96,7 @@ def rates(model: RandomisedReports, graph: Graph, kappa: float) -> tuple[NDArray
     low, high = (
         np.bincount(group, binom.pmf(ups, copies, bits[world, 1]) * labels[world, sent], scores.size) for world in (0, 1)
     )
-    return low[::-1].cumsum()[:-1], high.cumsum()[-2::-1]  # "high" from the largest score on, the two largest, and so on
+    return low[::-1].cumsum()[:-1], high.cumsum()[-2::-1]  # guess "high" for the largest score, for the two largest, and so on
 
 
 def _louder(channel: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
@@ -105,7 +106,7 @@ def _louder(channel: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
 
 
 def log_ratio(model: RandomisedReports, release: Release, graph: Graph) -> NDArray[np.float64]:
-    """(users,) how much likelier each user's reports are with all features high and label 1 than all low and label 0."""
+    """(users,) the log-likelihood ratio of each user's reports: all features high and label 1 against all low and label 0."""
     up = release["reports"][0, :, :, 1] > 0
     return ratio(model, graph, up.sum(1), (~up).sum(1), release["label_reports"][0])
 

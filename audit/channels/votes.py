@@ -1,4 +1,4 @@
-"""The game on noisy labels: votes of teachers that one private node turns from one class to another."""
+"""The game on noisy labels: one private node changes the vote of every teacher from one class to another."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ TRIALS = 1000  # sets of queries that are answered in one round
 
 
 def refuses(case: Case) -> str | None:
-    """It needs teachers that can be put words in the mouth of, and noise that the ledger charges for."""
+    """It needs a model whose teachers' answers the audit can set, and noise that the ledger charges for."""
     if case.claim.unit is not Unit.NODE:
-        return f"votes are turned by a node; this claim is about {case.claim.unit}"
+        return f"the audit of votes is about nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyVotes)
 
 
 def play_votes(setting: Setting) -> Outcome:
-    """Teachers are sure of class 0; where the canary was sampled, of class 1: no node can do more. The votes are the model's own.
+    """Teachers are certain of class 0, or of class 1 if the canary was sampled: the largest effect that a node can have.
 
-    The sample is secret, so that a query counts ln(1 - q + q e^z), z the log-ratio of its vote. Sampling and teaching are not
-    looked at here.
+    The model itself adds the noise. The sample is secret, so a query counts ln(1 - q + q e^z), where z is the log-ratio of its
+    vote. This audit tests neither the sampling nor the training of the teachers.
     """
     key = setting.key
     model = setting.case.model
@@ -49,13 +49,16 @@ def play_votes(setting: Setting) -> Outcome:
     ledger = setting.case.model.ledger
     common: dict[str, Any] = {"attack": "vote-ratio", "audit": "votes", "seed": key.fold("coin").seed}
     bound, apart = canaries(scores, bits, setting.case.claim, curve(ledger), setting.alpha, family=family(ledger), **common)
-    reach = f"{count} sets of {model.queries} votes of teachers that one node turns around; independence: {apart.reason}"
-    bound = bound if model.classes else unknown(bound)  # of an unknown number of classes the ledger charges more than votes show
+    reach = f"{count} sets of {model.queries} votes of teachers that one node changes; independence: {apart.reason}"
+    # for an unknown number of classes the ledger charges more than two-class votes can leak
+    bound = bound if model.classes else unknown(bound)
     return Outcome("votes", (bound,), {}, reach, ("votes",))
 
 
 def votes(model: NoisyVotes, worlds: Worlds, queries: NDArray[np.int64], turned: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(K, queries) the model's noisy labels of teachers that are sure of class 0, or of 1 where `turned`, (K, queries or 1)."""
+    """(K, queries) the model's noisy labels of teachers that are certain of class 0, or of 1 where `turned`, (K, queries or
+    1).
+    """
     sure = np.eye(worlds.graph.classes)[np.broadcast_to(turned, queries.shape).astype(np.int64)]
     return model.labels(worlds, queries, sure)
 

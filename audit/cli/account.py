@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from ..ledgers import accounted
-from .options import DataDir, Delta, Json, Param, console, print_json, table
+from ..ledgers import accounted, is_document
+from .options import DataDir, Delta, Json, Param, Trust, console, print_json, table
 
 COLUMNS = {
     "dp_accounting-pld": "PLD",
@@ -32,6 +32,7 @@ def account(
     delta: Delta = None,
     data: Annotated[str, Option(help="Data set whose public sizes the ledgers use. See `audit data list`.")] = "campus",
     data_dir: DataDir = None,
+    trust: Trust = False,
     param: Param = None,
     style: Annotated[str, Option("--format", help="table, markdown or latex.")] = "table",
     json: Json = False,
@@ -49,12 +50,12 @@ def account(
         raise ValueError(f"format={style!r}: must be one of {', '.join(FORMATS)}.")
     options: dict[str, Any] = {"models": models, "mode": mode, "epsilon": epsilon, "delta": delta, "data": data}
     plan = read(None, {**options, "data_dir": data_dir, "param": param})
-    graph = load(plan.data, plan.data_dir)
+    graph = load(plan.data, plan.data_dir, trust=trust)
     # A ledger depends on the public facts only. So the whole answer is cached, and a second call loads no model.
     here = Path(__file__).parents[1]
     code = [sources(folder) for folder in (here, here.parent / "models")]
     wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), code)
-    document = remembered(lambda: accounted(plan, graph), "account", wanted)
+    document = remembered(lambda: accounted(plan, graph), "account", wanted, holds=is_document)
     if json:
         print_json({"schema": 1, **document})
     else:

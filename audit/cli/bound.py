@@ -12,6 +12,7 @@ import typer
 from typer import Option
 
 from .options import Json, finite, print_json
+from .score_file import check, read
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from ...accounting.claim import Claim
     from ...accounting.lower.bounds import Bound
 
-COUNTED = 1_000_000  # distinct scores are counted in files of up to so many rows
+COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
 UNFAIR = 2e-6  # p-value of the number of bits that are 1, below which they are no fair coins
-USUAL = 2.0  # nats: the epsilon for which the number of guesses is best, whatever is claimed; it matters little
+USUAL = 2.0  # nats: the number of guesses is optimal for this epsilon, independently of the claim; the choice matters little
 
 
 def bound(
@@ -56,17 +57,21 @@ def bound(
     ] = None,
     seed: Annotated[int, Option(help="Seeds the random split that chooses the threshold, and the breaking of ties.")] = 0,
     notices: Annotated[
-        float | None, Option(help="Exit with 3 unless the test could detect noise that is this many times too small.")
+        float | None,
+        Option(help="Exit with 3 unless the test could detect noise that is this many times too small, such as 1.5."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Compute a lower bound on epsilon from your own scores and bits.
 
-    Rows are independent rounds; whether they look so in the order of the file is checked. With a column `run`, rows with the
-    same value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
+    Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
+    value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
-    claim for every mechanism. It refuses scores with few values or a hard limit, which say nothing of a Gaussian curve.
+    claim for every mechanism. It refuses scores with few values or a hard limit, which cannot come from a Gaussian mechanism.
+
+    Exit codes: 0 the claim is not refuted, or none was given; 1 the claim or its Gaussian curve is refuted; 2 wrong use; 3 the
+    test is too weak, or depends on an unchecked assumption.
 
     Example: audit bound scores.csv --epsilon 1 --delta 1e-5
     """
@@ -76,13 +81,21 @@ def bound(
     claim = Claim(epsilon, delta)
     if shape not in ("any", "gaussian"):
         raise ValueError(f"shape={shape!r}: must be any or gaussian.")
+    if notices is not None and not notices > 1:
+        raise ValueError(
+            f"notices={notices:g}: must be above 1. With 1.5 the test must detect noise that is 1.5 times too small."
+        )
     columns = read(scores)
     check(scores, columns)
+    one_run = "run" in columns and _repeats(columns["run"])
+    ways = (shape, anytime, one_run)
+    given = {"likelihood-ratio": likelihood_ratio, "sd": sd is not None, "pilot": pilot is not None}
+    refuse_unused(*ways, given | {"threshold": threshold is not None})
     if shape == "gaussian":
         refuse_discrete(columns)
     if anytime:
         found = _anytime(columns, claim, shape, alpha, threshold, sd)
-    elif "run" in columns and _repeats(columns["run"]):
+    elif one_run:
         found = _one_run(columns, claim, shape, alpha, seed)
     else:
         found = _rounds(columns, claim, shape, alpha, likelihood_ratio, threshold, pilot, seed)
@@ -114,88 +127,30 @@ def bound(
         "seconds": round(time.perf_counter() - started, 3),
     }
     if json:
-        print_json(finite(row), indent=None)
+        print_json({"schema": 1, "rows": [finite(row)]})
     else:
         print("\n".join(_sentences(scores, columns, claim, found, verdict)))
     raise typer.Exit({"refuted": 1, "exceeds": 1, "not-refuted": 0, "inconclusive": 3}[verdict])
 
 
-def read(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns score (rows,) float64, bit (rows,) bool and, if the file has it, run (rows,).
-
-    Raises ValueError, with the file and what is wrong in it, for anything else.
-    """
-    import numpy as np
-    import pyarrow
-    from pyarrow import csv
-
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file. It needs a header line with the columns score and bit.")
-    try:
-        with pyarrow.input_stream(str(path), compression="detect") as stream:
-            first = stream.read(1 << 16).split(b"\n")[0].decode("utf-8-sig").strip()
-        if not first:
-            raise ValueError(f"{path}: begins with an empty line; needs score and bit as its first line.")
-        header = [name.strip().strip('"') for name in first.split(",")]
-        wanted = [name for name in ("score", "bit", "run") if name in header]
-        if wanted[:2] != ["score", "bit"]:
-            raise ValueError(f"{path}: has columns {', '.join(header)}; needs score and bit, and may have run.")
-        options = csv.ConvertOptions(
-            include_columns=wanted,
-            column_types={"score": pyarrow.float64()},
-            null_values=["", "NA", "null", "None"],
-            strings_can_be_null=True,
-        )
-        table = csv.read_csv(
-            str(path), csv.ReadOptions(column_names=header, skip_rows=1, block_size=1 << 24), convert_options=options
-        )
-    except (pyarrow.ArrowException, UnicodeDecodeError) as fault:
-        raise ValueError(f"{path}: {' '.join(str(fault).split())}. A row is a number and a bit, such as 1.37,1.") from None
-    if not table.num_rows:
-        raise ValueError(f"{path}: has no rows. Each round of the game is a row: its score and its bit.")
-    missing = {name: table.column(name).null_count for name in wanted}
-    if missing["score"]:
-        raise ValueError(
-            f"{path}: {missing['score']} of {table.num_rows} scores are empty. Drop those rounds or give them a number."
-        )
-    if sum(missing.values()):
-        raise ValueError(f"{path}: {sum(missing.values())} rows have no bit or no run. Every score needs a bit, 0 or 1.")
-    columns = {name: _array(table.column(name)) for name in wanted}
-    bit = columns["bit"]
-    if bit.dtype != np.bool_:
-        if not np.issubdtype(bit.dtype, np.number) or not bool(((bit == 0) | (bit == 1)).all()):
-            other = next(str(b) for b in bit if b not in (0, 1))
-            raise ValueError(f"{path}: column bit holds {other}; it must hold 0 and 1 only (or true and false).")
-        columns["bit"] = bit == 1
-    return columns
-
-
-def _array(column: Any) -> NDArray[Any]:
-    """A column without nulls as a numpy array. Arrow's own conversion would import pandas, which takes half a second."""
-    import numpy as np
-    import pyarrow
-
-    if pyarrow.types.is_boolean(column.type):
-        parts = [(np.unpackbits(np.frombuffer(c.buffers()[1], np.uint8), bitorder="little"), c) for c in column.chunks]
-        return np.concatenate([bits[c.offset : c.offset + len(c)] for bits, c in parts]).astype(bool)
-    if pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type):
-        return np.concatenate([np.from_dlpack(c) for c in column.chunks])
-    return np.asarray(column.to_pylist())
-
-
-def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError if the scores and bits allow no bound: NaN scores, bits of one world only, or constant scores."""
-    import numpy as np
-
-    score, bit = columns["score"], columns["bit"]
-    lost = int(np.count_nonzero(np.isnan(score)))
-    if lost:
-        raise ValueError(f"{path}: {lost} of {len(score)} scores are NaN. Drop those rounds or give them a number.")
-    ones = int(np.count_nonzero(bit))
-    if ones in (0, len(bit)):
-        raise ValueError(f"{path}: all {len(bit)} bits are {int(ones > 0)}. A bound needs rounds of both worlds.")
-    if bool((score == score[0]).all()):
-        raise ValueError(f"{path}: all {len(score)} scores are {score[0]:g}. Constant scores carry no information.")
+def refuse_unused(shape: str, anytime: bool, one_run: bool, given: dict[str, bool]) -> None:
+    """Raises ValueError for an option in `given` that the chosen method does not use. one_run: several rows share a run."""
+    uses = {
+        "likelihood-ratio": shape == "gaussian" and not anytime and not one_run,
+        "sd": shape == "gaussian" and anytime,
+        "pilot": not anytime and not one_run and not given["threshold"] and not given["likelihood-ratio"],
+        "threshold": not given["likelihood-ratio"] and (shape == "any" if anytime else not one_run),
+    }
+    why = {
+        "likelihood-ratio": "it goes with --shape gaussian and independent rounds, and without --anytime",
+        "sd": "it goes with --anytime --shape gaussian",
+        "pilot": "it chooses a threshold for independent rounds, without --threshold, --anytime and --likelihood-ratio",
+        "threshold": "it goes with independent rounds, without --likelihood-ratio, and with --anytime only for --shape any",
+    }
+    for name, wanted in given.items():
+        if wanted and not uses[name]:
+            shared = " Rows of this file share a run." if one_run else ""
+            raise ValueError(f"--{name}: has no effect here: {why[name]}.{shared} Leave it out, or change the other options.")
 
 
 def refuse_discrete(columns: dict[str, NDArray[Any]]) -> None:
@@ -286,7 +241,7 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
 
 
 def _gaussian(claim: Claim) -> Any:
-    """A stand-in for the Gaussian trade-off curve of the claim: only its mu, so that no accountant is loaded.
+    """Replaces the Gaussian trade-off curve of the claim: it has only mu, so that no accountant is loaded.
 
     Raises ValueError for delta = 0, at which no Gaussian mechanism has a finite epsilon (Dong, Roth & Su 2022, Cor. 2.13).
     """
@@ -312,7 +267,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     lines = [f"{path.name}: {len(columns['bit']) - ones} scores of world 0, {ones} of world 1."]
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
         lines.append(f"Only {distinct} scores are distinct; ties are broken at random.")
-    lines += _bound_in_words(found, claim)
+    lines += _bound_in_words(found, claim, len(columns["bit"]))
     lines += [f"Rests on: {condition}." for condition in found.conditions]
     if math.isinf(claim.epsilon):
         return [*lines, "No claim was given, so none was tested."]
@@ -326,8 +281,8 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         return [
             *lines,
             f"The Gaussian curve of {claimed} is REFUTED ({p}): no Gaussian mechanism that keeps the claim gave these scores.",
-            "The claim itself is not refuted by that. It falls with the curve only if it follows from the curve and nothing "
-            "else; --shape any tests it for every mechanism.",
+            "The claim itself is not refuted by that: it may hold for another reason than this curve. --shape any tests the "
+            "claim for every mechanism.",
         ]
     seen = (
         f"the best attack would have detected a true epsilon above {found.reach:.2f} with 90 % power"
@@ -340,10 +295,17 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     return [*lines, f"{what} of {claimed} is {verdict.replace('-', ' ')} ({p}); {seen}."]
 
 
-def _bound_in_words(found: Bound, claim: Claim) -> list[str]:
-    how = f"Method: {found.method}, {sum(found.trials)} rounds counted."
+def _bound_in_words(found: Bound, claim: Claim, rows: int) -> list[str]:
+    """rows: of the file. The rounds that do not count chose the threshold."""
+    counted = sum(found.trials)
+    rest = f" of {rows}; the other {rows - counted} chose the threshold" if counted < rows else ""
+    how = f"Method: {found.method}; {counted} rounds count{rest}."
     if found.withdrawn is not None:
         return [f"The bound is {found}.", how]
+    sure = f"{100 * (1 - found.alpha):.6g} %"
+    unless = f", if {' and '.join(found.assumed)}" if found.assumed else ""
     if found.shape == "any":
-        return [f"epsilon is {found}, at delta={claim.delta:g}. {how}"]
-    return [f"If the mechanism is Gaussian, epsilon is {found}, at delta={claim.delta:g}. {how}"]
+        return [f"epsilon is at least {found.epsilon:.2f} ({sure}, any mechanism{unless}), at delta={claim.delta:g}. {how}"]
+    return [
+        f"If the mechanism is Gaussian, epsilon is at least {found.epsilon:.2f} ({sure}{unless}), at delta={claim.delta:g}. {how}"
+    ]

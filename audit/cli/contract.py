@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Json, console, print_json, table
+from .options import Json, console, literal, print_json, table
 
 if TYPE_CHECKING:
     from ...models.base import Model
@@ -20,7 +20,7 @@ def contract(
 ) -> None:
     """Check the model contract on a model. Each clause that fails is shown with the smallest graph on which it fails.
 
-    Exit code 1 if a clause fails.
+    Exit codes: 0 all clauses hold; 1 a clause fails; 2 wrong use.
 
     Example: audit contract ./mine.py:Mine
     """
@@ -43,16 +43,19 @@ def show(model: Model, json: bool) -> int:
         print_json([dataclasses.asdict(c) for c in checks])
         return int(any(c.failure for c in checks))
     shown = table("clause", "", "smallest example of a failure", title=f"Model contract: {model.name}")
-    first: dict[str, str] = {}  # failure -> the clause that it was first seen in
+    alike: dict[str, list[str]] = {}  # failure -> the clauses that fail by it
+    for check in checks:
+        if check.failure is not None:
+            alike.setdefault(check.failure, []).append(check.name)
     for check in checks:
         if check.failure is None:
-            shown.add_row(check.name, check.how, check.unasked or "")
-        else:
-            again = first.setdefault(check.failure, check.name)
-            shown.add_row(check.name, "FAILS", check.failure if again == check.name else f"as in '{again}'")
+            shown.add_row(literal(check.name), check.how, literal(check.unasked or ""))
+        elif alike[check.failure][0] == check.name:
+            more = len(alike[check.failure]) - 1
+            others = f" ({more} more clause{'s' * (more > 1)} stopped by the same)" if more else ""
+            shown.add_row(literal(check.name), "FAILS", literal(f"{check.failure}{others}"))
     console().print(shown)
     failed = [check for check in checks if check.failure]
-    hints = [clauses.HINTS[c.name] for c in failed if c.name in clauses.HINTS and "raised" not in (c.failure or "")]
-    if hints:
-        print(hints[0])  # the first one only: later failures often follow from the first
+    if hint := next((clauses.hint(check) for check in failed if clauses.hint(check)), None):
+        print(hint)  # the first one only: later failures often follow from the first
     return int(bool(failed))

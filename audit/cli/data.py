@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import DataDir, Json, Split, console, literal, print_json, table
+from .options import DataDir, Json, Split, Trust, console, literal, print_json, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,6 +61,7 @@ def data_info(
     name: Annotated[str, typer.Argument(help="A data set by name, with options, or a path. See `audit data list`.")],
     data_dir: DataDir = None,
     split: Split = 0,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Show the facts of one graph: size, degrees, classes, homophily, split, source files and repairs.
@@ -69,7 +70,7 @@ def data_info(
     """
     from ...models.data.loading import describe, load_described
 
-    facts = describe(*load_described(name, data_dir, split))
+    facts = describe(*load_described(name, data_dir, split, trust=trust))
     if json:
         print_json(facts)
         return
@@ -85,6 +86,7 @@ def map_data(
     folder: Annotated[Path, typer.Argument(help="A new folder. Its path is then the name of the graph.")],
     data_dir: DataDir = None,
     split: Split = 0,
+    trust: Trust = False,
 ) -> None:
     """Store a graph in a folder that runs memory-map instead of reading. For graphs that fill much of the memory.
 
@@ -93,7 +95,7 @@ def map_data(
     from ...models.data.loading import load
     from ...models.graph.memory_mapped import write
 
-    graph = write(load(name, data_dir, split), folder)
+    graph = write(load(name, data_dir, split, trust=trust), folder)
     console().print(f"{graph.nodes:,} nodes and {graph.edges.shape[1]:,} edges: audit run --data {folder}", highlight=False)
 
 

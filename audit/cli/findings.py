@@ -15,7 +15,7 @@ from .options import Json
 def findings(
     ids: Annotated[list[str] | None, typer.Argument(help="Findings by id; all of them by default.")] = None,
     out: Annotated[Path, Option(help="Folder for findings.json, findings.html and the figures.")] = Path("findings"),
-    seed: Annotated[str, Option(help="Any word. Another word draws all randomness of the experiments anew.")] = "findings",
+    seed: Annotated[str, Option(help="Any word. Another word gives other randomness in all experiments.")] = "findings",
     json: Json = False,
     checkout: Annotated[
         Path | None,
@@ -26,6 +26,8 @@ def findings(
     ] = None,
 ) -> None:
     """Repeat the experiments that refute published claims, and write each bound with its certificate.
+
+    Exit codes: 0 all experiments ran, whatever they found; 2 wrong use.
 
     Example: audit findings gap-undirected-edge vesper-truncation
     """

@@ -1,4 +1,4 @@
-"""`audit models`, `audit attacks` and `audit accountants`: the names that other commands accept."""
+"""`audit models`, `audit attacks`, `audit audits` and `audit accountants`: the names that other commands accept."""
 
 from __future__ import annotations
 
@@ -31,6 +31,17 @@ def attacks(json: Json = False) -> None:
         about = ABOUT.get(name) or (type(attack).__doc__ or "").strip().splitlines()[0]
         rows.append({"name": name, "needs": ", ".join(attack.needs), "secrets": ", ".join(attack.kinds), "about": about})
     show("Attacks", rows, json)
+
+
+def audits(json: Json = False) -> None:
+    """List the audits: what each needs, and how many statistical tests it makes.
+
+    Example: audit audits
+    """
+    from ..audits.registry import AUDITS
+
+    rows = [{"name": a.name, "tests": a.looks, "needs": (a.refuses.__doc__ or "").split("\n")[0]} for a in AUDITS.values()]
+    show("Audits", rows, json)
 
 
 def accountants(json: Json = False) -> None:

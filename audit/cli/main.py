@@ -1,4 +1,6 @@
-"""The command line: the app, its thin commands, and what ends it. Libraries are imported by the command that needs them."""
+"""The command line: the app, its short commands, and the handling of errors and signals. Libraries are imported by the command
+that needs them.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,19 @@ from typing import Annotated, Any
 
 import typer
 
+from ...models.errors import Stopped
 from .account import account
 from .bound import bound
 from .contract import contract
 from .data import app as data
 from .findings import findings
-from .lists import accountants, attacks, models
+from .lists import accountants, attacks, audits, models
 from .options import Json, Mlflow
 from .power import power
 from .run import run
 from .scan import scan
 from .selftest import selftest
+from .starved import starved
 
 app = typer.Typer(
     help="Finds out whether differentially private graph neural networks are as private as they claim.",
@@ -45,6 +49,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     contract,
     models,
     attacks,
+    audits,
     accountants,
 )
 for command in COMMANDS:
@@ -69,7 +74,7 @@ def start(
 def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
     """Rebuild the HTML report of a run from its files.
 
-    Example: audit report runs/audit
+    Example: audit report runs/monday
     """
     from ...reports.formats import html
 
@@ -81,7 +86,9 @@ def mirror(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
     mlflow: Mlflow = None,
 ) -> None:
-    """Rebuild the MLflow mirror of runs from their files. Exit code 3 if the store cannot be reached.
+    """Rebuild the MLflow mirror of runs from their files.
+
+    Exit codes: 0 all runs are in MLflow; 2 wrong use; 3 the store cannot be reached.
 
     Example: audit mirror runs/monday runs/tuesday
     """
@@ -118,8 +125,8 @@ def ui(
 
 @app.command()
 def compare(
-    one: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    other: Annotated[Path, typer.Argument(help="Folder of another run.")],
+    one: Annotated[Path, typer.Argument(help="Folder of a run: what is compared against.", metavar="BEFORE")],
+    other: Annotated[Path, typer.Argument(help="Folder of another run.", metavar="AFTER")],
     every: Annotated[
         bool, typer.Option("--all", help="Also show unchanged verdicts and differences that chance explains.")
     ] = False,
@@ -127,11 +134,17 @@ def compare(
 ) -> None:
     """Compare two runs: which verdicts changed, and which attacks gained or lost, with 95 % intervals.
 
+    A claim is identified by model, mode, unit and epsilon; with a larger delta it is another, weaker claim. A change of an attack
+    alone does not change the exit code.
+
+    Exit codes: 0 no verdict is worse; 1 a verdict is worse; 2 wrong use; 3 a claim of BEFORE is not in AFTER, or the two runs
+    have nothing in common. The command names the claims behind 1 and 3.
+
     Example: audit compare runs/monday runs/tuesday
     """
     from ...reports import compare as module
 
-    module.show(one, other, json, every)
+    raise typer.Exit(module.show(one, other, json, every))
 
 
 def main() -> None:
@@ -147,22 +160,28 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal lacks must not end the run
     for stop in (signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ():
-        if signal.getsignal(stop) is signal.SIG_DFL:  # nohup ignores SIGHUP, and that stays
+        if signal.getsignal(stop) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
             signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal end like Ctrl-C
     try:
         code = app(standalone_mode=False)
         if code == 130:  # typer's code for Ctrl-C
             raise KeyboardInterrupt
     except (typer.Abort, KeyboardInterrupt):
-        code = failed("Stopped. The same command resumes; finished parts are kept.", 3)
+        code = failed("Stopped.", 3)
+    except Stopped as how:
+        code = failed(f"Stopped. {how}", 3)
     except (OSError, MemoryError) as fault:
-        what = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
-        code = failed(f"audit: {what}. Finished parts are kept; after the repair, the same command resumes.", 3)
+        named = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
+        what = named if isinstance(fault, MemoryError) and named else starved(fault) or named
+        again = getattr(fault, "__notes__", ["the same command"])[0]
+        code = failed(f"audit: {what}. Finished parts are kept; after the repair, {again} resumes.", 3)
     except ValueError as fault:
         code = failed(f"audit: {fault}", 2)
     except (Exception, SystemExit) as fault:
         if type(fault).__module__.startswith(("click", "typer")):
             code = failed(f"audit: {misused(fault)}", 2)
+        elif lack := starved(fault):
+            code = failed(f"audit: {lack}. Finished parts are kept; after the repair, the same command resumes.", 3)
         elif isinstance(fault.__context__, BrokenPipeError):  # rich exits this way when the reader of a pipe has left
             code = 3
         else:

@@ -1,4 +1,4 @@
-"""What all commands share: the options that mean the same everywhere, and how documents and tables are printed."""
+"""Shared by all commands: options with the same meaning everywhere, and the printing of documents and tables."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout 
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no progress and no tables; write the files and set the exit code.")]
 Verbose = Annotated[bool, Option("--verbose", "-v", help="Print one line for each audit when its system is done.")]
 DataDir = Annotated[Path | None, Option("--data-dir", help="Folder of the data sets. Downloads are stored there.")]
+TRUST = "Accept data sets whose files run code when they are read (pyg:), and downloads without a known checksum."
+Trust = Annotated[bool, Option("--trust", help=TRUST)]
 Delta = Annotated[float | None, Option(help="Delta of the claims. Default: each unit's own, from public sizes of the graph.")]
 Param = Annotated[list[str] | None, Option(help="A field of the models: NAME=VALUE, or MODEL.NAME=VALUE. Repeatable.")]
 Split = Annotated[int, Option(help="Number of the public split of the nodes.")]
@@ -37,7 +39,7 @@ def finite(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def console(**options: Any) -> Console:
-    """A rich console on stdout. The import costs a tenth of a second, so only commands that print a table pay for it."""
+    """A rich console on stdout. The import costs a tenth of a second, so only commands that print a table do it."""
     from rich.console import Console
 
     return Console(**options)

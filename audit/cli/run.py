@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from ..plan import MODELS
-from .options import Json, Param, Quiet, Verbose, Words
+from .options import TRUST, Json, Param, Quiet, Verbose, Words
 
 Number = int | None
 
@@ -18,6 +18,7 @@ def run(
     plan: Annotated[Path | None, typer.Argument(help="A TOML file whose table `run` holds the options below.")] = None,
     data: Annotated[Words, Option(help="Data set by name, or a path. Default: campus. See `audit data list`.")] = None,
     data_dir: Annotated[Words, Option(help="Folder of the data sets. Downloads are stored there.")] = None,
+    trust: Annotated[bool | None, Option("--trust", help=TRUST)] = None,
     models: Annotated[Words, Option(help=f"Systems, by comma. Default: {','.join(MODELS)}. See `audit models`.")] = None,
     mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: sound.")] = None,
     epsilon: Annotated[Words, Option(help="Budgets in nats, by comma; inf trains without noise. Default: 1,8,inf.")] = None,
@@ -30,13 +31,7 @@ def run(
         Words,
         Option(help="Membership attacks by comma, all or none. Default: those that train no classifier. See `audit attacks`."),
     ] = None,
-    audits: Annotated[
-        Words,
-        Option(
-            help="replay, differential, exact, residual, game, transcript, reports, entries, votes, rows, gradients, blackbox, "
-            "one-run; by comma, all or none. Default: all."
-        ),
-    ] = None,
+    audits: Annotated[Words, Option(help="Audits by comma, all or none. Default: all. See `audit audits`.")] = None,
     rounds: Annotated[
         Number, Option(help="Rounds of the distinguishing game, with up to 1000 canaries each. Default: 10.")
     ] = None,
@@ -47,14 +42,22 @@ def run(
         Words,
         Option(help="Any word. Makes the run reproducible, noise included; whoever knows it can subtract the noise."),
     ] = None,
-    out: Annotated[Words, Option(help="Folder of the run. Default: runs/audit.")] = None,
+    out: Annotated[Words, Option(help="Folder of the run. Default: a new folder in runs/, named by the time.")] = None,
     mlflow: Annotated[Words, Option(help="MLflow tracking URI, or none. Default: SQLite beside the runs.")] = None,
     device: Annotated[Words, Option(help="cpu or cuda. Default: cpu.")] = None,
     memory: Annotated[Words, Option(help="Working memory of one chunk of runs. Default: 8GiB.")] = None,
-    jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core.")] = None,
+    jobs: Annotated[Number, Option(help="Worker processes. Default: one for each core that this process may use.")] = None,
     ray: Annotated[Words, Option(help="Address of a Ray cluster, or local.")] = None,
-    target: Annotated[Words, Option(help='A program of your own: "COMMAND {worlds} {out}".')] = None,
+    target: Annotated[
+        Words, Option(help='A program of your own: "COMMAND {worlds} {out}", or its declaration: FILE.toml.')
+    ] = None,
+    target_timeout: Annotated[
+        float | None, Option(help="Seconds for one training of the target, after which it is ended. Default: 3600.")
+    ] = None,
     model: Annotated[Words, Option(help="A model of your own: FILE.py:Name.")] = None,
+    record: Annotated[
+        bool | None, Option("--record/--no-record", help="Record the mechanisms of a model of your own. Default: record.")
+    ] = None,
     alpha: Annotated[float | None, Option(help="Probability of a false alarm in the whole plan. Default: 0.05.")] = None,
     notices: Annotated[
         float | None, Option(help="The violation, as a factor of the noise, that the run must be able to detect. Default: 1.5.")
@@ -64,12 +67,20 @@ def run(
         Words,
         Option(help="ci: minutes, for a pull request. nightly: every audit. Both have a false-alarm probability of 1e-4."),
     ] = None,
-    fresh: Annotated[bool | None, Option("--fresh", help="Ignore stored parts and compute them again.")] = None,
+    fresh: Annotated[
+        bool | None,
+        Option("--fresh", help="Compute everything again, also where --out holds the run of another plan, which is replaced."),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Train, attack, bound, judge and report. The main job.
+
+    The same plan in the same --out resumes; another plan there is refused without --fresh.
+
+    Exit codes: 0 no claim is refuted, and each test could detect what --notices asks for; 1 a claim is refuted, or its ledger
+    exceeds it; 2 wrong use; 3 the run did not finish, or a test was too weak.
 
     Example: audit run --data facebook100:JohnsHopkins55 --data-dir data --models gap,progap --mode both --epsilon 1,4
     """

@@ -1,4 +1,6 @@
-"""What a planted fault is: a real model with one privacy fault, the claim that it breaks, and the audit that must catch it."""
+"""The type of a planted fault: a real model with one privacy fault, the claim that it breaks, and the audit that must catch
+it.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ def with_noise_of(honest: Recipe, claim: Claim, kind: type[Any], **fields: Any) 
 
 
 def calibrated(recipe: Recipe, claim: Claim) -> Factory:
-    """A model with the noise that its own accounting asks for, right or wrong."""
+    """A model with the noise that its own accounting requires, even if this accounting is wrong."""
     return lambda facts: calibrate(recipe(facts), claim)
 
 

@@ -1,4 +1,4 @@
-"""By what factor the noise of a planted fault is too small for its claim, computed from what the faulty model does."""
+"""Computes the factor by which the noise of a planted fault is too small for its claim, from what the faulty model does."""
 
 from __future__ import annotations
 

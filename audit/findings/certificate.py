@@ -1,4 +1,6 @@
-"""What one experiment showed: a bound on epsilon, one sentence, a figure, and where exact the numbers of two computations."""
+"""The result of one experiment: a bound on epsilon, one sentence, a figure, and for an exact bound the values of two
+computations.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..key import Key
 
-ALPHA = 1e-4  # of each statistical experiment: thirty of them raise a false alarm in 0.3 % of honest runs of all findings
+ALPHA = 1e-4  # level of each statistical experiment; thirty of them together raise a false alarm in at most 0.3 % of honest runs
 AGREEMENT = 0.01  # largest relative difference between two computations of one number, which differ only by rounding
 
 
@@ -38,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What one experiment showed.
+    """The result of one experiment.
 
     bound: on the epsilon of the mechanism as run; it refutes `claim` or does not. summary: the result in one or two sentences.
     libraries: for an exact number, the value of each independent computation (nats).

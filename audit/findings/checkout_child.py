@@ -48,7 +48,8 @@ class SparseTensor:
         return float(self.dense.mean())
 
     def coo(self) -> tuple[Any, Any, None]:
-        return (*self.dense.nonzero(as_tuple=True), None)
+        rows, columns = self.dense.nonzero(as_tuple=True)
+        return rows, columns, None
 
     def t(self) -> SparseTensor:
         return self.from_dense(self.dense.T)
@@ -80,7 +81,7 @@ def load(path: Path) -> ModuleType:
 def density_chunk(module: ModuleType, seed: int) -> Scores:
     """A last chunk of one row, with no edge or one: how many ones the released row has; -1 where the mechanism stops."""
     import torch
-    from torch_sparse import SparseTensor as Sparse
+    from torch_sparse import SparseTensor as Sparse  # type: ignore[import-not-found,unused-ignore]
 
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)

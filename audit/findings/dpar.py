@@ -69,7 +69,7 @@ def printed(epochs: int) -> float:
 
 
 def many_lists(cap: int | None) -> Certificate:
-    """One step over 60 rows that all list one node. cap: at most so many lists besides its own, and noise for as many."""
+    """One step over 60 rows that all list one node. cap: the largest number of lists besides its own, which the noise covers."""
     claim = Claim(1.0, 1e-5, Unit.NODE, exposes=("gradients",))
     rows = np.array([1, 2, 5, 10, 20, 60])
     moves = np.array([moved(int(k), cap) for k in rows])

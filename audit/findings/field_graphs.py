@@ -76,7 +76,7 @@ def singular_vectors(key: Key, all_entries: bool) -> Certificate:
         f"A star of {LEAVES} leaves, rank {RANK}: one leaf's friendship is in the released graph in {shown[1].mean():.1%} of "
         f"{RELEASES:,} runs with it and in {shown[0].mean():.1%} without it."
     )
-    return sampled(claim, *shown, key, summary, "the friendship is in the released graph")
+    return sampled(claim, shown[0], shown[1], key, summary, "the friendship is in the released graph")
 
 
 def answered_twice(diagonal: int) -> Certificate:

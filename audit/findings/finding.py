@@ -41,7 +41,7 @@ class Result:
     finding: Finding
     certificate: Certificate
     repaired: Certificate | None
-    seconds: float  # of processor time
+    seconds: float  # seconds of processor time
 
     @property
     def verdict(self) -> str:

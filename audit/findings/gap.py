@@ -91,7 +91,8 @@ def degree_cap(key: Key, bounded_degree: bool) -> Certificate:
         received[run] = np.bincount(worlds.graph.arcs[1][kept[run]], minlength=nodes)
     assert worlds.nodes is not None
     present = worlds.nodes.present[:, 0]
-    mean = [received[:pilot][present[:pilot] == bit].mean(axis=0) for bit in (False, True)]  # pilot rounds serve nothing else
+    # pilot rounds only choose the threshold
+    mean = [received[:pilot][present[:pilot] == bit].mean(axis=0) for bit in (False, True)]
     move = (mean[1] - mean[0]) * (np.arange(nodes) != LEAVES)  # the hub's own row is withheld
     noisy = received + noise * key.fold("noise").generator().standard_normal(received.shape)
     scores = (noisy @ move / (noise * np.linalg.norm(move)))[pilot:]

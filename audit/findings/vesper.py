@@ -29,10 +29,16 @@ def large_sigma(bound: str) -> float:
     """The noise multiplier of one layer that gives epsilon = 1 on ogbn-products by a bound of `vesper_epsilon`."""
     from ...accounting.cache import remembered
 
-    def search() -> float:
-        return exact.sigma_for(lambda s: printed.vesper_epsilon(s, 1, RATE, STEPS, LARGE.delta, bound), 1.0)
+    def epsilon(sigma: float) -> float:
+        return printed.vesper_epsilon(sigma, 1, RATE, STEPS, LARGE.delta, bound)
 
-    return float(remembered(search, "vesper finding", bound, STEPS, LARGE.delta))
+    def search() -> float:
+        return exact.sigma_for(epsilon, 1.0)
+
+    def holds(sigma: float) -> bool:
+        return abs(epsilon(sigma) - 1) < 1e-6
+
+    return float(remembered(search, "vesper finding", bound, STEPS, LARGE.delta, holds=holds))
 
 
 def public_batches(bound: str) -> Certificate:

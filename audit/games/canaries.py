@@ -1,4 +1,6 @@
-"""Canaries: nodes and edges added to a graph, each with the largest effect on the release and no effect in common."""
+"""Canaries: nodes and edges added to a graph. Each has the largest possible effect on the release, and no two affect the same
+row.
+"""
 
 from __future__ import annotations
 
@@ -147,8 +149,8 @@ def strange_rows(graph: Graph) -> tuple[Graph, dict[str, int]]:
 def own_features(graph: Graph, count: int, size: float) -> tuple[Graph, NDArray[np.int64]]:
     """`count` isolated training nodes, each with one new feature of this size that no other node has; and their ids.
 
-    A first layer's gradient with respect to a feature that one node alone has comes from that node alone (a Dirac canary, Nasr
-    et al. 2023). So many canaries in one run are independent trials.
+    The first layer's gradient for a feature that only one node has comes from that node alone (a Dirac canary, Nasr et al. 2023).
+    So many canaries in one run are independent trials.
     """
     _, classes = aligned(graph)
     own = sp.csr_array(sp.eye_array(count, dtype=np.float32) * np.float32(size))

@@ -42,7 +42,7 @@ class Crafted:
 
 
 def crafted(canaries: int) -> Crafted:
-    """A graph with so many private edges, each in its own cell.
+    """A graph with this number of private edges, each in its own cell.
 
     A cell has two sides of different kinds. A side is a pool and some ends, each joined to the whole pool, so noise hardly
     changes the direction of an end's sum at any hop. An edge between ends of the two sides adds a nearly orthogonal direction,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KINDS = ("edge", "node", "label")
-MANY = 1 << 20  # edges; larger graphs are sampled instead of shuffled
-DRAWS = 64  # blocks in which MANY edges are sampled
+MANY = 1 << 20  # number of edges above which edges are sampled instead of shuffled
+DRAWS = 64  # number of blocks in which MANY edges are sampled
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,3 @@
-"""What a model that nobody adapted does with the random numbers that it draws, and what follows for its claim."""
+"""Audits a user's model without its help: records the random numbers that it draws, finds where they act as noise, and what
+follows for its claim.
+"""

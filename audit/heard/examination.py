@@ -1,13 +1,14 @@
-"""All that is found out about a model by listening to it.
+"""Examines a model by recording its random draws.
 
-Faults that are certain, how far one secret moves what noise covers, and why nothing may be said of some of what is released.
+The result: certain faults, how far one secret moves the noisy means, and the arrays about which nothing can be stated, with
+reasons.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,22 +28,24 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-SHARED = 3  # numbers of two draws that agree by chance
-NOTHING = 1e-4  # in units of the noise: what rounding moves
-ATTEMPTS = 4  # secrets that change something for which a certificate is tried
-SECRETS = ((5_000, 24), (20_000, 6))  # up to so many nodes, so many secrets are taken away one by one; beyond, three
+SHARED = 3  # largest number of values of two draws that may be equal by chance
+NOTHING = 1e-4  # in units of the noise: moves by rounding errors
+ATTEMPTS = 4  # number of secrets, among those that change an entry, for which a certificate is tried
+SECRETS = ((5_000, 24), (20_000, 6))  # number of nodes -> number of secrets that are removed one by one; three for larger graphs
 
 
 @dataclass(frozen=True)
 class Move:
-    """How far one secret moves the means, given the released history, in units of the noise at scale 1: by the law of the noise.
+    """How far one secret moves the means, given the released history, in units of the noise at scale 1.
 
-    euclidean: of Gaussian noise, all cells together. entries: the moves of single entries with other noise.
+    euclidean: the norm over all cells with Gaussian noise. entries: the moves of single entries with other noise. each: the move
+    of each source of noise alone, Euclidean for Gaussian noise, else the sum.
     """
 
     secret: str
     euclidean: float = 0.0
     entries: tuple[float, ...] = ()
+    each: tuple[float, ...] = ()
 
     @property
     def size(self) -> tuple[float, float]:
@@ -51,9 +54,10 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class Examination:
-    """study: of the whole graph. faults: certificates, each of an infinite epsilon. moves: of single secrets.
+    """study: the study of the model on the whole graph. faults: certificates, each of an infinite epsilon. moves: one for each
+    removed secret.
 
-    told: what was done. doubts: array -> why nothing is said of it; "" for all arrays.
+    told: a summary in words. doubts: array -> why nothing is stated about it; the key "" is about all arrays.
     """
 
     study: Study
@@ -68,25 +72,25 @@ class Examination:
 
     @property
     def noisy(self) -> tuple[str, ...]:
-        """Arrays all of whose cells carry noise that was heard."""
+        """The arrays in which every cell carries recorded noise."""
         cells = {s.cell for s in self.study.sources}
         arrays = {c.array for c in cells}
         return tuple(a for a in sorted(arrays) if all(c in cells for c in self.study.base.cells if c.array == a))
 
 
 def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
-    """The whole graph, and a small one of odd parts."""
+    """Examines the model on the whole graph, and on a small graph with unusual nodes."""
     first = _examined(model, graph, unit, key)
     if first.faults or "" in first.doubts:
         return first
     try:
         second = _examined(model, small(graph), unit, key.fold("small"))
-    except Exception as refusal:  # a stranger's model may take no other graph, and says so in its own way
-        told = f"{first.told}; the small graph of odd parts was refused ({type(refusal).__name__}: {refusal})"
+    except Exception as refusal:  # a user's model may refuse other graphs, with any exception
+        told = f"{first.told}; the model refused the small graph of unusual nodes ({type(refusal).__name__}: {refusal})"
         return Examination(first.study, first.faults, first.doubts, first.moves, told)
-    where = " on a small graph of odd parts"
+    where = " on a small graph of unusual nodes"
     doubts = {**{array: text + where for array, text in second.doubts.items()}, **first.doubts}
-    moves = (*first.moves, *second.moves)
+    moves = (*first.moves, *(replace(move, secret=move.secret + where) for move in second.moves))
     return Examination(first.study, tuple(f + where for f in second.faults), doubts, moves, first.told)
 
 
@@ -120,7 +124,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
         if other is not None and not any((differ[s.cell] & s.noised).any() for s in made.sources if s.cell in differ):
             moves.append((_move(made, other, absent), absent, other))
     count = len(made.sources)
-    told = f"{count} draws of noise were found in what is released; {len(moves)} secrets were taken away one by one"
+    told = f"{count} draws of noise were found in the release; {len(moves)} secrets were removed one by one"
     if moves:
         _, absent, other = max(moves, key=lambda m: m[0].size)
         if text := resized(made, absent, other):
@@ -129,7 +133,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
 
 
 def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:
-    """What changes without a secret, the run, and for each array that changes why nothing is said of it."""
+    """The entries that change without a secret, the run, and for each changed array why nothing is stated about it."""
     try:
         other = forced(made.model, absent.worlds, made.base, made.sources, made.copies)
     except Diverged as line:
@@ -140,20 +144,23 @@ def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[st
 
 
 def _move(made: Study, other: Forced, absent: Without) -> Move:
-    squares, entries = 0.0, []
+    squares, entries, each = 0.0, [], []
     for source, shift in zip(made.sources, other.shifts, strict=True):
         by = laid_out(shift, source.factor.shape, source.across).copy()
         if absent.hidden is not None:
             by[absent.hidden] = 0.0
         if source.block.law == "normal":
-            squares += float((by**2).sum())
+            each.append(float(np.linalg.norm(by)))
+            squares += each[-1] ** 2
         else:
-            entries += [float(v) for v in np.abs(by[np.abs(by) > NOTHING])]
-    return Move(absent.secret, math.sqrt(squares), tuple(entries))
+            moved = [float(v) for v in np.abs(by[np.abs(by) > NOTHING])]
+            each.append(sum(moved))
+            entries += moved
+    return Move(absent.secret, math.sqrt(squares), tuple(entries), tuple(each))
 
 
 def resized(made: Study, absent: Without, other: Forced) -> str | None:
-    """Whether the noise itself has another size without a secret: then the move of a mean says nothing of epsilon."""
+    """Whether the noise itself has another size without a secret. Then the move of a mean does not determine epsilon."""
     for i, source in enumerate(made.sources):
         change = nudge(source.block, i)
         shifts = [d + (change if j == i else 0) for j, d in enumerate(other.shifts)]
@@ -169,14 +176,14 @@ def resized(made: Study, absent: Without, other: Forced) -> str | None:
 
 
 def weakest(made: Study) -> NDArray[np.int64]:
-    """The rows with the least noise, where not all have the same."""
+    """The rows with the least noise; none if all have the same noise."""
     uneven = [s.factor for s in made.sources if s.factor.ndim and np.ptp(np.abs(s.factor)) > NOTHING * np.abs(s.factor).max()]
     rows = [np.argsort(np.abs(f.reshape(len(f), -1)).min(1), kind="stable")[:SHARED] for f in uneven]
     return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
 
 
 def reseeded(made: Study, absent: Without) -> dict[str, str]:
-    """Whether the same seed draws other noise in a world without secrets: then nothing that is drawn can be held fixed."""
+    """Whether the same seed draws other noise in a world without secrets. Then no draw can be held fixed."""
     draws = play(made.model, absent.worlds).draws
     for source in made.sources:
         for at, _ in source.block.parts:
@@ -186,7 +193,7 @@ def reseeded(made: Study, absent: Without) -> dict[str, str]:
 
 
 def used_twice(made: Study) -> str | None:
-    """Whether numbers that are noise are drawn again, by another place or with another seed."""
+    """Whether the same numbers serve as noise twice, at another place or with another seed."""
     seen: dict[str, NDArray[np.float64]] = {}
     for number, draws in enumerate((made.base.draws, made.others[0])):
         for source in made.sources:

@@ -1,4 +1,4 @@
-"""The same release from another graph: noise is adjusted until every noisy cell is the same number again."""
+"""Runs a model on another graph and adjusts its noise until every noisy cell has the same value as before."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Forced:
-    """play: the other graph's run. shifts: by how much each source's numbers were moved, in units of their law at scale 1."""
+    """play: the run on the other graph. shifts: the change of each source's numbers, in units of their law at scale 1."""
 
     play: Play
     shifts: tuple[Floats, ...]
 
 
 def forced(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> Forced:
-    """A run on `worlds` with base's draws, of which the sources' are moved: number + (clean - other clean) / factor.
+    """A run on `worlds` with the draws of `base`, in which the numbers of each source become number + (clean - other clean) /
+    factor.
 
-    The clean values of a hop follow from the releases before it, so that each repetition makes one more hop the same: as many as
-    there are sources, and one more. Where several sources are on one entry, each takes its share by variance.
+    The clean values of a hop follow from the earlier releases, so each repetition makes one more hop the same. There are as many
+    repetitions as sources, and one more. If several sources add to one entry, each changes in proportion to its variance.
     """
     shifts = [np.zeros(s.block.size) for s in sources]
     variance: dict[Cell, Floats] = {}

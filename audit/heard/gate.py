@@ -1,4 +1,4 @@
-"""Which audits may be believed about a model that is not the harness's own: those whose assumptions were heard to hold."""
+"""Decides which audits apply to a user's model: those whose assumptions the recorded draws confirm."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from ..own.model_file import is_built_in
 from ..own.program import External
 from .examination import Examination, examine
 from .playing import play
+from .unheard import doubted
 
 if TYPE_CHECKING:
     from ...models.base import Model
     from ...models.graph.graph import Graph
     from ..key import Key
 
-OF_SUMS = ("replay", "residual", "game")  # they assume sums of what goes in and Gaussian noise on them; for nodes replay does not
-EQUAL = 1e-3  # relative: a stated size of noise that is the size of the noise
-LAST: list[tuple[Any, str, Examination]] = []  # of the model that is being audited, which several audits ask about
+OF_SUMS = ("replay", "residual", "game")  # audits that assume sums of the inputs with Gaussian noise; for nodes, replay does not
+EQUAL = 1e-3  # relative tolerance between the stated and the recorded size of the noise
+LAST: list[tuple[Any, str, Examination]] = []  # examinations of the current model, which several audits use
 
 
 def a_strangers(model: Model) -> bool:
-    """Whether the model runs in this process and is not the harness's own, which tells of its noise by calls."""
+    """Whether the model is a user's and runs in this process. Built-in models report their noise themselves."""
     return not isinstance(model, External) and not is_built_in(model)
 
 
 def examined(case: Case, graph: Graph, key: Key) -> Examination:
-    """What is found out by listening to the case's model, as it releases all that it offers. Kept for the next who asks."""
+    """The examination of the case's model, releasing all arrays that it offers. Cached for other audits."""
     for model, digest, found in LAST:
         if model is case.model and digest == graph.digest:
             return found
@@ -42,20 +43,22 @@ def examined(case: Case, graph: Graph, key: Key) -> Examination:
 
 
 def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examination:
-    """The same, unless the model releases something else when it is not asked to keep more than it serves."""
+    """The same, unless the model's release depends on which arrays it is asked to keep."""
     if set(case.model.releases) == set(offered(case.model)) or "" in found.doubts:
         return found
     served = play(case.model, Worlds.of(graph, found.study.whole.seeds))
     if all(np.array_equal(a, found.study.base.cells.get(cell, np.zeros(0))) for cell, a in served.cells.items()):
         return found
-    text = "what is served changes when more is kept, so that an audit of all arrays is not one of what is served"
+    text = "the release changes when the model keeps more arrays, so an audit of all arrays is not an audit of the release"
     alone = examine(case.model, graph, case.claim.unit, key)
     return dataclasses.replace(found, faults=alone.faults, doubts={**found.doubts, "": text})
 
 
 def disbelieved(name: str, setting: Setting) -> str | None:
-    """Why an audit of sums would say nothing true of this model; None where all that it assumes was heard to hold."""
+    """The reason why the assumptions of an audit of sums fail for this model; None if the recorded draws confirm all of them."""
     case = setting.case
+    if isinstance(case.model, External):
+        return doubted(name, setting)
     if name not in OF_SUMS or not a_strangers(case.model) or (name == "replay" and case.claim.unit not in EDGES):
         return None
     union = case.counted(setting.graph)
@@ -85,7 +88,7 @@ def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
             return f"the noise on {cell} has a standard deviation of {abs(float(factor.flat[0])):.4g}; noise_std says {stated}"
         rows = next((a for c, a in made.base.cells.items() if (c.array, c.hop) == ("inputs", cell.hop)), None)
         if rows is None:
-            return f"no rows are released that {cell} sums"
+            return f"the model does not release the rows that {cell} sums"
         clean = made.base.cells[cell] - factor * source.numbers(made.base.draws)
         if np.abs(clean - graph.adjacency() @ rows).max() > EQUAL * abs(float(factor.flat[0])):
             return f"{cell} is no sum over neighbours of the rows that go in"

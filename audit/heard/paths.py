@@ -1,4 +1,6 @@
-"""Ways from a secret to the release that no noise covers: what changes although every noisy value is the same."""
+"""Finds paths from a secret to the release that no noise covers: entries that change although every noisy value stays the
+same.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ Masks = Mapping[Cell, "NDArray[np.bool_]"]
 
 @dataclass(frozen=True)
 class Certificate:
-    """One secret changes entries that no draw can change: epsilon is infinite."""
+    """A proof that epsilon is infinite: one secret changes entries that no draw can change."""
 
     secret: str
     cell: Cell
@@ -37,7 +39,7 @@ class Certificate:
 
 
 def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -> dict[Cell, NDArray[np.bool_]]:
-    """The entries of each cell that differ by more than rounding. hidden: nodes whose own rows do not count."""
+    """The entries of each cell that differ by more than rounding. hidden: nodes whose own rows are not compared."""
     found = {}
     for cell, before in made.base.cells.items():
         other = after.cells.get(cell)
@@ -53,10 +55,10 @@ def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -
 
 
 def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secret: str) -> Certificate | None:
-    """Entries that no draw can change in one of two neighbouring worlds, and that differ between them; None where there are none.
+    """Entries that no draw can change in one of two neighbouring worlds, and that differ between them; None without any.
 
-    Given the noisy values these entries are then a function of the graph alone: with another graph they are other ones for sure.
-    Where a noisy cell differs elsewhere, too, its noise could not be made to fit, and nothing is certain of what follows from it.
+    Given the noisy values, these entries are then a function of the graph alone, so they certainly differ between the two graphs.
+    If a noisy cell also differs elsewhere, its noise could not be adjusted, and the audit concludes nothing from later values.
     """
     sides = ((made.whole, None), (worlds, other))
     found: dict[Cell, NDArray[np.bool_]] = {}
@@ -80,10 +82,10 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
 
 
 def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDArray[np.bool_]:
-    """The entries of a cell that no draw changes, the noise on other cells being what it is.
+    """The entries of a cell that no draw changes while the noise on other cells stays the same.
 
-    Those that the first other numbers do not change must all withstand the others, too: else they are noise of another sort, and
-    none counts. On a cell without noise of its own all entries must withstand.
+    Entries that the first replacement does not change must stay the same under all others; otherwise they carry another kind of
+    noise, and none counts. On a cell without noise of its own, all entries must stay the same.
     """
     shifts = other.shifts if other is not None else tuple(np.zeros(s.block.size) for s in made.sources)
     start: dict[int, NDArray[Any]] = moved_by(

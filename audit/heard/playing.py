@@ -1,4 +1,4 @@
-"""One training of somebody's model: what it released, what it drew, and how to make it draw other numbers."""
+"""One training of a user's model: its release, its draws, and the replacement of draws by other numbers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Worlds
 
 Array = "NDArray[np.float64]"
-Numbers = Mapping[int, "NDArray[Any]"]  # place in the order of draws -> the numbers to go on with
-ROUNDING = 4e-7  # relative: arrays are released in float32, and sums in float32 are added up in another order
+Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them
+ROUNDING = 4e-7  # relative: arrays are float32, and float32 sums may be added in another order
 
 
 class Diverged(Exception):
-    """Another graph draws something else: the message names the line."""
+    """The run on another graph makes other draws; the message names the line."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A part of what is released: a whole array, or one hop of an array with hops."""
+    """A part of a release: a whole array, or one hop of an array with hops."""
 
     array: str
     hop: int | None = None
@@ -38,16 +38,17 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Play:
-    """cells: what was released, in float64. draws: all that were heard, in order."""
+    """cells: the released values, in float64. draws: all recorded draws, in order."""
 
     cells: Mapping[Cell, NDArray[np.float64]]
     draws: list[Draw]
 
 
 def play(model: Model, worlds: Worlds, instead: Numbers | None = None, script: list[Draw] | None = None) -> Play:
-    """One run of one world. script: draws of another run, which this one must draw too. instead: other numbers for some of them.
+    """One run of one world. script: the draws of another run, which this one must make too. instead: other numbers for some of
+    them.
 
-    Raises Diverged where the run draws something else than the script.
+    Raises Diverged if the run makes other draws than the script.
     """
 
     def change(at: int, draw: Draw) -> NDArray[Any] | None:
@@ -66,7 +67,7 @@ def play(model: Model, worlds: Worlds, instead: Numbers | None = None, script: l
 
 
 def alike(one: Draw, other: Draw) -> bool:
-    """Whether two draws ask for the same sort and number of numbers, of the same law but for location and scale."""
+    """Whether two draws request the same type and count of numbers, of the same law up to location and scale."""
     if one.law != other.law or one.values.shape != other.values.shape or len(one.parameters) != len(other.parameters):
         return False
     pairs = zip(one.parameters, other.parameters, strict=True)
@@ -82,7 +83,7 @@ def same_numbers(one: Draw, other: Draw) -> bool:
 
 
 def carried(numbers: NDArray[Any], one: Draw, other: Draw) -> NDArray[Any]:
-    """Numbers of draw `one` at the location and scale that draw `other` asks for, which may be data."""
+    """Numbers of draw `one` at the location and scale of draw `other`, which may depend on data."""
     if np.array_equal(one.loc, other.loc) and np.array_equal(one.scale, other.scale):
         return numbers
     return np.asarray(other.loc + other.scale * ((numbers - one.loc) / one.scale)).astype(other.values.dtype)
@@ -98,5 +99,5 @@ def _cells(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Cell, NDArray[n
 
 
 def rounding(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far two computations of the same numbers may lie apart."""
+    """The largest difference that rounding causes between two computations of the same numbers."""
     return ROUNDING * (1 + np.abs(numbers))

@@ -1,7 +1,7 @@
-"""Where drawn noise is in what is released: which numbers of which draw stand behind which entry, and with what factor.
+"""Finds where drawn noise is in a release: which numbers of which draw are added to which entry, and with what factor.
 
-Found by trying: other numbers are put in the place of some that were drawn, twice. An entry that is something + factor × number
-then moves by factor × the change both times, and no other entry does.
+Replaces some drawn numbers by others, twice. An entry that equals a mean + factor × number then moves by factor × change both
+times, and no other entry does.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MOST = 24  # blocks of numbers that are tried one by one
-AGREE = 0.9  # of the entries that a block moves
+MOST = 24  # largest number of blocks that are tested one by one
+AGREE = 0.9  # share of the entries moved by a block that must follow it
 WHOLE = ("choice", "geometric", "poisson", "binomial", "integers")  # laws of whole numbers
 ADDED = (*SHIFTED, *WHOLE)  # laws whose numbers may be added to a value
-Part = tuple[int, slice]  # a draw, and which of its numbers
+Part = tuple[int, slice]  # a draw, and a slice of its numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """As many consecutive numbers as a cell has entries. copies: draws that always give the numbers of another one."""
+    """Consecutive numbers, as many as a cell has entries. copies: draws that always repeat the numbers of this one."""
 
     parts: tuple[Part, ...]
     size: int
@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A block that is noise on a cell. factor: on each entry, in units of the law at scale 1; 0 where it does not follow.
+    """A block that is noise on a cell. factor: for each entry, in units of the law at scale 1; 0 for entries without this noise.
 
     across: the numbers fill the cell column by column.
     """
@@ -58,7 +58,7 @@ class Source:
         return self.factor != 0
 
     def numbers(self, draws: Sequence[Draw]) -> Floats:
-        """Its numbers in a run with these draws, at location 0 and scale 1, in the order of the cell's entries."""
+        """Its numbers in a run with these draws, standardised to location 0 and scale 1, in the order of the cell's entries."""
         line = np.concatenate([draws[at].units.ravel()[part] for at, part in self.block.parts])
         return laid_out(line, self.factor.shape, self.across)
 
@@ -104,7 +104,7 @@ def blocks(draws: Sequence[Draw], sizes: Iterable[int], known: Iterable[int] = (
 def moved_by(
     draws: Sequence[Draw], changes: Iterable[tuple[Block, Floats]], copies: Mapping[int, int] | None = None
 ) -> dict[int, NDArray[Any]]:
-    """Numbers for the draws of blocks that are moved by so much, in units of their scale. Copies move with what they copy."""
+    """New numbers for draws whose blocks change by these amounts, in units of their scale. Copies change in the same way."""
     new: dict[int, NDArray[Any]] = {}
     for block, change in changes:
         first = 0
@@ -123,14 +123,14 @@ def moved_by(
 
 
 def nudge(block: Block, seed: int, size: float = 1.0) -> Floats:
-    """A change of each number: its own, never near zero, whole for laws of whole numbers."""
+    """A separate change for each number, never near zero, and a whole number for laws on whole numbers."""
     rng = np.random.default_rng([seed, block.size, block.parts[0][0], block.parts[0][1].start])
     change = (1 + rng.random(block.size)) * rng.choice([-1.0, 1.0], size=block.size) * size
     return np.rint(change) if block.law in WHOLE else change
 
 
 def located(model: Model, worlds: Worlds, base: Play, tried: Sequence[Block], copies: Mapping[int, int]) -> list[Source]:
-    """The blocks that are noise on a cell, each with the first cell where it is."""
+    """The blocks that are noise on a cell, each with the first cell that it is added to."""
     return [source for block in tried if (source := _located(model, worlds, base, block, copies)) is not None]
 
 

@@ -1,4 +1,4 @@
-"""A model on one graph, listened to: what it draws, which draws are noise and on what, and what else a draw could change."""
+"""Studies a model on one graph: its draws, which of them are noise and on which cells, and what else a draw could change."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SEEDS = 3  # a run, and two more for other numbers
-MANY = 20_000  # draws, each of which is written down
+SEEDS = 3  # number of seeds: one for the run, two for other numbers
+MANY = 20_000  # largest number of draws, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
-FAR = 1000.0  # in units of the noise: more than any sum, cut or comparison outweighs
+FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """base: the run on the whole graph. others: the draws of other seeds. sources: noise whose place was found.
+    """base: the run on the whole graph. others: the draws of other seeds. sources: noise that was located in the release.
 
-    slack: how far rounding alone moves each cell. doubts: why nothing may be said of what this model does. constant: draws that
-    are the same for every seed. copies: draws that repeat an earlier one. free: all other draws that are no source.
+    slack: how far rounding alone moves each cell. doubts: why nothing can be stated about this model. constant: draws that are
+    the same for every seed. copies: draws that repeat an earlier one. free: all other draws that are not sources.
     """
 
     model: Model
@@ -61,21 +61,21 @@ if TYPE_CHECKING:
 
 
 def study(model: Model, graph: Graph, key: Key) -> Study:
-    """Plays the whole graph a few times, and finds the noise in what is released."""
+    """Runs the model on the whole graph a few times, and finds the noise in its release."""
     worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(SEEDS)]
-    plain = play(model, worlds[0])  # what is made at the first use of a library is not the model's
+    plain = play(model, worlds[0])  # draws at the first use of a library do not belong to the model
     if len(plain.draws) > MANY:
-        return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to follow")
+        return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to record")
     base, *others = (play(model, w) for w in worlds)
     made = Study(model, worlds[0], base)
     if not same(plain, base):
-        return _doubted(made, "the same seed gives another release, so that no run can be repeated")
+        return _doubted(made, "the same seed gives another release, so no run can be repeated")
     try:
         heard = close(base, play(model, worlds[1], script=base.draws))
     except Diverged as line:
-        return _doubted(made, f"another seed draws other numbers of numbers ({line}), so that no run can be repeated with them")
+        return _doubted(made, f"another seed draws more or fewer numbers ({line}), so no run can be repeated with them")
     if not heard:
-        return _doubted(made, "what is released depends on random numbers that were not heard")
+        return _doubted(made, "the release depends on random numbers that were not recorded")
     if any(len(o.draws) != len(base.draws) for o in others):
         return _doubted(made, "another seed draws more or fewer numbers")
     constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, [o.draws[at] for o in others]))
@@ -98,13 +98,13 @@ def same(one: Play, other: Play) -> bool:
 
 
 def close(one: Play, other: Play) -> bool:
-    """The same up to rounding, where numbers were handed on through a location and a scale."""
+    """Whether two runs released the same up to rounding, if standardised numbers were reused."""
     pairs = ((a, other.cells.get(c)) for c, a in one.cells.items())
     return all(b is not None and a.shape == b.shape and bool((np.abs(a - b) <= 10 * rounding(a)).all()) for a, b in pairs)
 
 
 def _fixed(draw: Draw, others: Sequence[Draw]) -> bool:
-    """Whether every seed draws the same numbers, of a law that does not."""
+    """Whether every seed draws the same numbers although the law is not constant."""
     if draw.law not in CONTINUOUS:
         return False
     return all(alike(draw, o) and np.array_equal(draw.values, o.values) for o in others)
@@ -125,7 +125,7 @@ def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
 
 
 def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> dict[Cell, Floats]:
-    """How far the cells move where noise moves by no more than what rounding leaves."""
+    """How far the cells move if the noise changes only by rounding errors."""
     slack = {cell: 10 * rounding(a) for cell, a in base.cells.items()}
     rng = np.random.default_rng(0)
     for _ in range(2):
@@ -140,7 +140,9 @@ def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
 
 
 def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
-    """Other numbers for all free draws, and far moves of the noise on `cell`: what could change its entries would."""
+    """Other numbers for all free draws, and large changes of the noise on `cell`: every draw that can affect its entries changes
+    them.
+    """
     rng = np.random.default_rng(1)
     own = [] if cell is None else made.on(cell)
     draws = made.base.draws
@@ -161,7 +163,7 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
 
 
 def withstands(made: Study) -> bool:
-    """Whether no other draw changes what carries noise: then the noise that was heard is all there is."""
+    """Whether no other draw changes the noisy cells. Then the recorded noise is all of their noise."""
     if not made.free:
         return True
     cells = {s.cell for s in made.sources}

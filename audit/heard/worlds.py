@@ -1,6 +1,6 @@
-"""Worlds without secrets: with no edge at all, without one edge; and a small graph that holds what a real one may lack.
+"""Worlds without secrets: without any edge, or without one; and a small graph with unusual nodes that a real graph may lack.
 
-Secrets are physically gone, not masked: what is found in these worlds needs no word of the model's on masks.
+The secrets are physically removed, not masked, so results in these worlds do not depend on how the model treats masks.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
     from ..key import Key
 
-LEAVES, ALONE, CLIQUE = 130, 5, 12  # of the small graph's hub; nodes without edges; nodes that all know each other
-NEAR = 6  # edges at rows where something changed without any edge
+LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: degree of the hub, number of nodes without edges, size of the clique
+NEAR = 6  # number of edges tried at rows that changed when all edges were removed
 
 
 @dataclass(frozen=True, eq=False)
 class Without:
-    """A world of one run without some secrets, in words. hidden: nodes whose own rows are not compared."""
+    """A world of one run without some secrets, which `secret` describes. hidden: nodes whose own rows are not compared."""
 
     secret: str
     worlds: Worlds
@@ -38,7 +38,7 @@ class Without:
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
-    """Worlds with no edge, or in two halves without any of the nodes, or with nobody's own features."""
+    """Worlds without any edge, or without each half of the nodes, or with the features of each half replaced."""
     graph = whole.graph
     if unit in EDGES:
         count = graph.edges.shape[1]
@@ -51,7 +51,9 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
 
 
 def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None) -> Iterator[Without]:
-    """Worlds without one edge, node, or one's own features. rows: where something changed that should not; they come first."""
+    """Worlds without one edge or node, or with one node's features replaced. rows: rows that changed unexpectedly; their edges
+    come first.
+    """
     graph = whole.graph
     if unit in EDGES:
         near = [int(np.flatnonzero((graph.edges == r).any(0))[0]) for r in rows if (graph.edges == r).any()][:NEAR]
@@ -78,7 +80,8 @@ def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: st
 
 
 def small(graph: Graph) -> Graph:
-    """A hub with leaves, nodes without edges, a path, a clique of nodes with equal features, a class nobody has, no validation.
+    """A hub with leaves, nodes without edges, a path, a clique of nodes with equal features, a class without nodes, no validation
+    set.
 
     Features are rows of `graph`, of which it has as many classes and columns.
     """
@@ -98,4 +101,4 @@ def small(graph: Graph) -> Graph:
     train = np.arange(nodes) % 3 != 2
     train[-1] = False
     part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}
-    return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of odd parts", **part)
+    return dataclasses.replace(graph, x=graph.x[rows], y=y, edges=edges, name="small graph of unusual nodes", **part)

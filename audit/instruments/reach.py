@@ -1,48 +1,40 @@
-"""How far a look saw: what its canaries are worth against what the claim allows."""
+"""The smallest detectable violation of a test, given the effect of its canaries."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...accounting.lower.residuals import assumptions
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ...accounting.claim import Claim
-    from ...accounting.lower.bounds import Bound
-from functools import cache
-from typing import TYPE_CHECKING
-
-import numpy as np
-
 from ...accounting.upper.tradeoff import curve, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
+    from ...accounting.claim import Claim
+    from ...accounting.lower.bounds import Bound
     from ...accounting.upper.tradeoff import Curve
 
-NOTHING = "this model tells nothing of its noise"
+NOTHING = "this model reports nothing about its noise"
 
 
 def unknown(bound: Bound) -> Bound:
-    """Power is known for the best attack only; where this one may not be it, nobody knows what it would have noticed."""
+    """The bound without a smallest detectable violation, for an attack that may not be the best one, whose power is unknown."""
     return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
 
 
 def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
-    """The bound with the reach of canaries that move `strength` noise sds where the claim's own mu would be the most.
+    """The bound with the reach of canaries that move the means by `strength` noise sds, where the claim allows mu.
 
-    Its reach is that of the best attack; with canaries worth a share of mu, noise must be smaller by that much more before it
-    is noticed.
+    The bound's reach assumes canaries that move by mu. With weaker canaries the noise must be smaller in proportion before the
+    test detects it.
     """
     mu = mu_of_claim(claim)
     if not (strength > 0 and 0 < mu < math.inf):
@@ -52,7 +44,7 @@ def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
 
 
 def assumed(residuals: NDArray[np.float64]) -> str:
-    """How well residuals bear out what their bound assumes, as p-values in words."""
+    """The p-values of the assumptions about residuals, in words."""
     return ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
 
 

@@ -1,4 +1,4 @@
-"""A witness that writes down what a run does, and can make it do the same again with another secret."""
+"""A witness that records a run, and can repeat it without one secret."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Worlds
 
 
-Coins = Callable[[str, int, int], "NDArray[np.bool_] | None"]  # (purpose, how many samples before, candidates) -> who joins
-Join = Callable[[str, int], "NDArray[np.int64] | None"]  # (purpose, candidates) -> who is made to join a sample, by place
+Coins = Callable[[str, int, int], "NDArray[np.bool_] | None"]  # (purpose, number of earlier samples, candidates) -> who joins
+# (purpose, candidates) -> positions of those that are forced into every sample
+Join = Callable[[str, int], "NDArray[np.int64] | None"]
 
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """One release of one run. clean, noisy: the entries of all its parts. scale, events, order: as told, see `witness`."""
+    """One release of one run. clean, noisy: the entries of all its parts. scale, events, order: as reported, see `witness`."""
 
     purpose: str
     shapes: tuple[tuple[int, ...], ...]
@@ -45,15 +46,15 @@ class Noisy:
 
 
 class Diverged(Exception):
-    """The run did something else than the one that it was to repeat."""
+    """The run differs from the one that it should repeat."""
 
 
 @dataclass(eq=False)
 class Record:
-    """What was heard of one run. script: the releases of another run, whose noisy values take the place of this one's.
+    """The record of one run. script: the releases of another run, whose noisy values replace those of this one.
 
-    join: candidates that every sample is made to hold, whatever their coins say. coins: the sample that another run drew, which
-    takes the place of this one's.
+    join: candidates that are forced into every sample, whatever their coins. coins: the sample of another run, which replaces
+    that of this one.
     """
 
     script: Sequence[Noisy] | None = None
@@ -61,7 +62,7 @@ class Record:
     coins: Coins | None = None
     releases: list[Noisy] = field(default_factory=list)
     samples: dict[str, list[NDArray[np.bool_]]] = field(default_factory=lambda: defaultdict(list))
-    draws: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)  # how many numbers, and the first of them
+    draws: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)  # number of drawn values, and the first of them
     _clean: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def drew(self, seed: int, path: tuple[int | str, ...], numbers: NDArray[Any]) -> None:
@@ -97,7 +98,7 @@ def recorded(
     join: Join | None = None,
     coins: Coins | None = None,
 ) -> tuple[Release, Record]:
-    """Fits one run and returns what it released and what was heard. Raises Diverged where it leaves the script."""
+    """Fits one run and returns its release and its record. Raises Diverged if it differs from the script."""
     record = Record(script, join, coins)
     with heard_by(record):
         release = model.fit(worlds, device)

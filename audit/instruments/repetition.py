@@ -1,4 +1,4 @@
-"""The same run without one edge or one node, every noisy value made what it was: what may change, and what may not."""
+"""Repeats a run without one edge or one node, with every noisy value made the same: what may change, and what may not."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-SECRETS = 2  # edges or nodes that are taken away, one at a time
+SECRETS = 2  # number of edges or nodes that are removed, one at a time
 MARGIN = 1e-4  # relative: float32 gradients and sums
-ROUNDING = 1e-6  # of a sum in float32, relative to the sum
-SAME = 1e-4  # of a released array's scale
-SIMPLEX = 2.0  # how far two vectors of shares lie apart at most, in L1
+ROUNDING = 1e-6  # rounding error of a sum in float32, relative to the sum
+SAME = 1e-4  # tolerance, relative to the scale of a released array
+SIMPLEX = 2.0  # largest L1 distance between two probability vectors
 
 
 def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger: Charged, key: Key) -> tuple[float, list[str]]:
-    """The largest move over what the ledger's noise is for, and what else changed, over all secrets.
+    """The largest move over the one that the ledger's noise covers, and everything else that changed, over all secrets.
 
     whole, record: the run on the whole graph, with the seed `key.fold("frozen", 0)`. Given the released history, a sum moves by
     exactly what is computed here, and all that is not a noisy value is a function of noisy values and public data.
@@ -51,7 +51,7 @@ def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger:
         for name in whole.arrays:
             if differs(whole[name], release[name], own, graph.nodes):
                 faults.append(f"'{name}' depends on the secret by a way that no noise covers")
-    faults += [f"'{p}' moves by {m:.4g} times what the ledger's noise is for" for p, m in moves.items() if m > 1 + MARGIN]
+    faults += [f"'{p}' moves by {m:.4g} times what the ledger's noise covers" for p, m in moves.items() if m > 1 + MARGIN]
     return max(moves.values(), default=0.0), faults
 
 
@@ -61,7 +61,7 @@ def world(graph: Graph, seed: int) -> Worlds:
 
 
 def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, int | None]]:
-    """Worlds of one run that lack one edge or one node, with the seed of the whole one, and which node it is."""
+    """Worlds of one run that lack one edge or one node, with the seed of the run on the whole graph, and the id of the node."""
     whole, absent = world(graph, key.fold("frozen", 0).seed), np.zeros((1, 1), dtype=bool)
     if unit in EDGES:
         for edge in key.fold("secrets").generator().permutation(catalogue(graph, key.fold("edges")))[:SECRETS]:
@@ -74,9 +74,9 @@ def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, int
 
 
 def same_coins(first: Record, graph: Graph, node: int | None) -> Coins:
-    """The samples of a run, for its repetition without `node`: everybody else joins the batches that they joined before.
+    """The samples of a run, for its repetition without `node`: all other nodes join the same batches as before.
 
-    Candidates are the training nodes in ascending order, with or without the one that is gone; other samples are left as drawn.
+    Candidates are the training nodes in ascending order, with or without the absent one; other samples are not changed.
     """
     trained = np.flatnonzero(graph.train)
     place = int(np.searchsorted(trained, node)) if node is not None and graph.train[node] else None
@@ -93,11 +93,13 @@ def same_coins(first: Record, graph: Graph, node: int | None) -> Coins:
 
 
 def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: int | None, nodes: int) -> float:
-    """How far one release's mean moves, over what the ledger's noise is for. hidden: a node whose own row does not leave."""
+    """The move of one release's mean, over the move that the ledger's noise covers. hidden: a node whose own row is not
+    released.
+    """
     change = after.clean - before.clean
     if hidden is not None and before.shapes[0][1:-1] == (nodes,):
         change = np.delete(change.reshape(nodes, -1), hidden, axis=0)
-    size = np.where(after.clean != before.clean, before.clean, 0.0)  # what was summed anew, and rounded to float32
+    size = np.where(after.clean != before.clean, before.clean, 0.0)  # rounding error of the new sum in float32
     norm = float(np.linalg.norm(change.reshape(before.events, -1), ord=before.order, axis=1).max(initial=0.0))
     norm = max(0.0, norm - ROUNDING * float(np.linalg.norm(size, ord=before.order)))
     if before.order == 1:
@@ -106,7 +108,7 @@ def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: int | None, node
 
 
 def kept_row(release: Release, node: int | None) -> int | None:
-    """The secret node, if its own sums are not released; None where they are, or where the secret is an edge."""
+    """The secret node, if its own sums are not released; None if they are, or if the secret is an edge."""
     if node is None or ("aggregates" in release and np.any(release["aggregates"][:, :, node])):
         return None
     return node
@@ -124,8 +126,9 @@ def differs(a: NDArray[Any], b: NDArray[Any], own: int | None, nodes: int) -> bo
 
 
 def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
-    """Local mechanisms: what of other users' reports changes with one user's features, the coins being the same."""
-    quick = dataclasses.replace(model, epochs=1) if hasattr(model, "epochs") else model  # what is learned does not matter
+    """Local mechanisms: which reports of other users change with one user's features, if the coins stay the same."""
+    # the result of the training does not matter
+    quick = dataclasses.replace(model, epochs=1) if hasattr(model, "epochs") else model
     user = int(graph.degree.argmax())
     x = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x.copy()
     x[user] = x.max() + 1 - x[user]

@@ -91,7 +91,7 @@ def attacked(
             lesson = question(public_part(graph, key.fold("public")), kind, key.fold("public"))
             taught = dataclasses.replace(split, pilot=store.fit(keeping(case.model, (DEPLOYED,)), lesson.game, shadows))
             found = found.joined(scored_rows(case, taught, public, groups))
-        except ValueError as reason:  # such as a model for another number of nodes
+        except ValueError as reason:  # for example, the model accepts only one number of nodes
             found = found.joined(Measured(skips=tuple(case.skipped(a.name, str(reason)) for a in public)))
     return found
 

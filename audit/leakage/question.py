@@ -1,4 +1,4 @@
-"""The challenges of a membership game: units with random bits, and for edges also known edges and non-edges."""
+"""The challenges of a membership game: units with random bits, and for edges also fixed edges and non-edges."""
 
 from __future__ import annotations
 

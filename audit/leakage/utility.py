@@ -9,6 +9,7 @@ import numpy as np
 from ...reports.results import UtilityRow
 from ..case import Case, keeping
 from ..games.game import Game
+from ..own.model_file import is_built_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,13 +18,24 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
+COINS = 8  # edges of a world in which a user's own model is measured that may be absent
+
 
 def utility(case: Case, graph: Graph, store: Store, key: Key, repeats: int) -> list[UtilityRow]:
-    """Accuracy and macro F1 on the test nodes: means over `repeats` trainings with Student's 95 % interval."""
+    """Accuracy and macro F1 on the test nodes: means over `repeats` trainings with Student's 95 % interval.
+
+    A user's own model gets worlds as in an audit: a few edges have coins, and the rows of all nodes are watched. Otherwise it
+    could tell from its input that only its accuracy is measured. Systems of this package train on the whole graph.
+    """
     test = np.flatnonzero(graph.test)
-    game = Game(graph, "edge", np.zeros(0, dtype=np.int64), key.fold("utility"), watch=test)
+    own = not is_built_in(case.model)
+    key = key.fold("utility")
+    edges = graph.edges.shape[1]
+    few = key.fold("coins").generator().choice(edges, min(COINS, edges // 2), replace=False) if own else []
+    game = Game(graph, "edge", np.sort(np.asarray(few, dtype=np.int64)), key, watch=None if own else test)
     seen = store.fit(keeping(case.model, ("posteriors",)), game, repeats)
-    guess = seen.release["posteriors"].argmax(-1)
+    posteriors = seen.release["posteriors"]
+    guess = (posteriors[:, test] if own else posteriors).argmax(-1)
     truth = graph.y[test]
     figures = {"accuracy": (guess == truth).mean(1), "macro_f1": np.array([macro_f1(g, truth) for g in guess])}
     sigma = float(getattr(case.model, "sigma", 0.0))

@@ -6,18 +6,15 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...accounting.claim import Unit
 from ...models.base import Model
-from ...models.errors import one_line
+from ...models.errors import one_line, raising
 from ...models.hearing import hearable
 from ...models.looped import Looped
 from ...models.systems import SYSTEMS
 from .program import External
-
-if TYPE_CHECKING:
-    pass
 
 PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise", "printed", "footprint", "fit")
 
@@ -37,7 +34,7 @@ def load_model(address: str) -> Any:
     sys.modules[path.stem] = module  # dataclasses look up their module; worker processes import it by this name
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        with hearable():  # generators that the module makes and keeps are heard later on
+        with hearable():  # draws of generators that the module creates can be recorded later
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as fault:
         raise ValueError(f"model={address}: {blamed(fault, path)}") from None
@@ -62,11 +59,10 @@ def is_built_in(model: Model) -> bool:
     return any(module.startswith(f"{ours}.") for module in modules)
 
 
-def own_models(target: str | None, model: str | None) -> dict[str, Any]:
+def own_models(program: External | None, model: str | None) -> dict[str, Any]:
     """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
     found: dict[str, Any] = {}
-    if target is not None:
-        program = External(target)
+    if program is not None:
         found[program.name] = lambda mode, facts, private: program
     if model is not None:
         made = load_model(model)
@@ -86,7 +82,10 @@ def own_models(target: str | None, model: str | None) -> dict[str, Any]:
 
 
 def checked(made: Any, where: str) -> None:
-    """Raises ValueError, which begins with `where`, for what is no model or bears a name that a run cannot use."""
+    """Raises ValueError, which begins with `where`, for an object that is not a model or has a name that a run cannot use."""
+    for name in PROTOCOL:
+        if fault := raising(made, name):
+            raise ValueError(f"{where}: `{name}` raises: {fault}")
     if not isinstance(made, Model):
         absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
         raise ValueError(f"{where}: lacks {absent}. docs/own-model.md says what each of them is.")

@@ -1,4 +1,6 @@
-"""What audits assume of somebody's own model, checked before they run; a bound whose assumption fails is withdrawn."""
+"""Checks the assumptions of audits about a user's model before they run; a failed assumption withdraws the bounds that need
+it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ WITHOUT = {
 
 
 def checked_first(model: Model) -> tuple[Check, ...]:
-    """The clauses of the contract on a model of one's own. None of a system of this package, whose tests check them.
+    """Checks the clauses of the contract on a user's model. None of a system of this package, whose tests check them.
 
     None of a program either: every training would start it again. `audit contract` does not take programs.
     """
@@ -34,7 +36,7 @@ def checked_first(model: Model) -> tuple[Check, ...]:
 
 
 def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:
-    """The clauses as they stand in results.json: which, whether it holds, and why not."""
+    """The clauses as rows of results.json: the name, whether it holds, and the failure."""
     return [{"clause": c.name, "how": c.how, "detail": c.failure or c.unasked or ""} for c in checks]
 
 

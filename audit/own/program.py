@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import os
+import json
+import logging
 import shlex
+import shutil
 import subprocess
-import tempfile
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ...accounting.claim import Unit
 from ...models.base import Release
+from ..storage.temporary import temporary
+from .arrays import read_array
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -21,10 +26,11 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 
-LAST_BYTES = 1000  # of a program's output, of which the last line is reported
-
-
-OPTIONAL = ("aggregates", "inputs", "transcript", "gradients", "reports", "votes")
+OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None, "reports": 1, "votes": None}  # axis of nodes
+SECONDS = 3600.0  # time limit of one training
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+LOG_BYTES = 1 << 20  # bytes of output that are kept of one run
+LAST = 1000  # characters of the last line of output that are reported
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,10 @@ class External:
     """A user's own program: it reads worlds from one folder and writes posteriors to another. Its code is never imported.
 
     command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is
-    not calibrated. Its mechanisms are unknown, so every accountant declines.
+    not calibrated. Its mechanisms are unknown, so every accountant declines. unit: the protected unit that the plan claims.
+    seconds: for one training, after which the program is ended. memory: bytes that an array, or a file that the program writes,
+    may take. run: the folder of the run, which is hidden from the program where the system can, and where its output is kept.
+    Raises ValueError if this machine has no such program.
     """
 
     command: str
@@ -41,11 +50,20 @@ class External:
     mode: str = "sound"
     releases: tuple[str, ...] = ("posteriors",)
     public: tuple[str, ...] = ("everything that the program assumes to be public",)
+    seconds: float = field(default=SECONDS, compare=False)
+    memory: int = field(default=8 << 30, compare=False)
+    run: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for word in ("{worlds}", "{out}"):
             if word not in self.command:
                 raise ValueError(f'target="{self.command}": must contain {word}, which is replaced by a folder.')
+        try:
+            program = shlex.split(self.command)[0]
+        except ValueError as fault:
+            raise ValueError(f'target="{self.command}": cannot be split into words ({fault}).') from None
+        if shutil.which(program) is None:
+            raise ValueError(f"target: {program} cannot be started: no such program, or it is not executable. Check its path.")
 
     @property
     def ledger(self) -> DpEvent:
@@ -64,52 +82,104 @@ class External:
         return 4 << 20
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Raises ValueError with the last line of the program's output, or with the file and the expected shape."""
-        with tempfile.TemporaryDirectory(prefix="audit-") as folder:
-            inputs, out = Path(folder) / "worlds", Path(folder) / "out"
+        """Calls the program once for each world, because the masks of two worlds in one call would reveal the challenge units.
+
+        Raises ValueError with the last line of the program's output, or with the file and the expected shape.
+        """
+        return Release.join([self._fit_one(worlds[k : k + 1]) for k in range(len(worlds))])
+
+    def _fit_one(self, world: Worlds) -> Release:
+        with temporary() as folder:
+            inputs, out = folder / "worlds", folder / "out"
             inputs.mkdir()
             out.mkdir()
-            write_worlds(worlds, inputs)
+            write_worlds(world, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            with open(Path(folder) / "stdout", "w+b") as output, open(Path(folder) / "stderr", "w+b") as errors:
-                try:
-                    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, check=False)
-                except OSError as fault:
-                    raise ValueError(f"target: {words[0]} cannot be started ({fault.strerror}).") from None
-                if done.returncode != 0:
-                    last = last_line(errors) or last_line(output) or "it printed nothing"
-                    raise ValueError(f"target: {words[0]} ended with exit code {done.returncode}: {last}")
-            return read_release(out, worlds)
+            self._call(words, folder)
+            if out.is_symlink() or not out.is_dir():
+                raise ValueError("target: the program replaced the folder {out}; expected files in it.")
+            return self.read(out, world)
+
+    def read(self, out: Path, world: Worlds) -> Release:
+        """What the program wrote. Raises ValueError with the file and the expected shape."""
+        return read_release(out, world, self.memory)
+
+    def _call(self, words: list[str], folder: Path) -> None:
+        needed = (Path.cwd(), folder, *(Path(word) for word in words))  # a program in the folder of the run could not start
+        hidden = None if self.run is None or any(at.absolute().is_relative_to(self.run) for at in needed) else str(self.run)
+        asked = {"words": words, "folder": str(folder), "seconds": self.seconds, "hide": hidden}
+        command = [sys.executable, "-I", str(SUPERVISOR), json.dumps({**asked, "bytes": self.memory})]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as supervisor:
+            assert supervisor.stdout is not None
+            # an interruption of this process closes the pipe, which ends the program
+            told = json.loads(supervisor.stdout.read() or b"{}")
+        if not told:
+            raise OSError(f"target: the process that supervises {words[0]} was killed")
+        if self.run is not None and not told["hidden"]:
+            say_visible(self.run)
+        output, errors = (_text(folder / name) for name in ("stdout", "stderr"))
+        kept = self._keep(output, errors)
+        if told["error"]:
+            raise ValueError(f"target: {words[0]} cannot be started ({told['error']}).")
+        if told["code"] is None:
+            way = "Give it more time with --target-timeout SECONDS."
+            raise ValueError(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
+        if told["code"] != 0:
+            last = last_line(errors) or last_line(output) or "it printed nothing"
+            raise ValueError(f"target: {words[0]} ended with exit code {told['code']}: {last}")
+
+    def _keep(self, output: str, errors: str) -> str:
+        """Appends the program's output to RUN/target.log, up to LOG_BYTES, and returns a sentence with its path."""
+        path = None if self.run is None else self.run / "target.log"
+        if path is None or not output + errors:
+            return ""
+        if not path.exists() or path.stat().st_size < LOG_BYTES:
+            with path.open("a", encoding="utf-8", errors="replace") as log:
+                log.write(output + errors)
+        return f" Its output is in {path}."
 
 
-def last_line(output: IO[bytes]) -> str:
-    """The last line that is not blank, without unprintable characters. Reads at most LAST_BYTES bytes."""
-    output.seek(max(0, output.seek(0, os.SEEK_END) - LAST_BYTES))
-    lines = output.read().decode(errors="replace").strip().splitlines()
-    return "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
+@cache
+def say_visible(run: Path) -> None:
+    """Warns once that the program could read the key of the run."""
+    logging.getLogger(__name__).warning(
+        "target: this system hides no folder from a program of the same user: it could read %s. "
+        "Audit a program that you do not trust as another user, or in a container.",
+        run / "key",
+    )
 
 
-def write_worlds(worlds: Worlds, folder: Path) -> None:
-    """Writes graph.npz and worlds.npz, in the format of docs/own-model.md."""
-    g = worlds.graph
+def _text(path: Path) -> str:
+    return path.read_bytes().decode(errors="replace") if path.is_file() else ""
+
+
+def last_line(output: str) -> str:
+    """The last line that is not blank, without unprintable characters, at most LAST characters of it."""
+    lines = output.strip().splitlines()
+    return "".join(c if c.isprintable() else " " for c in lines[-1][-LAST:]) if lines else ""
+
+
+def write_worlds(world: Worlds, folder: Path) -> None:
+    """Writes graph.npz and worlds.npz, in the format of docs/own-model.md, for one world: absent edges are gone.
+
+    All nodes are watched, because the list of nodes that an audit reads would reveal the challenge.
+    """
+    there, g = world.removed(0).graph, world.graph
     x = g.x.toarray() if hasattr(g.x, "toarray") else g.x
-    masks: dict[str, Any] = {"train_mask": g.train, "val_mask": g.val, "test_mask": g.test}
-    np.savez(folder / "graph.npz", x=x, y=g.y, edge_index=g.arcs, **masks)
-    parts: dict[str, Any] = {"seeds": worlds.seeds, "watch": worlds.watch}
-    if worlds.edges is not None or worlds.nodes is not None:
-        present = worlds.edge_present()
-        parts["edge_mask"] = np.packbits(present if g.directed else np.tile(present, 2), axis=1)
-    if worlds.nodes is not None:
-        parts["node_mask"] = np.packbits(worlds.nodes.dense(g.nodes), axis=1)
-    if worlds.labels is not None:
-        parts["label_mask"] = np.packbits(worlds.labels.dense(g.nodes), axis=1)
+    masks: dict[str, Any] = {"train_mask": there.train, "val_mask": g.val, "test_mask": g.test}
+    np.savez(folder / "graph.npz", x=x, y=g.y, edge_index=there.arcs, classes=np.int64(g.classes), **masks)
+    parts: dict[str, Any] = {"seeds": world.seeds, "watch": np.arange(g.nodes, dtype=np.int64)}
+    if world.nodes is not None:
+        parts["node_mask"] = np.packbits(world.nodes.dense(g.nodes), axis=1)
+    if world.labels is not None:
+        parts["label_mask"] = np.packbits(world.labels.dense(g.nodes), axis=1)
     np.savez(folder / "worlds.npz", **parts)
 
 
-def read_release(out: Path, worlds: Worlds) -> Release:
-    """The program's output as a release. Raises ValueError with the file and the expected shape."""
-    shape = (worlds.runs, worlds.watch.size, worlds.graph.classes)
-    posteriors = _array(out / "posteriors.npy", shape)
+def read_release(out: Path, world: Worlds, memory: int = 8 << 30) -> Release:
+    """The program's output as a release of the watched nodes. Raises ValueError with the file and the expected shape."""
+    nodes = world.graph.nodes
+    posteriors = read_array(out / "posteriors.npy", (world.runs, nodes, world.graph.classes), memory)[:, world.watch]
     if (posteriors < 0).any():
         raise ValueError("posteriors.npy: holds negative numbers; expected probabilities.")
     with np.errstate(divide="ignore"):
@@ -118,25 +188,10 @@ def read_release(out: Path, worlds: Worlds) -> Release:
             raise ValueError("posteriors.npy: holds a row of zeros; expected probabilities that add up to one.")
         logs = np.log(np.maximum(posteriors / total, np.finfo(np.float32).tiny)).astype(np.float32)
     arrays = {"posteriors": logs}
-    for name in OPTIONAL:
-        if (out / f"{name}.npy").exists():
-            arrays[name] = _array(out / f"{name}.npy", (worlds.runs, ...))
-    return Release(arrays, worlds.watch)
-
-
-def _array(path: Path, shape: tuple[Any, ...]) -> np.ndarray:
-    expected = str(shape).replace("Ellipsis", "…")
-    if not path.is_file():  # a named pipe would block
-        raise ValueError(f"{path.name}: missing; expected shape {expected}.")
-    try:
-        array = np.load(path, allow_pickle=False)
-    except Exception:  # a damaged file makes its reader raise almost anything
-        array = None
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{path.name}: not a NumPy array without objects; expected shape {expected}.")
-    fits = array.shape[:1] == shape[:1] if Ellipsis in shape else array.shape == shape
-    if not fits or array.dtype.kind not in "fiu":
-        raise ValueError(f"{path.name}: shape {array.shape} of {array.dtype}; expected real numbers of shape {expected}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{path.name}: holds NaN or infinity in {int((~np.isfinite(array)).sum())} places.")
-    return array
+    for name, axis in OPTIONAL.items():
+        path = out / f"{name}.npy"
+        if path.exists() or path.is_symlink():
+            array = read_array(path, (world.runs, ...), memory)
+            by_node = axis is not None and array.ndim > axis and array.shape[axis] == nodes
+            arrays[name] = array.take(world.watch, axis) if axis is not None and by_node else array
+    return Release(arrays, world.watch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import itertools
 import logging
 import math
@@ -12,7 +13,6 @@ import pickle
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from .ray_cluster import Cluster, ClusterLost
 from .store import Task, fit, fit_part, in_process
+from .temporary import temporary
 
 if TYPE_CHECKING:
     from ...models.base import Release
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Execute = Callable[[Iterable[Task]], Iterator[Path]]
 BATCH_SECONDS = 0.5  # target duration of a batch of chunks, so that the overhead of small chunks is low
+PRELOADED = f"{__package__}.preloaded"  # imported once for all workers
 AHEAD = 3  # batches in flight for each worker; a limit, because tasks contain their worlds and fill memory
 
 
@@ -113,13 +115,30 @@ def compute_batch(path: str, batch: list[Task]) -> float:
     return time.perf_counter() - clock
 
 
+@functools.cache
+def say_alone(reason: str) -> None:
+    """Says why there are no workers."""
+    logging.getLogger(__name__).warning(
+        "no worker processes: %s. Their locks need room in /dev/shm. This process computes alone.", reason
+    )
+
+
+def workers_context() -> Any:
+    """Workers are forked from a process that holds torch and nothing else; where there is no fork, each imports torch itself."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([PRELOADED])
+    return context
+
+
 @contextmanager
 def processes(jobs: int) -> Iterator[Execute]:
     """`jobs` workers that live as long as the context; started at the first batch of more than one chunk."""
     pool: ProcessPoolExecutor | None = None
 
     def start() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker)
+        return ProcessPoolExecutor(jobs, mp_context=workers_context(), initializer=start_worker)
 
     def execute(tasks: Iterable[Task]) -> Iterator[Path]:
         first = list(itertools.islice(tasks := iter(tasks), 2))
@@ -127,28 +146,32 @@ def processes(jobs: int) -> Iterator[Execute]:
             yield from in_process(first)
             return
         graph = first[0][1].graph
-        path = Path(folder) / graph.digest
+        path = folder / graph.digest
         if not path.exists():
             path.write_bytes(pickle.dumps(graph))
 
         def submit(batch: list[Task]) -> Any:
             nonlocal pool
-            pool = pool or start()
-            try:
-                return pool.submit(compute_batch, str(path), without_graph(batch))
-            except BrokenProcessPool:
-                pool = start()
-                return pool.submit(compute_batch, str(path), without_graph(batch))
+            for _ in range(2):  # again if its workers were killed
+                try:
+                    pool = pool or start()
+                    return pool.submit(compute_batch, str(path), without_graph(batch))
+                except BrokenProcessPool:
+                    pool = None
+                except OSError as fault:  # a full /dev/shm, which holds the locks of the workers, or no process more
+                    say_alone(fault.strerror or str(fault))
+                    break
+            return None
 
         def collect(batch: list[Task], future: Any) -> float:
             try:
-                return float(future.result())
+                return compute_here(batch) if future is None else float(future.result())
             except BrokenProcessPool:  # a worker was killed, probably for lack of memory
                 return compute_here(batch)
 
         yield from in_batches(itertools.chain(first, tasks), jobs, submit, collect)
 
-    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+    with temporary() as folder:
         try:
             yield execute
         except BaseException:
@@ -171,8 +194,11 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
-    except ImportError:
-        raise ValueError("--ray: ray is not installed. Install gnnaudit[ray], or leave --ray out.") from None
+    except ImportError as fault:
+        if importlib.util.find_spec("ray") is None:
+            raise ValueError("--ray: ray is not installed. Install gnnaudit[ray], or leave --ray out.") from None
+        cause = (str(fault) or type(fault).__name__).splitlines()[0].rstrip(".")
+        raise ValueError(f"--ray: ray is installed but cannot be imported ({cause}). Install gnnaudit[ray] again.") from None
     try:
         host, _, port = address.rpartition("/")[2].rpartition(":")
         if port.isdigit():  # Ray itself gives up on an address only after minutes
@@ -224,7 +250,7 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
     try:
         yield execute
     except BaseException:
-        cluster.process.terminate()  # it may be waiting for a batch that is no longer needed
+        cluster.process.terminate()  # the client may still wait for a batch that is no longer needed
         raise
     finally:
         cluster.stop()

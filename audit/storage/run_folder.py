@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -15,15 +15,24 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ...models.kernels import compiled
+from ..cores import usable_cores
 from ..key import Key
-from ..plan import Plan
+from ..plan import Plan, read
 
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
+STREAMS = (
+    "Each training has a seed of 64 bits, hashed from it by BLAKE2b; its streams are Philox 4x64, a generator for statistics and "
+    "not for cryptography. Noise on sums over neighbours is drawn and added in float64, noise of DP-SGD steps and of LPGNN's "
+    "reports in float32. A program or model of your own draws its own noise."
+)
 
 
 @contextmanager
 def opened(plan: Plan) -> Iterator[Path]:
-    """The run's folder, locked against a second run. Raises ValueError if it cannot be written or is in use."""
+    """The run's folder, locked against a second run.
+
+    Raises ValueError if it cannot be written, is in use, or holds the run of another plan and the plan is not `fresh`.
+    """
     folder = plan.out
     try:
         (folder / "evidence").mkdir(parents=True, exist_ok=True)
@@ -33,10 +42,37 @@ def opened(plan: Plan) -> Iterator[Path]:
     except OSError as fault:
         raise ValueError(f"out={folder}: cannot be written ({fault.strerror}). Choose another folder with --out.") from None
     with lock:
-        for half in folder.rglob(".*.npz.*"):  # of a writer that was killed; no other process writes while the lock is held
+        refuse_another(plan, folder)
+        # temporary files of a killed writer; no other process writes while the lock is held
+        for half in folder.rglob(".*.npz.*"):
             half.unlink(missing_ok=True)
         (folder / "plan.toml").write_text(plan.toml(), encoding="utf-8")
         yield folder
+
+
+def refuse_another(plan: Plan, folder: Path) -> None:
+    """Raises ValueError if the folder holds the run of a plan that measures something else, unless `plan` is fresh."""
+    path = folder / "plan.toml"
+    if plan.fresh or not path.is_file():
+        return
+    ways = "Choose another folder with --out, or replace that run with --fresh."
+    try:
+        there = read(path, {})
+    except ValueError:
+        raise ValueError(f"out={folder}: holds a run whose plan.toml this version cannot read. {ways}") from None
+    if other := plan.differences(there):
+        named = "; ".join(f"{name} is {_short(old)} there and {_short(new)} here" for name, (new, old) in list(other.items())[:3])
+        more = f"; and {len(other) - 3} more options differ" if len(other) > 3 else ""
+        raise ValueError(f"out={folder}: holds the run of another plan: {named}{more}. {ways}")
+
+
+def _short(value: Any) -> str:
+    text = (
+        ",".join(f"{part:g}" if isinstance(part, float) else str(part) for part in value)
+        if isinstance(value, tuple)
+        else str(value)
+    )
+    return (text if len(text) <= 60 else f"{text[:57]}...") or "nothing"
 
 
 def root_key(plan: Plan, folder: Path) -> Key:
@@ -64,8 +100,11 @@ def root_key(plan: Plan, folder: Path) -> Key:
 
 
 def randomness(plan: Plan) -> str:
-    """How the noise was seeded, for the report."""
-    return "cryptographic" if plan.seed is None else "reproducible, by --seed"
+    """How the noise was seeded, by which generator it was drawn, and in which precision, for the report."""
+    root = "the word of --seed: whoever knows it can subtract the noise"
+    if plan.seed is None:
+        root = "256 bits from the operating system, kept in the file `key` of the run"
+    return f"seeded by {root}. {STREAMS}"
 
 
 def versions() -> dict[str, str]:
@@ -80,8 +119,8 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Operating system, processor and number of cores."""
-    return {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}
+    """Operating system, processor and number of usable cores."""
+    return {"system": platform.platform(), "processor": platform.machine(), "cores": usable_cores()}
 
 
 def arithmetic() -> dict[str, str]:
@@ -89,6 +128,7 @@ def arithmetic() -> dict[str, str]:
     return {"path": compiled.path(), "instruction_set": compiled.instruction_set()}
 
 
-def write_spec(folder: Path) -> None:
-    """Writes RUN/spec.json: versions, machine, and which arithmetic the run uses."""
-    (folder / "spec.json").write_text(json.dumps({"versions": versions(), "machine": machine(), **arithmetic()}, indent=1))
+def write_spec(folder: Path, audited: Mapping[str, Mapping[str, str]]) -> None:
+    """Writes RUN/spec.json: versions, machine, which arithmetic the run uses, and the files of somebody's own models."""
+    spec = {"versions": versions(), "machine": machine(), **arithmetic(), "audited": audited}
+    (folder / "spec.json").write_text(json.dumps(spec, indent=1))

@@ -53,6 +53,8 @@ def own_code(model: Model) -> list[str]:
 def identity(model: Model, game: Game) -> str:
     """A hash of everything that determines the releases of `model` in `game`: fields, seeds, units, graph, code, arithmetic."""
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
+    if dataclasses.is_dataclass(model):  # a field that does not count when models are compared changes no release
+        fields = {f.name: fields[f.name] for f in dataclasses.fields(model) if f.compare}
     code = [code_version(), *own_code(model), compiled.path(), compiled.instruction_set()]
     text = json.dumps([type(model).__name__, fields, game.identity, code], sort_keys=True, default=_named)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
@@ -136,7 +138,7 @@ class Store:
     memory: int = 8 << 30  # bytes of working memory a chunk may take, beside the graph
     device: str = "cpu"
     execute: Callable[[Iterable[Task]], Iterator[Path]] = in_process
-    fresh: bool = False  # ignore what is stored
+    fresh: bool = False  # whether to ignore stored parts
 
     def chunk(self, model: Model, graph: Graph) -> int:
         """The number of runs in one chunk, at most CHUNK_BYTES of working memory where possible.

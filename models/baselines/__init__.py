@@ -1,4 +1,4 @@
-"""What the private systems are compared with: plain graph networks, randomised response on edges, and DP-GNN."""
+"""The baselines of the private systems: plain graph networks, randomised response on edges, and DP-GNN."""
 
 from typing import TYPE_CHECKING
 

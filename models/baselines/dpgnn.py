@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DpGnn(common.NodeRecipe):
-    """A node is classified from its own features and the mean of its neighbours' features, which training nodes alone send.
+    """A node is classified from its own features and the mean of its neighbours' features, which only training nodes send.
 
     One training node enters its own loss term and those of at most max_degree others. "paper": each node's list of receivers is
     thinned with chance max_degree / (2 degree) and emptied if it is still too long; batches have a fixed size; noise std on the
     sum of clipped gradients is sigma x 2 (max_degree + 1) clip. "sound": the degree is a public promise; nodes join batches
-    independently; noise std is sigma x (1 + 2 max_degree) clip, as a node's own gradient vanishes and the others turn; and as
-    nothing pays for answers, only validation and test nodes get one, from such neighbours alone. Both modes clip all tensors
-    together, as GAP and ProGAP do; the authors' code clips each tensor and charges once (finding dpgnn-per-tensor). The other
-    fields are those of `NodeRecipe` and its base.
+    independently; noise std is sigma x (1 + 2 max_degree) clip, because a node's own gradient disappears and the others may
+    reverse. The ledger charges no prediction, so only validation and test nodes get one, computed from validation and test
+    neighbours alone. Both modes clip all tensors together, as GAP and ProGAP do; the authors' code clips each tensor and charges
+    once (finding dpgnn-per-tensor). The other fields are those of `NodeRecipe` and its base.
     """
 
     unit: Unit = Unit.NODE
@@ -56,7 +56,7 @@ class DpGnn(common.NodeRecipe):
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """What it has not got although its fields look so."""
+        """Capabilities that its fields suggest and that it lacks, each with the reason."""
         if self.mode == "paper":
             return {"ClippedGradients": "its batches have a fixed size: a node that joins one drives another out"}
         return {"ClippedGradients": "a node moves the gradients of its neighbours too"}
@@ -85,7 +85,7 @@ class DpGnn(common.NodeRecipe):
 
     @property
     def noise_std(self) -> float:
-        """What is added to every entry of a sum of clipped gradients."""
+        """The std of the noise on every entry of a sum of clipped gradients."""
         return self.sigma * self.clip * (2 * (self.max_degree + 1) if self.mode == "paper" else 1 + 2 * self.max_degree)
 
     def printed(self, delta: float) -> float | None:
@@ -96,7 +96,7 @@ class DpGnn(common.NodeRecipe):
         return published.dp_gnn_multi_term(self.sigma, self.max_degree, self.train_nodes, self.batch, self.epochs, delta)
 
     def footprint(self, graph: Graph) -> int:
-        """The neighbours' features twice over, and a matrix of the graph."""
+        """Counts the neighbours' features twice, and a matrix of the graph."""
         return 4 * graph.nodes * (3 * graph.dim + 12 * self.hidden) + 16 * graph.arc_count + 50 * graph.dim * self.hidden
 
     def check(self, graph: Graph) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..engine.run_batches import Company
     from ..graph.graph import Graph, Worlds
 
-LINK_SHARE = 0.9  # of epsilon; the rest buys the density
+LINK_SHARE = 0.9  # the share of epsilon that the entries spend; the density spends the rest
 CHUNK = 500  # rows that share one density in the published code
 
 
@@ -37,8 +37,8 @@ class EdgeRand(common.EdgeRecipe):
 
     sigma: 1 / epsilon (nats), the scale of Laplace noise that would cost as much; 0 keeps the graph as it is. Nine tenths of
     epsilon go to the entries of the adjacency matrix, the rest to its density. "paper": every directed entry has its own
-    coin, self loops too, and the density of each 500 rows gets the noise that suits the density of the whole matrix, which is
-    too little; `nodes`, their public number, says by how much. "sound": one coin for every pair, one density.
+    coin, self loops too, and the density of each 500 rows gets the noise that suits the density of the whole matrix, which is too
+    little. `nodes`, the public number of nodes, determines by how much. "sound": one coin for every pair, one density.
     The other fields are those of `EdgeRecipe`.
     """
 
@@ -62,7 +62,7 @@ class EdgeRand(common.EdgeRecipe):
     def public(self) -> tuple[str, ...]:
         return (
             "The set of nodes, the split, features and labels are public.",
-            "The best epoch is chosen by labels, which are public, on a graph that is paid for.",
+            "The best epoch is chosen by labels, which are public, on a graph that the ledger charges for.",
         )
 
     @property
@@ -78,7 +78,7 @@ class EdgeRand(common.EdgeRecipe):
             return composed(link, LaplaceDpEvent(1 / density))
         if not self.nodes:
             raise ValueError("nodes=0: the ledger of edgerand as published depends on the public number of nodes. Set nodes.")
-        fewest = self.nodes % CHUNK or CHUNK  # rows of the smallest chunk, whose density an arc moves most
+        fewest = self.nodes % CHUNK or CHUNK  # rows of the smallest chunk: there, one arc changes the density most
         return composed(link, LaplaceDpEvent(fewest / (self.nodes * density)))
 
     def printed(self, delta: float) -> float | None:
@@ -115,16 +115,16 @@ class EdgeRand(common.EdgeRecipe):
 
     @property
     def one_density(self) -> bool:
-        """Whether one noisy density serves all pairs; as published each block of rows has its own."""
+        """Whether one noisy density is used for all pairs; in mode "paper" each block of rows has its own."""
         return self.mode == "sound"
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """What it has not got although its fields look so."""
+        """Capabilities that its fields suggest and that it lacks, each with the reason."""
         return {} if self.sigma else {"RandomisedEdges": "without noise it flips no entry"}
 
     def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
-        """How likely a true entry stays and a false one appears, at `kappa` times the epsilon of an entry."""
+        """The probabilities that a true entry stays and that a false one appears, at `kappa` times the epsilon of an entry."""
         return probabilities(LINK_SHARE * kappa * self.epsilon, density)
 
     def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
@@ -158,7 +158,8 @@ class EdgeRand(common.EdgeRecipe):
 
 
 def probabilities(epsilon: float, density: float) -> tuple[float, float]:
-    """How likely a true entry stays and a false one appears, so that the density stays what it is.
+    """The probabilities that a true entry stays and that a false one appears, chosen so that the expected density does not
+    change.
 
     They are p q and (1 - p) q with p = 1 / (1 + e^-epsilon), so their ratio is e^epsilon; the ratio of their complements is at
     most that.

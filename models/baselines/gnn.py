@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Graph, Worlds
 
-CACHE = 6 << 20  # bytes that the activations of one hidden layer may take: more runs at once are slower, not faster
+CACHE = 6 << 20  # largest size of one hidden layer's activations, in bytes: more runs at once are slower
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,9 @@ class Gnn:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """Weights, their gradients and Adam's two moments, a few activations of every layer, features, and four releases."""
+        """Counts the weights, their gradients and Adam's two moments, a few activations of every layer, the features, and four
+        releases.
+        """
         weights = (graph.dim + self.layers * self.hidden) * self.hidden
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
         return 20 * weights + 8 * self.layers * self._activation(graph) + 32 * graph.nodes * graph.classes + 32 * stored
@@ -119,7 +121,7 @@ class Gnn:
         return [{n: v.detach() for n, v in layer.items()} for layer in values]
 
     def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]:
-        """Trains every run and puts it behind an API that keeps its world's graph.
+        """Trains every run and returns it as a function that keeps the graph of its world.
 
         It takes features of all nodes, (nodes, dim), and answers with log-probabilities (K, nodes, classes).
         """
@@ -182,7 +184,9 @@ class Gnn:
 def loss_weights(
     y: NDArray[np.int64], trained: NDArray[np.bool_], members: list[NDArray[np.int64]], size: int, device: str
 ) -> tuple[Tensor, Tensor]:
-    """Labels (K, 1, size) and what each row's log-likelihood counts in the loss (K, size): minus one over the trained rows."""
+    """Labels (K, 1, size), and the weight of each row's log-likelihood in the loss (K, size): -1 / (number of trained rows) where
+    trained.
+    """
     label = np.zeros((len(members), 1, size), dtype=np.int64)
     weight = np.zeros((len(members), size), dtype=np.float32)
     for k, rows in enumerate(members):

@@ -1,4 +1,4 @@
-"""A social graph made on the spot: friends of all kinds, a few of them very popular, and answers that hint at their class."""
+"""Generates a social graph: friendships within and across classes, a few hubs, and binary features that hint at the class."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def campus(
 ) -> Raw:
     """A degree-corrected block model (Karrer & Newman 2011) with n nodes and n * degree / 2 edges, sampled in O(edges).
 
-    Popularity is Pareto with exponent 2.5, cut off where a node would know about an eighth of all. An edge has a first
-    end drawn by popularity, and with probability `same` a second end from the same class, else from anywhere; it does
-    not depend on the features. x: (n, dim) float32, each 0 or 1, answers that are independent given the class, whose
-    log-odds differ between classes by a normal of standard deviation `signal`. Deterministic in its arguments.
+    Popularity is Pareto with exponent 2.5, truncated so that no node knows more than about an eighth of the others. An edge has a
+    first end drawn by popularity, and with probability `same` a second end from the same class, else from anywhere; it does not
+    depend on the features. x: (n, dim) float32, each 0 or 1, answers that are independent given the class, whose log-odds differ
+    between classes by a normal of standard deviation `signal`. Deterministic in its arguments.
     Raises ValueError where n is too small for so many classes or edges.
     """
     if n < 20 * classes:
@@ -63,8 +63,9 @@ def pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Both ends of `draws` edges, each (draws,) int64, some of them repeated.
 
-    total: (nodes + 1,) cumulative popularity. bounds: (classes + 1,) where each class begins. Drawing an end is a search
-    in `total`; the searches are made in ascending order, which the cache rewards, and one end is shuffled afterwards.
+    total: (nodes + 1,) cumulative popularity. bounds: (classes + 1,) where each class begins. Drawing an end is a search in
+    `total`. The searches are made in ascending order, which is faster because neighbouring searches share cache lines; one end is
+    shuffled afterwards.
     """
 
     def drawn(low: int, high: int, count: int) -> NDArray[np.int64]:

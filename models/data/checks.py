@@ -133,7 +133,7 @@ def features(x: Features) -> Features:
         matrix.eliminate_zeros()
         if matrix.nnz >= SPARSE_BELOW * np.prod(matrix.shape):
             return matrix.toarray()
-        index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64  # one digest for one content
+        index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64  # so that equal contents have equal digests
         parts = (matrix.data, matrix.indices.astype(index), matrix.indptr.astype(index))
         return sp.csr_array(parts, shape=matrix.shape)
     x = np.ascontiguousarray(x, dtype=np.float32)
@@ -184,7 +184,8 @@ def simple(raw: Raw, directed: bool) -> Raw:
     notes = [f"{loops} self-loops were removed."] if loops else []
     u, v = u[u != v], v[u != v]
     low, high = np.minimum(u, v), np.maximum(u, v)
-    arcs = distinct(2 * (low * raw.nodes + high) + (u > v))  # one sort shows repeats, reverses, and the edges themselves
+    # one sort finds the distinct edges, the repeated ones and the arcs without their reverse
+    arcs = distinct(2 * (low * raw.nodes + high) + (u > v))
     if arcs.size < u.size:
         notes.append(f"{u.size - arcs.size} repeated edges were removed.")
     edges = distinct(arcs >> 1, ordered=True)
@@ -203,7 +204,7 @@ def simple(raw: Raw, directed: bool) -> Raw:
 
 
 def isolated(raw: Raw) -> Raw:
-    """The same, with a word about the nodes that have no edge."""
+    """The same, with a note if some nodes have no edge."""
     lone = raw.nodes - distinct(raw.edges.ravel()).size
     return raw.noting(f"{lone} nodes have no edge and are kept; prep=paper drops them, as published work does.") if lone else raw
 
@@ -211,7 +212,8 @@ def isolated(raw: Raw) -> Raw:
 def connected(raw: Raw) -> Raw:
     """Without the nodes that have no edge, as published work prepares its data.
 
-    Removing an edge can then remove a node, also from what is trained on without noise: no privacy claim survives that.
+    Removing an edge can then remove a node, also from the data that is trained on without noise, which breaks every privacy
+    claim.
     """
     keep = np.bincount(raw.edges.ravel(), minlength=raw.nodes) > 0
     if keep.all():
@@ -223,13 +225,13 @@ def connected(raw: Raw) -> Raw:
 
 
 def trained(raw: Raw) -> Raw:
-    """The same, with a word about the classes that no training node has."""
+    """The same, with a note if no training node has some class."""
     assert raw.masks is not None
     lacking = np.setdiff1d(raw.y, raw.y[raw.masks[0]])
     return raw.noting(f"No node of class {', '.join(map(str, lacking))} is trained on.") if lacking.size else raw
 
 
 def distinct(values: NDArray[np.int64], ordered: bool = False) -> NDArray[np.int64]:
-    """The different values, ascending. On ten million numbers 0.2 s, where np.unique of numpy 2.4 takes 8 s."""
+    """The different values, ascending. Takes 0.2 s on ten million numbers, where np.unique of numpy 2.4 takes 8 s."""
     values = values if ordered else np.sort(values)
     return values[np.concatenate([[True], values[1:] != values[:-1]])] if values.size else values

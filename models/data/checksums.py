@@ -53,7 +53,7 @@ SHA256 = {
 
 @dataclass(frozen=True)
 class Remote:
-    """A published file. path: where it lies under the data folder. sha256: None where we know of none."""
+    """A published file. path: where it lies under the data folder. sha256: None if no digest is known."""
 
     path: str
     url: str

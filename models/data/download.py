@@ -1,4 +1,4 @@
-"""Files of data sets: found in a folder, or fetched once, checked against their sha256, and put there whole or not at all."""
+"""Finds the files of data sets in a folder, or downloads them once, checks their sha256, and stores them atomically."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from platformdirs import user_cache_path
 from .checksums import Remote
 
 CHUNK = 1 << 20  # bytes
-QUIET = 2.0  # seconds before a progress bar is worth the noise
-TIMEOUT = 30.0  # seconds without a byte
+QUIET = 2.0  # seconds after which a progress bar appears
+TIMEOUT = 30.0  # seconds without a byte before a download fails
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
-    """`data_dir`, else the environment variable GNNAUDIT_DATA, else gnnaudit/data in the user's cache."""
+    """`data_dir`, else the environment variable GNNAUDIT_DATA, else gnnaudit/data in the user's cache.
+
+    Raises ValueError if `data_dir` is no folder.
+    """
     if data_dir is not None:
-        return Path(data_dir).expanduser()
+        folder = Path(data_dir).expanduser()
+        if not folder.is_dir():
+            raise ValueError(f"data_dir={data_dir}: no such folder. Make it, or name the folder that holds the data.")
+        return folder
     if os.environ.get("GNNAUDIT_DATA"):
         return Path(os.environ["GNNAUDIT_DATA"]).expanduser()
     return user_cache_path("gnnaudit", appauthor=False) / "data"
@@ -35,20 +41,25 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def obtain(remote: Remote, folder: Path) -> Path:
-    """The file under `folder`, at its own path or right in the folder, downloaded if it is at neither.
+def obtain(remote: Remote, folder: Path, trust: bool = False) -> Path:
+    """The file under `folder`, at its path or directly in the folder, downloaded if it is at neither.
 
-    A file that is there is taken as it is; its sha256 is for the caller to report. Raises ValueError, one line, where it
-    cannot be had.
+    An existing file is not checked; the caller reports its sha256. trust: whether to download a file without a known sha256.
+    Raises ValueError, one line, if it cannot be downloaded.
     """
     for path in (folder / remote.path, folder / Path(remote.path).name):
         if path.is_file():
             return path
+    if remote.sha256 is None and not trust:
+        raise ValueError(
+            f"{remote.url}: no sha256 of this file is known, so a download could be any file. If you trust its source, add "
+            f"--trust (in Python: trust=True), or put the file at {folder / remote.path}."
+        )
     return download(remote, folder / remote.path)
 
 
 def download(remote: Remote, to: Path) -> Path:
-    """Fetches `remote`: written aside, checked, then renamed, so that `to` is whole whenever it exists."""
+    """Downloads `remote` to a temporary file, checks it, then renames it, so that `to` is complete whenever it exists."""
     way_out = f"get it elsewhere, put it at {to}, or name the folder that has it with --data-dir"
     aside = to.with_name(f"{to.name}.{os.getpid()}.part")
     try:
@@ -71,7 +82,7 @@ def download(remote: Remote, to: Path) -> Path:
 
 
 def _copy(answer: IO[bytes], out: IO[bytes], size: int, name: str) -> str:
-    """Copies to the end, with a progress bar on stderr once it takes long; returns the sha256 of what went through."""
+    """Copies to the end, with a progress bar on stderr if it takes long; returns the sha256 of the copied bytes."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

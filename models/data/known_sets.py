@@ -21,7 +21,7 @@ class DataSet:
     files: where they lie under the data folder; {} stands for `word`, the second part of the name.
     split: per cent of the labelled nodes to train / validate / test on, or "public" for the split in the files.
     min_class: classes with a smaller share of the labelled nodes are dropped.
-    torch_seed: published work draws its split by torch from this seed; split 0 is then that very split.
+    torch_seed: published work draws its split by torch from this seed; split 0 is then identical to that split.
     """
 
     about: str
@@ -159,7 +159,7 @@ def parse(text: str) -> Name:
 
 
 def own(text: str) -> Name:
-    """A path, perhaps with options behind it."""
+    """A path, perhaps followed by options."""
     parts, options = text.split(":"), []
     while len(parts) > 1 and "=" in parts[-1] and not kind_of(":".join(parts)):
         options.append(parts.pop())
@@ -175,13 +175,14 @@ def own(text: str) -> Name:
 
 
 def kind_of(path: str) -> str:
-    """`folder`, the ending of a file, or nothing where there is neither."""
+    """`folder`, the suffix of a file, or "" if neither exists."""
     try:
         at = Path(path).expanduser()
         if path and at.is_dir():
             return "folder"
         return (at.suffix.lower() or "file") if at.is_file() else ""
-    except (OSError, ValueError, RuntimeError):  # too long, with a null character, the home of an unknown user
+    # the name is too long, holds a null character, or names the home of an unknown user
+    except (OSError, ValueError, RuntimeError):
         return ""
 
 

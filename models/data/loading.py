@@ -1,4 +1,4 @@
-"""A graph from a name: its files are read, its nodes split, and what would mislead an audit is refused or repaired."""
+"""Loads a graph from a name: reads its files, splits its nodes, and refuses or repairs whatever would mislead an audit."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .checks import Raw, check, check_masks, connected, frequent, isolated, labe
 from .checksums import SHA256, remote
 from .download import data_folder, digest, obtain
 from .known_sets import PYG, DataSet, Name, convert, parse
+from .unpacked import MEMORY, fits, room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,22 +39,25 @@ class Provenance:
     notes: tuple[str, ...] = ()  # repairs and decisions, one sentence each
 
 
-def load(name: str, data_dir: str | Path | None = None, split: int = 0) -> Graph:
+def load(name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY) -> Graph:
     """The graph called `name`, with the public random split number `split`.
 
-    data_dir: a folder that has the files, or where they are put after a download; see download.data_folder.
-    Raises ValueError, one line, for anything that cannot be loaded.
+    data_dir: a folder that has the files, or where they are put after a download; see download.data_folder. trust: whether to
+    take files that may run code when they are read (`pyg:`), and downloads without a known checksum. memory: bytes that the
+    files may take when they are unpacked. Raises ValueError, one line, for anything that cannot be loaded.
     """
-    return load_described(name, data_dir, split)[0]
+    return load_described(name, data_dir, split, trust=trust, memory=memory)[0]
 
 
-def load_described(name: str, data_dir: str | Path | None = None, split: int = 0) -> tuple[Graph, Provenance]:
+def load_described(
+    name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY
+) -> tuple[Graph, Provenance]:
     """The graph of `load`, with where it comes from and what was done to it."""
     parsed = parse(name)
     data, folder = parsed.data, data_folder(data_dir)
     options = {key: convert(key, text, data.options[key]) for key, text in parsed.options.items() if key in data.options}
     if data is PYG:
-        return prepare(readers.pyg(parsed.words, folder), parsed, split)
+        return prepare(readers.pyg(parsed.words, folder, trust), parsed, split, memory)
     if parsed.path and (parsed.path / memory_mapped.ABOUT).is_file():
         if parsed.options:
             raise ValueError(f"data {name!r}: a mapped graph takes no options: give them to `audit data map`.")
@@ -61,10 +65,11 @@ def load_described(name: str, data_dir: str | Path | None = None, split: int = 0
             data.source, data.licence, notes=("It is mapped from its files.",)
         )
     published_at = [f.format(*parsed.words) for f in data.files]
-    paths = [parsed.path] if parsed.path else [obtain(remote(p), folder) for p in published_at]
-    raw = data.read(*paths, **options)
+    paths = [parsed.path] if parsed.path else [obtain(remote(p), folder, trust) for p in published_at]
     sources = [q for p in paths for q in ([p] if p.is_file() else sorted(p.glob("*.csv")) + sorted(p.glob("*.parquet")))]
-    graph, facts = prepare(raw, parsed, split)
+    for path in sources:
+        fits(path, memory)
+    graph, facts = prepare(data.read(*paths, **options), parsed, split, memory)
     facts = dataclasses.replace(facts, sha256={p.name: digest(p) for p in sources})
     for at, path in zip(published_at, paths, strict=False):
         if SHA256.get(at, facts.sha256[path.name]) != facts.sha256[path.name]:
@@ -74,9 +79,11 @@ def load_described(name: str, data_dir: str | Path | None = None, split: int = 0
     return graph, facts
 
 
-def prepare(raw: Raw, parsed: Name, split: int = 0) -> tuple[Graph, Provenance]:
-    """From what the files say to a graph, in the order of the published work: labels, split, classes, edges."""
+def prepare(raw: Raw, parsed: Name, split: int = 0, memory: int = MEMORY) -> tuple[Graph, Provenance]:
+    """Turns the contents of the files into a graph, in the order of the published work: labels, split, classes, edges."""
     data, options = parsed.data, parsed.options
+    stored = raw.x.nnz if sp.issparse(raw.x) else raw.x.size  # an array may repeat one number in its file's shape
+    room(8 * (stored + raw.y.size + raw.edges.size), memory, f"data {parsed.text!r}")
     shares = options.get("split") or (DataSet.split if data.split == "public" and raw.masks is None else data.split)
     if shares != "public":
         raw = dataclasses.replace(raw, masks=None)
@@ -109,7 +116,7 @@ def divided(raw: Raw, shares: str, order: NDArray[np.int64]) -> Masks:
     """(train, val, test), each (nodes,) bool: the split in the file, or cut from `order`: val first, then test."""
     if shares == "public":
         if raw.masks is None:
-            raise ValueError("split=public: the files bring no split. Give per cent instead, such as split=75/10/15.")
+            raise ValueError("split=public: the files contain no split. Give per cent instead, such as split=75/10/15.")
         return raw.masks
     try:
         parts = [float(p) for p in shares.split("/")]

@@ -34,7 +34,7 @@ def matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
                 name, value = matrix(body, order, names)
                 if value is not None:
                     found[name] = value
-    except Exception as error:  # damage shows as errors of struct, zlib, numpy and codecs
+    except Exception as error:  # damaged files raise errors of struct, zlib, numpy and codecs
         raise ValueError(f"{path}: not a whole Matlab file of level 5 ({type(error).__name__}: {one_line(error)}).") from None
     return found
 
@@ -44,7 +44,7 @@ def elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + 8 <= len(content):
         kind, size = struct.unpack_from(order + "II", content, at)
-        if kind >> 16:  # small: size and type share a word, and the body is in the tag
+        if kind >> 16:  # small element: size and type share a word, and the tag contains the body
             yield kind & 0xFFFF, content[at + 4 : at + 4 + min(kind >> 16, 4)]
             at += 8
             continue

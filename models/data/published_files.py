@@ -1,4 +1,4 @@
-"""Readers of graphs in the files of those who published them."""
+"""Readers of graphs in the formats in which their authors published them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def facebook100(path: Path, target: str = "year") -> Raw:
 
 
 class _Kind:
-    """Stands in for a dtype while a pickle is read: numpy lets a damaged one corrupt memory."""
+    """Replaces a dtype while a pickle is read, because a damaged dtype makes numpy corrupt memory."""
 
     def __init__(self, code: str, *_: Any) -> None:
         self.code, self.order = code, "="
@@ -59,7 +59,7 @@ class _Kind:
 
 
 class _Array:
-    """Stands in for an array until its parts are checked."""
+    """Replaces an array until its parts are checked."""
 
     state: Any = None
 
@@ -78,7 +78,7 @@ class _Array:
 
 
 class _Parts:
-    """Stands in for a sparse matrix: scipy trusts indices that would make it read out of bounds."""
+    """Replaces a sparse matrix, because scipy does not check indices and would read out of bounds."""
 
     data: Any = None
     indices: Any = None
@@ -113,7 +113,7 @@ ADMITTED: dict[tuple[str, str], Any] = {
 
 
 class _Planetoid(pickle.Unpickler):
-    """Admits stand-ins, lists and dicts; any other name in the file is an error."""
+    """Admits these replacements, lists and dicts; any other name in the file is an error."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ADMITTED:
@@ -142,7 +142,7 @@ def planetoid(*paths: Path) -> Raw:
     x, tx, allx, ty, ally, graph = (_unpickled(p) for p in paths[:6])
     try:
         return _joined(x.shape[0], tx, allx, ty, ally, graph, _lines(paths[6]))
-    except Exception as error:  # parts of wrong kinds or sizes fail in as many ways
+    except Exception as error:  # parts of wrong types or sizes raise many kinds of error
         name = paths[0].name.split(".")[1]
         raise ValueError(f"{paths[0].parent}: the files of {name} do not belong together ({one_line(error)}).") from None
 

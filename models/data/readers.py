@@ -40,7 +40,7 @@ def npz(path: Path) -> Raw:
             arrays = {k: file[k] for k in wanted}
     except (ValueError, OSError, EOFError, KeyError, MemoryError, NotImplementedError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: not a NumPy archive that can be read without unpickling ({one_line(error)}).") from None
-    except Exception as error:  # zlib and numpy's header parser raise more kinds on damaged files
+    except Exception as error:  # zlib and numpy's header parser raise further types of error on damaged files
         raise ValueError(f"{path}: damaged NumPy archive ({one_line(error)}).") from None
     if "edge_index" in arrays:
         return from_arrays(arrays, path)
@@ -106,7 +106,7 @@ def from_pyg(data: Any, path: Any) -> Raw:
             value = get(key)
             if isinstance(value, torch.Tensor):
                 arrays[key] = as_array(value)
-        except Exception as error:  # torch has many kinds of tensors, and of errors for what they cannot be
+        except Exception as error:  # torch raises many types of error for tensors that cannot be converted
             raise ValueError(f"{path}: {key} cannot be read ({one_line(error)}).") from None
     return from_arrays(arrays, path)
 
@@ -206,7 +206,7 @@ def codes(label: pd.Series) -> NDArray[np.int64]:
 
 
 def named_split(split: pd.Series, path: Path) -> Masks:
-    """The masks of a column that says train, val or test; other rows are in none of them when it is empty."""
+    """The masks from a column of the words train, val and test; a row whose entry is empty is in none of them."""
     strange = split[~(split.isin(["train", "val", "test"]) | split.isna())]
     if len(strange):
         raise ValueError(f"{path}: split {strange.iloc[0]!r}: must be train, val, test, or empty.")
@@ -232,17 +232,25 @@ def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
     return table
 
 
-def pyg(words: tuple[str, ...], root: Path) -> Raw:
-    """The first graph of a data set class of torch_geometric.datasets; words: the class, then perhaps its `name`."""
+def pyg(words: tuple[str, ...], root: Path, trust: bool = False) -> Raw:
+    """The first graph of a data set class of torch_geometric.datasets; words: the class, then perhaps its `name`.
+
+    trust: whether to run what is in its files, which are pickles. Raises ValueError without it.
+    """
     import torch_geometric.datasets as sets
     from torch_geometric.data import Data
 
     if words[0] not in sets.__all__:
         raise ValueError(f"pyg:{':'.join(words)}: must name a class of torch_geometric.datasets, such as pyg:Planetoid:Cora.")
+    if not trust:
+        raise ValueError(
+            f"pyg:{':'.join(words)}: PyTorch Geometric runs the code in pickled files when it reads them. If you trust their "
+            "source, add --trust (in Python: trust=True)."
+        )
     try:
         made = getattr(sets, words[0])(str(root / "pyg" / words[0]), *([words[1]] if len(words) > 1 else []))
         data = made[0]
-    except Exception as error:  # any class of theirs, any error
+    except Exception as error:  # any class of PyTorch Geometric may run, and raise any error
         raise ValueError(f"pyg:{':'.join(words)}: {type(error).__name__}: {one_line(error)}") from None
     if not isinstance(data, Data):
         raise ValueError(f"pyg:{':'.join(words)}: is a {type(data).__name__}; must be one homogeneous graph.")

@@ -13,7 +13,7 @@ from .readers import read_table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-IMPLIED = "Edges join rows with similar features, so the features alone say much of the edges."
+IMPLIED = "Edges join rows with similar features, so the features alone reveal much about the edges."
 SCALED = "Features are scaled to [0, 1] by the least and greatest value of each column; these are taken to be public."
 
 

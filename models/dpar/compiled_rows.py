@@ -1,4 +1,4 @@
-"""The compiled kernel's part in DP-SGD on short lists of nodes: all that lies between the products with the features."""
+"""DP-SGD on short lists of nodes in the compiled kernel: every step between the two products with the features."""
 
 from __future__ import annotations
 

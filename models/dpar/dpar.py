@@ -1,4 +1,4 @@
-"""DPAR: private PageRank lists decide whose predictions are averaged, and DP-SGD trains what predicts."""
+"""DPAR: private PageRank lists decide whose predictions are averaged, and DP-SGD trains the network that predicts."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Dpar(DparRecipe):
         return Release.join([self._fit(part, device) for part in parts])
 
     def _fit(self, worlds: Worlds, device: str) -> Release:
-        """Trains some runs; in mode "paper" one run, because each run has other rows."""
+        """Trains some runs; in mode "paper" one run, because its rows differ from those of every other run."""
         graph, present, trained = worlds.graph, worlds.edge_present(), worlds.trained()
         drawn = [draw(self, graph, graph.edges[:, present[k]], trained[k], s) for k, s in enumerate(worlds.seeds)]
         expected = self.rate * len(drawn[0][0].nodes) if self.mode == "sound" else float(self.batch)
-        clip = self.clip if self.sigma else math.inf  # without noise there is nothing to clip for
+        clip = self.clip if self.sigma else math.inf  # without noise, clipping serves no purpose
         how = How(self.noise_std, clip, max(1.0, expected), self.hidden, self.dropout, self.learning_rate)
-        if self.mode == "paper":  # the code decays weights where it adds no noise
+        if self.mode == "paper":  # the released code applies weight decay when it adds no noise
             how = replace(how, input_dropout=self.dropout, weight_decay=0.0 if self.sigma else WEIGHT_DECAY)
         trainer = Trainer(graph, [own for own, _, _ in drawn], worlds.seeds, how, device)
         arrays: dict[str, NDArray[np.generic]] = {}

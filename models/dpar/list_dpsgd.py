@@ -87,9 +87,9 @@ class Trainer:
     def gradient(self, batch: Tensor, dropped: Tensor | None = None, x: Operator | Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The sums over each run's batch of the rows' gradients, each row's scaled to norm `clip` at most.
 
-        The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)' over its entries j, with
-        q the gradient at the hidden layer and m_j what passes there; its squared norm follows from the products x_j · x_l,
-        so no row's gradient is built. x: the features after dropout, if any are dropped.
+        The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)' over its entries j, with q
+        the gradient at the hidden layer and m_j the mask of ReLU and dropout. Its squared norm follows from the products x_j ·
+        x_l, so no row's gradient is built. x: the features after dropout, if any are dropped.
         """
         x = self.x if x is None else x
         gram = self.gram if x is self.x else self._gram(x)

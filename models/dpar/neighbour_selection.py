@@ -1,4 +1,4 @@
-"""DPAR's rows of one run: which nodes there are, whose lists are drawn from PageRank, and the noise on them."""
+"""The training rows of one DPAR run: which nodes exist, which of them get a PageRank list, and the noise on these lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def draw(
     model: DparRecipe, graph: Graph, edges: NDArray[np.int64], trained: NDArray[np.bool_], seed: np.uint64
 ) -> tuple[Lists, NDArray[np.float32], NDArray[np.int64]]:
-    """One run's rows, the noisy PageRank rows (sources, nodes), and whose they are."""
+    """One run's training rows, the noisy PageRank rows (sources, nodes), and the ids of their sources."""
     pool, paper = np.flatnonzero(~(graph.val | graph.test)), model.mode == "paper"
     order = stream(seed, "nodes").permutation(pool.size)
     if paper:
@@ -43,7 +43,7 @@ def draw(
         adjacency = among(edges, present, model.symmetric(graph))
         vectors = page_rank(adjacency, nodes[chosen], model.teleport, model.threshold)[:, nodes].toarray().astype(np.float64)
         if not paper:
-            vectors[np.arange(chosen.size), chosen] = 0  # that a source lists itself is public
+            vectors[np.arange(chosen.size), chosen] = 0  # every source lists itself, which is public
         listed, weight, rows = noisy_lists(model, vectors, seed)
         released[: chosen.size, nodes], ids[: chosen.size] = rows, nodes[chosen]
     if paper:
@@ -57,7 +57,7 @@ def draw(
 def placed(
     listed: NDArray[np.int64], weight: NDArray[np.float64], sources: NDArray[np.int64], rows: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Index and weights (rows, entries): the lists of the sources, and themselves alone for all other rows."""
+    """Index and weights (rows, entries): the lists of the sources; every other row lists only its own node."""
     entries = listed.shape[1]
     index, weights = np.zeros((rows, entries), dtype=np.int64), np.zeros((rows, entries))
     index[:, 0], weights[:, 0] = np.arange(rows), 1.0
@@ -73,12 +73,13 @@ def seated(
     cap: int,
     share: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Index and weights (rows, entries), from released lists and the nodes that are there, so that one node counts in few rows.
+    """Index and weights (rows, entries), from the released lists and the nodes that exist, so that each node occurs in at most
+    `cap` rows.
 
-    A node stands in `cap` rows at most: a source in its own list, then any in the lists where its weight is largest, and last
-    in a row of its own if a place is left. A source has `share` of its list, the others the rest by weight. A row that names an
-    absent node is empty. So a node that goes empties `cap` rows at most and changes no other: its removal moves a sum of
-    clipped gradients by cap clips. An empty row has no gradient.
+    A node's places go first to its own list if it is a source, then to the lists where its weight is largest, and last to a row
+    of its own. In its own list a source has weight `share`; the others divide the rest in proportion to their weights. A row that
+    names an absent node is empty. So the removal of a node empties at most `cap` rows and changes no other, and moves a sum of
+    clipped gradients by at most cap * clip. An empty row has no gradient.
 
     listed, weight: (sources, picks), noisy. sources: places of the sources. alive: (rows,) bool.
     """

@@ -12,7 +12,7 @@ from ..random import witness
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CHUNK = 1024  # sources whose vectors are worked on together; they share nothing but the graph
+CHUNK = 1024  # how many sources are computed at a time
 
 
 def page_rank(
@@ -22,12 +22,12 @@ def page_rank(
     threshold: float = 1e-4,
     tolerance: float = 1e-4,
 ) -> sp.csr_array:
-    """The PageRank vector of each source, cut to where it matters: (sources, nodes) float32, sparse.
+    """The PageRank vector of each source, without entries below the threshold: (sources, nodes) float32, sparse.
 
     Minimises the l1-regularised form of Fountoulakis et al. 2019: on its support p - (1 - teleport) W p =
-    teleport e_s - threshold teleport d, with a self loop at every node, d the degrees and W = (I + A D^-1) / 2 the lazy walk. The
-    residual of a node above its threshold is settled and sent on, all nodes and sources at a time, until none exceeds it by
-    more than the tolerance. Mass only ever grows towards the minimum, from below.
+    teleport e_s - threshold teleport d, with a self loop at every node, d the degrees and W = (I + A D^-1) / 2 the lazy walk.
+    Every iteration takes all residuals above their threshold, adds them to the solution and passes them to the neighbours, until
+    none exceeds its threshold by more than the tolerance. The entries grow monotonically towards the minimum.
 
     adjacency: (nodes, nodes), no self loops. An arc without its reverse counts in the degree of its sender and moves nothing, as
     in the released code of DPAR.
@@ -111,7 +111,8 @@ def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 
 
 def capped(index: NDArray[np.int64], weights: NDArray[np.float64], rows: NDArray[np.int64], cap: int) -> NDArray[np.float64]:
-    """The weights, with 0 where a node stands in more than `cap` lists besides its own; its largest weights stay.
+    """The weights, changed so that no node is in more than `cap` lists besides its own: its largest weights stay, the others
+    become 0.
 
     index, weights: (lists, entries). rows: (lists,) whose list it is.
     """

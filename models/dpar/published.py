@@ -1,8 +1,8 @@
-"""What DPAR's code prints, line by line, and what the same mechanisms cost when the steps are done in order.
+"""The epsilon that DPAR's code prints, formula by formula, and what the same mechanisms really cost.
 
 Zhang et al., WWW 2024 (arXiv 2210.04442), as its public code computes. Two figures are printed and never added: one for
-the private PageRank rows at delta = 2 q M delta, one for DP-SGD at delta = 1e-3. Both are multiplied by the node sampling
-rate q, where sampling only takes a logarithm away: see `exact.amplified`.
+the private PageRank rows at delta = 2 q M delta, one for DP-SGD at delta = 1e-3. Both are multiplied by the node sampling rate q.
+Amplification by sampling gives less than that: see `closed_forms.amplified`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
 def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: float = -1.0) -> float:
     """DP-APPR-EM, one row: K one-shot picks, and the picked values with Laplace noise.
 
-    values: the epsilon of the values; 0 withholds them, -1 (the default of the code) spends on them what the picks cost.
+    values: the epsilon of the values; 0 withholds them, -1 (the default of the code) spends as much on them as on the picks.
     """
     advanced = picks * epsilon * math.expm1(epsilon) / (math.exp(epsilon) + 1) + epsilon * math.sqrt(
         2 * picks * math.log(1 / delta)
@@ -39,7 +39,7 @@ def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: fl
 def rows_epsilon(row: float, rows: int, delta: float) -> float:
     """All rows, at 2 M delta: solves e / (2 sqrt(M ln(e + e / (2 M delta)))) = row for e (Kairouz, Oh and Viswanath, corollary).
 
-    Loose below row = 0.9 and no bound above it: see `rows_epsilon_exact`.
+    It is loose below row = 0.9, and above that it is not an upper bound: see `rows_epsilon_exact`.
     """
     total = 2 * rows * delta
 
@@ -83,12 +83,13 @@ def dp_sgd_unamplified(sigma: float, records: int, batch: int, epochs: int, rate
 
 
 def dp_sgd_printed(sigma: float, records: int, batch: int, epochs: int, rate: float, delta: float = 1e-3) -> float:
-    """The epsilon printed for DP-SGD: q times the RDP figure. Right would be ln(1 + q (e^epsilon - 1))."""
+    """The epsilon printed for DP-SGD: q times the RDP figure. The correct value is ln(1 + q (e^epsilon - 1))."""
     return rate * dp_sgd_unamplified(sigma, records, batch, epochs, rate, delta)
 
 
 def dp_sgd_as_run(sigma: float, epochs: int, delta: float, visits: int = 1) -> float:
-    """What the batches of the code cost: drawn once and used in every epoch, so nothing is sampled. Exact, before node sampling.
+    """What the batches of the code cost. The code draws them once and uses them in every epoch, so sampling amplifies nothing.
+    Exact, before node sampling.
 
     visits: 2 for the nodes of the last batch, which overlaps the one before.
     """

@@ -23,22 +23,22 @@ KEPT = ("posteriors", "rows", "gradients")
 class DparRecipe:
     """Zhang et al., DPAR: Decoupled Graph Neural Networks with Node-Level Differential Privacy, WWW 2024.
 
-    The pool is every node outside val and test. `sources` of its nodes, drawn without looking, get a noisy PageRank list of
-    `picks` nodes; all others list themselves. A two-layer perceptron without biases is trained on the lists by DP-SGD. A pool
-    node is answered from its features alone; val and test nodes are taken to belong to the adversary, and their predictions are
-    smoothed over the edges among them.
+    The pool is every node outside val and test. `sources` of its nodes, drawn independently of the data, get a noisy PageRank
+    list of `picks` nodes; all others list only themselves. A two-layer perceptron without biases is trained on the lists by
+    DP-SGD. A pool node is answered from its features alone; val and test nodes are taken to belong to the adversary, and their
+    predictions are smoothed over the edges among them.
 
     sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the same for the lists, in units of sigma, so that
     `with_noise` moves both: Gaussian std / sensitivity of a row, or 1 / epsilon of one pick for mechanism "gumbel".
-    values: with "gumbel", releases the entries of the picks too, as much epsilon spent on them as on the picks.
+    values: with "gumbel", releases the entries of the picks too, and spends as much epsilon on them as on the picks.
 
-    mode "sound": arcs are taken both ways (unless both_ways is False); rows differ by sqrt(2) source_clip; a node stands in
-    at most `cap` rows, and a row that names an absent node is empty, so a step differs by cap * clip (see `seated`); rows join
-    a batch independently with chance batch / train_nodes (always, for batch 0); nodes are sampled independently, everything is
-    composed, then amplified once. That a source lists itself is public, so its own entry is neither clipped nor released.
-    mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size; batches
-    cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a public seed, as
-    in the released code. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
+    mode "sound": arcs are taken both ways (unless both_ways is False); rows differ by sqrt(2) source_clip; a node is in at most
+    `cap` rows, and a row that names an absent node is empty, so a step differs by cap * clip (see `seated`); rows join a batch
+    independently with chance batch / train_nodes (always, for batch 0); nodes are sampled independently, the ledger composes
+    everything, then amplifies once. A source always lists itself, which is public, so its own entry is neither clipped nor
+    released. mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size;
+    batches cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a public seed,
+    as in the released code. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
 
     Releases posteriors, and when asked for in `keep`:
     rows: (K, sources, nodes) float32: noisy PageRank rows, or the weights of the picks; 0 outside the candidates. With them,
@@ -110,7 +110,7 @@ class DparRecipe:
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """What it has not got although its fields look so."""
+        """Capabilities that its fields suggest and that it lacks, each with the reason."""
         if self.mode == "paper":
             reason = "its node sample has a fixed size: when a node leaves, another takes its place"
             return dict.fromkeys(("ClippedGradients", "NoisyRows", "RepeatsWithoutNode"), reason)
@@ -159,9 +159,9 @@ class DparRecipe:
     def ledger(self) -> DpEvent:
         """A node comes or goes with its features, label and edges.
 
-        mode "paper": what its mechanisms cost, whatever is printed. A node may stand in all lists; rows are visited once
-        an epoch, those of the last batch twice; in a sample of fixed size another node takes its place, which changes as
-        many rows again (a clipped PageRank row no further than before), and nothing is amplified.
+        mode "paper": what its mechanisms cost, which differs from what the code prints. There, a node may be in all lists. Each
+        row is visited once an epoch, those of the last batch twice. In a sample of fixed size another node takes the place of one
+        that leaves, which changes as many rows again (but a clipped PageRank row no further), and sampling amplifies nothing.
         """
         from ...accounting import events
 
@@ -220,7 +220,7 @@ class DparRecipe:
         return code.page_rank_printed(row, self.sources, 1e-4 * share, rate), (training, 1e-3 * share)
 
     def footprint(self, graph: Graph) -> int:
-        """Hidden activations of all entries, the weights with their gradients and noise, and what is kept."""
+        """Counts the hidden activations of all entries, the weights with their gradients and noise, and the released arrays."""
         rows = graph.nodes
         steps = self.steps if self.mode == "sound" else self.epochs * (rows // self.batch + 1)
         weights = (graph.dim + graph.classes) * self.hidden

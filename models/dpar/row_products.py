@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Which stored values of sparse features meet in which product, so that dropped features cost no sparse product.
+    """For each inner product of sparse features, the stored values that it multiplies; dropout then needs no new sparse product.
 
     shape: (K, rows, entries, entries). cells: (m,) int64 places in an array of this shape. left, right: (m,) int64 among the
     stored values of all runs. Pairs are listed once, the first entry before the second or the same.

@@ -1,11 +1,14 @@
-"""Adam and plain gradient descent on one flat buffer, in place, as torch.optim computes them."""
+"""Adam on one buffer, in place, as torch.optim computes it."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+
+from ..kernels import compiled
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,10 +20,19 @@ class Adam:
     def __init__(self, flat: Tensor, learning_rate: float) -> None:
         self.flat, self.learning_rate, self.steps = flat, learning_rate, 0
         self.mean, self.square = torch.zeros_like(flat), torch.zeros_like(flat)
+        self._in_one_pass = flat.device.type == "cpu" and flat.is_contiguous() and compiled.used()
 
-    def step(self, gradient: Tensor) -> None:
+    def step(self, gradient: Tensor, share: float = 1.0) -> None:
+        """One step along `share` times the gradient."""
         self.steps += 1
+        rate, below = self.learning_rate / (1 - 0.9**self.steps), 1 / math.sqrt(1 - 0.999**self.steps)
+        if self._in_one_pass:
+            from ..kernels.arithmetic import adam
+
+            numbers: Any = (a.reshape(-1).numpy() for a in (self.flat, gradient, self.mean, self.square))
+            adam(*numbers, np.float32(rate), np.float32(below), np.float32(share))
+            return
+        gradient = gradient if share == 1 else gradient * share
         self.mean.lerp_(gradient, 1 - 0.9)
         self.square.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
-        below = self.square.sqrt().div_(math.sqrt(1 - 0.999**self.steps)).add_(1e-8)
-        self.flat.addcdiv_(self.mean, below, value=-self.learning_rate / (1 - 0.9**self.steps))
+        self.flat.addcdiv_(self.mean, self.square.sqrt().mul_(below).add_(1e-8), value=-rate)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ WIDEST = 256  # units; for wider layers a GEMM library is faster
 class Step:
     """One operation. layer: the index of its numbers. start, to: rows of the block where it reads and writes.
 
-    branch: whose input it reads, where that is no row of the block.
+    branch: the branch whose input it reads, if it reads no row of the block.
     """
 
     kind: int
@@ -45,13 +44,13 @@ class Step:
 
     @property
     def rows(self) -> int:
-        """A unit vector is kept with its inverse length."""
+        """The inverse length is kept in one more row after the unit vector."""
         return self.outputs + (self.kind == UNIT)
 
 
 @dataclass
 class Plan:
-    """Segments as kernels/mlp.py wants them, each but the last with a KEEP at its end. rows: how many a block needs."""
+    """Segments as kernels/mlp.py expects them, each but the last with a KEEP at its end. rows: how many rows a block needs."""
 
     segments: list[list[Step]] = field(default_factory=list)
     again: list[int] = field(default_factory=list)
@@ -59,7 +58,7 @@ class Plan:
 
 
 def expressible(network: Network, *parts: Rows | None) -> bool:
-    """Whether there is a compiled kernel that knows all layers and the memory in which those nodes lie."""
+    """Whether a compiled kernel exists that supports all layers, and features stored as those of these nodes are."""
     layers = (Linear, Selu, BatchNorm, GroupNorm, UnitLength, UnitLinear)
     return (
         all(isinstance(layer, layers) for layer in network.layers)
@@ -72,7 +71,9 @@ def expressible(network: Network, *parts: Rows | None) -> bool:
 
 
 def _readable(rows: Rows) -> bool:
-    """Wide dense features are left to a GEMM library, those that lie in a file, a graph or an accelerator to torch."""
+    """The kernel leaves wide dense features to a GEMM library, and features in a file, in a graph or on an accelerator to
+    torch.
+    """
     shared = [x for x in rows.inputs if isinstance(x, Shared)]
     own = [x for x in rows.inputs if not isinstance(x, Shared)]
     known = all(x.sparse or (x.dim <= WIDEST and not x.mapped) for x in shared) and all(x.dtype == torch.float32 for x in own)
@@ -80,7 +81,9 @@ def _readable(rows: Rows) -> bool:
 
 
 def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Plan:
-    """Cuts branches and trunk where batch norms lie, and gives every output its rows. drawn: nodes are drawn for every pass."""
+    """Cuts branches and trunk at the batch norms, and assigns rows of a block to every output. drawn: nodes are drawn for every
+    pass.
+    """
     plan, layer, tails, widths = Plan(), 0, [], []
     for number, (branch, x) in enumerate(zip(network.branches, inputs, strict=True)):
         units, count = (x.dim, x.nodes) if isinstance(x, Shared) else x.shape[1:]
@@ -116,7 +119,9 @@ def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Pla
 
 
 def _cut(layers: Sequence[Any], layer: int, units: int, rows: int = 0) -> list[list[Step]]:
-    """Steps of some layers in a row, a new list behind every batch norm. rows: what a norm that comes first has to keep."""
+    """The steps of consecutive layers, with a new list after every batch norm. rows: the rows that a norm has to keep if it comes
+    first.
+    """
     lists: list[list[Step]] = [[]]
     for i, what in enumerate(layers, layer):
         match what:
@@ -140,7 +145,7 @@ def _cut(layers: Sequence[Any], layer: int, units: int, rows: int = 0) -> list[l
 
 
 def _chain(plan: Plan, steps: list[Step], free: int) -> int:
-    """Lets each step read what the one before wrote, into rows from `free` on; returns the first row that is left."""
+    """Connects each step to the output of the one before, in rows from `free` on; returns the first unused row."""
     for i, step in enumerate(steps):
         step.start = steps[i - 1].to if i else 0
         if step.kind != KEEP:
@@ -150,7 +155,9 @@ def _chain(plan: Plan, steps: list[Step], free: int) -> int:
 
 
 def _again(steps: list[Step]) -> int:
-    """How many steps the backward pass repeats: up to the last one whose output it reads. What is kept at the end is loaded."""
+    """How many steps the backward pass repeats: up to the last one whose output it reads. A stored output at the end is loaded,
+    not recomputed.
+    """
     if steps[-1].kind != KEEP:
         return 0
     read = [step.start for step in steps if step.kind == LINEAR and step.branch < 0]
@@ -163,7 +170,7 @@ def _again(steps: list[Step]) -> int:
 
 
 class Pass:
-    """Forward and backward passes of one run over some nodes. Holds on to all memory that the kernel works in."""
+    """Forward and backward passes of one run over some nodes. Keeps references to all memory that the kernel uses."""
 
     def __init__(self, network: Network, weights: Weights, gradients: Weights, rows: Rows, drawn: bool = False) -> None:
         """weights, gradients: of one run. drawn: nodes are drawn for every pass. Raises ValueError for a label of no class."""
@@ -202,7 +209,7 @@ class Pass:
         self._nodes = np.arange(len(rows.labels), dtype=np.int32)
 
     def gradient(self) -> None:
-        """Writes the gradient of the mean cross-entropy, and lets batch norms remember what they saw."""
+        """Writes the gradient of the mean cross-entropy, and updates the running moments of the batch norms."""
         self._kernel.gradient(self._net, self._nodes, np.float32(0))
 
     def clipped_gradient(self, drawn: NDArray[np.int32], clip: float) -> None:
@@ -210,12 +217,12 @@ class Pass:
         self._kernel.gradient(self._net, drawn, np.float32(clip))
 
     def hits(self) -> int:
-        """How many nodes are classified rightly, with the moments that batch norms remember."""
+        """How many nodes are classified correctly, with the running moments of the batch norms."""
         return int(self._kernel.hits(self._net, self._nodes))
 
 
 class _Memory:
-    """Where the operations of a network find their numbers, inputs and sums."""
+    """The offsets of the numbers, inputs and sums of a network's operations."""
 
     def __init__(self, weights: Weights, rows: Rows, drawn: bool, block: int) -> None:
         self._weights, self._rows, self._drawn, self._block = weights, rows, drawn, block
@@ -252,7 +259,7 @@ class _Memory:
         return (*shape, *(places.get(name, -1) for name in names))
 
     def sparse(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-        """The sparse features of all branches behind each other: row starts, columns and entries."""
+        """The sparse features of all branches, concatenated: row starts, columns and entries."""
         starts, columns, entries = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
         for begins, which, values in self._matrices:
             starts.append(begins.astype(np.int64) + sum(a.size for a in columns))
@@ -262,14 +269,14 @@ class _Memory:
 
 
 class _Buffer:
-    """Arrays of single numbers behind each other, each beginning at a multiple of `line`."""
+    """Flat arrays in one buffer, each at an offset that is a multiple of `line`."""
 
     def __init__(self, line: int) -> None:
         self._line, self._size = line, 0
         self._parts: list[tuple[int, NDArray[np.float32]]] = []
 
     def put(self, part: NDArray[np.float32]) -> int:
-        """Where the part begins."""
+        """The offset of the part."""
         at = self._size
         self._parts.append((at, part))
         self._size += -(-part.size // self._line) * self._line
@@ -282,25 +289,8 @@ class _Buffer:
         return whole
 
 
-class Adam:
-    """adam.Adam in one pass over memory."""
-
-    def __init__(self, weights: Weights, gradients: Weights, learning_rate: float) -> None:
-        from ..kernels import arithmetic
-
-        self._step, self._learning_rate, self._steps = arithmetic.adam, learning_rate, 0
-        self._numbers, self._gradient = weights.flat.numpy(), gradients.flat.numpy()
-        self._moments = np.zeros_like(self._numbers), np.zeros_like(self._numbers)
-
-    def step(self, share: float = 1.0) -> None:
-        """One step along `share` times the gradient."""
-        self._steps += 1
-        rate, below = self._learning_rate / (1 - 0.9**self._steps), 1 / math.sqrt(1 - 0.999**self._steps)
-        self._step(self._numbers, self._gradient, *self._moments, np.float32(rate), np.float32(below), np.float32(share))
-
-
 def by_unit(x: Shared | Tensor) -> Tensor:
-    """Dense features of all runs, or what the only run reads: (units, nodes)."""
+    """Dense features of all runs, or the input of the only run: (units, nodes)."""
     return x.dense.t() if isinstance(x, Shared) else x[0]
 
 

@@ -56,8 +56,9 @@ def train_privately(
 ) -> Weights:
     """DP-Adam on each run's own Poisson batches; returns the last numbers, or with `check` those of the best epoch.
 
-    rows: what may be drawn, and nodes: (n,) the ids of those rows among the `population` of the graph. Every node has its
-    place in the stream of batches: two neighbouring worlds draw alike of the nodes that both have. purpose: names the streams.
+    rows: what may be drawn, and nodes: (n,) the ids of those rows among the `population` of the graph. Each node's coins have a
+    fixed position in the stream of batches, so two neighbouring worlds draw the same coins for the nodes that both have. purpose:
+    names the streams.
     """
     draws = [stream(seed, "batch", purpose) for seed in seeds]
     noises = [stream(seed, "gradient", purpose) for seed in seeds]
@@ -103,11 +104,11 @@ def _alone(
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows, drawn=True)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
-    optimiser, best, record = compiled_mlp.Adam(weights, gradients, how.learning_rate), weights.copy(), -1
+    optimiser, best, record = Adam(weights.flat, how.learning_rate), weights.copy(), -1
     for step, drawn in enumerate(batches, 1):
         on_rows.clipped_gradient(drawn, how.clip)
         make_noisy(gradients, [noise], purpose, how)
-        optimiser.step(1 / how.batch)
+        optimiser.step(gradients.flat, 1 / how.batch)
         if on_check is not None and step % how.steps == 0 and (hits := on_check.hits()) > record:
             record = hits
             best.overwrite(weights)
@@ -117,26 +118,26 @@ def _alone(
 def sampled(
     draws: Sequence[np.random.Generator], places: NDArray[np.int32], purpose: str, how: Private
 ) -> list[NDArray[np.int32]]:
-    """The row numbers in the next batch of each run. places: (population,) the row of each node, or -1 where it has none."""
+    """The row numbers of the next batch of each run. places: (population,) the row of each node, or -1 where it has none."""
     drawn = [_fixed(draw, places, how.batch) if how.fixed else heads(draw, how.rate, places) for draw in draws]
     if witness.LISTENING.get() is not None:
         joined = np.zeros((len(drawn), places.max() + 1), dtype=bool)
         for own, rows in zip(joined, drawn, strict=True):
             own[rows] = True
         witness.sampled(purpose, joined)
-        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness may make others join
+        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness may replace the sample
     return drawn
 
 
 def _fixed(draw: np.random.Generator, places: NDArray[np.int32], batch: int) -> NDArray[np.int32]:
-    """The rows whose coins are the `batch` lowest, or all where there are no more."""
+    """The rows with the `batch` lowest coins, or all rows if there are no more than `batch`."""
     there = places >= 0
     coins = draw.random(places.size)[there]
     return places[there] if coins.size <= batch else places[there][coins <= np.partition(coins, batch - 1)[batch - 1]]
 
 
 def make_noisy(gradients: Weights, noises: Sequence[np.random.Generator], purpose: str, how: Private) -> None:
-    """Adds the noise of one step, if there is to be any, before the eyes of whoever listens."""
+    """Adds the noise of one step, if any, and reports the sums before and after to the witness."""
     if not how.sigma:
         return
     summed = [a for layer in gradients.trained for a in layer]
@@ -151,8 +152,8 @@ def private_gradient(
     """Writes the sum over each run's batch of the per-node gradients of the cross-entropy, each scaled to norm `clip` at most.
 
     inputs: (runs, units, batch) each. target: (runs, classes, batch) one-hot. real: (runs, batch), 0 where a batch is
-    padded. The norm of a node's gradient follows from what its layers saw and were told (Goodfellow 2015), and scaling what they
-    were told scales the gradient: one backward pass does.
+    padded. The norm of a node's gradient follows from the inputs of its layers and the gradients of their outputs (Goodfellow
+    2015). Scaling the latter scales the gradient, so one backward pass is enough.
     """
     logits, tape = network.forward(weights.numbers, inputs, training=True)
     met = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)
@@ -167,7 +168,7 @@ def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: fl
     """Adds Gaussian noise to every trained number, drawn for one run after the other."""
     size = gradients.flat.numel() // len(random)
     drawn = [torch.from_numpy(r.standard_normal(size, dtype=np.float32)) for r in random]
-    if len(drawn) == 1:  # then all numbers lie in the order in which they are drawn
+    if len(drawn) == 1:  # with one run, all numbers lie in the order in which they are drawn
         gradients.flat.add_(drawn[0].to(gradients.flat.device), alpha=std)
         return
     noise, first = torch.stack(drawn).mul_(std).to(gradients.flat.device), 0

@@ -1,4 +1,4 @@
-"""Dropout for K runs at once: every run draws its masks from its own stream, however long the others are."""
+"""Dropout for K runs at once: every run draws its masks from its own stream, whatever the sizes of the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..sparse.block_diagonal import Operator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# For each share, row b: the eight bits of b, each as 0 or as the factor of what is kept.
+# for each share, a table: row b holds the mask of the eight bits of b, 0 for a dropped unit and else the scale of a kept one
 BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
 TABLES = {share: BITS * np.float32(1 / (1 - share)) for share in (0.25, 0.5, 0.75)}
 
@@ -24,7 +24,7 @@ TABLES = {share: BITS * np.float32(1 / (1 - share)) for share in (0.25, 0.5, 0.7
 class Dropout:
     """Sets a share of the units of one layer to zero and scales the others up; each call draws afresh.
 
-    A mask lives until the next call. rows: how many nodes each run has; what fills its block up stays zero.
+    A mask lives until the next call. rows: how many nodes each run has; padding stays zero.
     """
 
     share: float
@@ -58,7 +58,8 @@ class Dropout:
     def mask(self, shape: tuple[int, ...]) -> Tensor:
         """(K, size, units) float32: zero, or one over the share that is kept."""
         if self.buffer is None:
-            self.buffer = np.zeros(shape, dtype=np.float32)  # kept: filling fresh memory costs three times the draw
+            # kept for the next call: fresh memory costs three times as much as the draw
+            self.buffer = np.zeros(shape, dtype=np.float32)
         for mask, random, rows in zip(self.buffer, self.randoms, self.rows, strict=True):
             mask[:rows] = draw(random, rows * shape[2], self.share).reshape(rows, shape[2])
         return torch.from_numpy(self.buffer).to(self.device)
@@ -82,7 +83,9 @@ def eights(random: np.random.Generator, count: int) -> NDArray[np.uint8]:
 
 
 class ReluTimes(torch.autograd.Function):
-    """relu(x) * mask, over x; the mask is 0 or `factor`. What comes out above zero was kept, so the mask is not needed twice."""
+    """relu(x) * mask, over x; the mask is 0 or `factor`. Only kept units are above zero afterwards, so the backward pass does not
+    need the mask.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor, factor: float) -> Tensor:

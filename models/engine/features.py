@@ -28,7 +28,7 @@ LARGEST = 1e9  # squares of much larger features overflow, and the NaN of one no
 
 
 def limited(x: Any) -> Any:
-    """Features, dense or sparse, with entries beyond ±LARGEST cut there, so that what is made of them is finite."""
+    """Features, dense or sparse, with entries clipped to ±LARGEST, so that all results computed from them are finite."""
     stored = x.data if sp.issparse(x) else x
     if stored.size and max(stored.max(), -stored.min()) > LARGEST:
         return clipped(x, -LARGEST, LARGEST)
@@ -36,13 +36,13 @@ def limited(x: Any) -> Any:
 
 
 class Shared:
-    """Some rows of a graph's features, dense or sparse, ready to be multiplied with many weight matrices.
+    """Some rows of a graph's features, dense or sparse, to be multiplied with many weight matrices.
 
     Dense features that are mapped from a file may be larger than the memory: their rows are read again for every product.
     """
 
     def __init__(self, x: Any, rows: NDArray[np.int64], device: str = "cpu") -> None:
-        """x: (nodes, dim) float32, dense or csr_array. rows: the nodes that are wanted, in the order that is wanted."""
+        """x: (nodes, dim) float32, dense or csr_array. rows: ids of the nodes, in the order in which they are used."""
         self.sparse, self.rows, self.device = bool(sp.issparse(x)), rows, device
         self.mapped = isinstance(x, np.memmap)
         self.x = x if self.mapped else limited(x[rows])
@@ -55,7 +55,7 @@ class Shared:
         return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(self.device)
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """The dense rows in order, all at once where they are in memory."""
+        """The dense rows in order: in one block if they are in memory, otherwise block by block."""
         if not self.mapped:
             yield slice(self.nodes), self.dense
             return
@@ -76,7 +76,7 @@ class Shared:
     def rows32(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Where each row begins, the columns of every row, and the entries unless all are one; 32-bit integers.
 
-        Raises ValueError for columns that there are not: the kernel would read and write beyond its memory.
+        Raises ValueError for column numbers out of range, with which the kernel would read and write beyond its memory.
         """
         columns, starts, entries = self.bags
         if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < self.dim:
@@ -134,7 +134,7 @@ class Shared:
         return torch.from_numpy(columns).to(self.device), torch.from_numpy(entries).to(self.device)
 
     def gather(self, index: Tensor) -> Tensor | Drawn:
-        """Each run's own choice of rows: (runs, dim, batch), dense or as good as. index: (runs, batch)."""
+        """Each run's own choice of rows: (runs, dim, batch). index: (runs, batch)."""
         if self.padded is None:
             if self.mapped:
                 return torch.from_numpy(self._read(self.rows[index.cpu().numpy()])).to(self.device).transpose(1, 2)

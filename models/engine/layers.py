@@ -1,8 +1,8 @@
 """Layers of many small networks at once, each with its backward pass written out.
 
 Activations have the runs first and the nodes last: (runs, units, nodes). Every product is then one batched GEMM on
-contiguous memory, and a softmax over few classes runs along whole vectors. A layer is only a description: its numbers
-come from outside, as one tuple of tensors with the runs in front, the trained ones before the merely remembered ones.
+contiguous memory, and a softmax over few classes runs along whole vectors. A layer holds no parameters. The caller passes them,
+as one tuple of tensors with the runs first, the trained ones before the running moments.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ IN_CACHE = 2**16  # numbers
 
 
 class Layer(Protocol):
-    """What the engine asks of a layer.
+    """The protocol of a layer.
 
     start: the trained and the remembered numbers of a fresh run, drawn from that run's stream.
-    forward: the output, and what `backward` needs to know. It leaves its input as it is: others may have saved that.
-    backward: dy and that knowledge -> dx, or None where `inner` says that nobody asks for it. Writes the gradients of the
-        trained numbers into `gradients`, unless that is None.
+    forward: the output, and the values that `backward` needs. It never changes its input, which other layers may have saved.
+    backward: dy and those values -> dx, or None where `inner` says that dx is not needed. Writes the gradients of the trained
+    numbers into `gradients`, unless that is None.
     """
 
     def start(self, random: np.random.Generator) -> tuple[Arrays, Arrays]: ...
@@ -61,8 +61,8 @@ class Separable(Layer, Protocol):
 class Linear:
     """y = W x + b, started as torch.nn.Linear is: uniform within ±1/√inputs. x: (runs, inputs, nodes), Shared or Drawn.
 
-    centred: a batch norm follows and takes b out again. The gradient of b is then zero but for rounding, which Adam would blow
-    up to full steps; b stays as it is.
+    centred: a batch norm follows and subtracts b again. The gradient of b is then zero except for rounding, which Adam would
+    amplify to full steps, so b is not trained.
     """
 
     inputs: int
@@ -204,7 +204,8 @@ class UnitLength:
 
 @dataclass(frozen=True)
 class UnitLinear:
-    """UnitLength, then Linear, without ever writing the divided vectors down; its parts may stay where the branches left them.
+    """UnitLength, then Linear, without storing the normalised vectors; it reads the outputs of the branches without stacking
+    them.
 
     y = (W x) / ‖x‖ + b. With e = dy / ‖x‖, dx = W' e - x (dy · (y - b)) / ‖x‖².
     """

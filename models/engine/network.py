@@ -27,7 +27,7 @@ Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]  # for each laye
 
 @dataclass(frozen=True)
 class Tape:
-    """What the backward pass needs: what each layer saved, and how many units each branch gave to the trunk."""
+    """The data for the backward pass: the values that each layer saved, and how many units each branch gave to the trunk."""
 
     saved: list[Any]
     widths: list[int]
@@ -64,7 +64,7 @@ class Network:
     def backward(
         self, numbers: Sequence[Numbers], tape: Tape, dy: Tensor, gradients: Sequence[Numbers] | None
     ) -> list[tuple[Layer, Tensor, Any]]:
-        """Writes the gradients of all trained numbers, or without `gradients` only says what they follow from.
+        """Writes the gradients of all trained numbers, or without `gradients` only the values from which they can be computed.
 
         Returns (layer, dy, what it saved) for each layer, last first.
         """
@@ -91,7 +91,7 @@ class Network:
 def through(
     layers: Sequence[Layer], numbers: Sequence[Numbers], x: Any, training: bool = False, saved: list[Any] | None = None
 ) -> Tensor:
-    """Some layers in a row. What their backward passes need is appended to `saved`."""
+    """The forward pass of consecutive layers. What their backward passes need is appended to `saved`."""
     for layer, own in zip(layers, numbers, strict=True):
         x, kept = layer.forward(own, x, training)
         if saved is not None:
@@ -100,7 +100,7 @@ def through(
 
 
 def draw(layers: Sequence[Layer], seeds: NDArray[np.uint64], *path: int | str, device: str = "cpu") -> Parts:
-    """Fresh numbers of some layers: one stream a run, so that a run starts the same in any company."""
+    """Initial numbers of some layers: one stream for each run, so that the start of a run does not depend on the other runs."""
     streams = [stream(seed, "start", *path) for seed in seeds]
     parts: Parts = []
     for layer in layers:
@@ -127,7 +127,7 @@ def together(parts: Sequence[Parts]) -> Parts:
 
 
 class Weights:
-    """The numbers of K copies of a network, in one flat buffer, so that an optimiser and a snapshot are single passes.
+    """The numbers of K copies of a network, in one flat buffer, so that an optimiser step or a snapshot is a single pass.
 
     buffer: (all numbers,). flat: (all trained numbers,), where it begins. trained, numbers: for each layer its tensors, runs
     first, without and with the remembered ones; all are views of the buffer.
@@ -156,7 +156,7 @@ class Weights:
 
     @cached_property
     def _owner(self) -> Tensor:
-        """The run of every number."""
+        """For every number, the index of its run."""
         tensors = [a for kind in (self.trained, self.remembered) for layer in kind for a in layer]
         return torch.cat([torch.arange(len(a), device=a.device).repeat_interleave(a[0].numel()) for a in tensors])
 
@@ -168,12 +168,12 @@ class Weights:
 
 @dataclass(frozen=True)
 class Rows:
-    """Some nodes as the engine wants them: the inputs of every branch, and the labels."""
+    """The inputs of every branch for some nodes, and their labels."""
 
     inputs: Sequence[Input]
     labels: Tensor  # (nodes,) int64
     counted: Tensor | None = None  # int64, which of the inputs' nodes the labels are for; None means all, in order
 
     def of(self, run: int) -> Rows:
-        """What one run reads."""
+        """The inputs of one run."""
         return replace(self, inputs=[x if isinstance(x, Shared) else x[run : run + 1] for x in self.inputs])

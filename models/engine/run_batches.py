@@ -1,4 +1,4 @@
-"""Runs that train together: all on the same nodes, and few enough for the cache."""
+"""Groups runs that train together: all on the same nodes, and few enough for the cache."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from ..graph.graph import Worlds
 
 CACHE = 2**20  # bytes of one layer's activations; several such arrays are alive at a time
-ROOM = 2**22  # the same where a compiled kernel takes one run at a time, so that a company need not fit the cache
+ROOM = 2**22  # the same with a compiled kernel, which trains one run at a time, so that the group need not fit the cache
 
 
 def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:
     """Consecutive runs that train on the same nodes, as many as keep `units` activations a node in cache.
 
-    batch: how many nodes a step looks at; None for all training nodes. A private run also holds a graph of its own, so that four
-    times the batch is what counts.
+    batch: how many nodes a step uses; None for all training nodes. A private run also holds a graph of its own, so it counts as
+    four times the batch.
     """
     room = ROOM if batch is None and compiled.used() else CACHE
     nodes = max(1, int(worlds.graph.train.sum())) if batch is None else 4 * batch
@@ -43,7 +43,9 @@ def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[
 
 
 class Company:
-    """The nodes that some worlds train on, check on, release and compute, and what networks read of them."""
+    """For some worlds, the nodes to train on, to validate on, to release and to compute, and the network inputs for these
+    nodes.
+    """
 
     def __init__(self, worlds: Worlds, device: str) -> None:
         graph = worlds.graph

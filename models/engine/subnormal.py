@@ -1,4 +1,4 @@
-"""Numbers too small for a processor's fast path, below 1e-38, counted as zero for a while."""
+"""A context in which the processor treats subnormal numbers (below 1e-38) as zero, because it computes with them slowly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import torch
 
 @contextmanager
 def subnormals_are_zero() -> Iterator[None]:
-    """Within it, in this thread; afterwards as it was. Saturated units send such numbers, and each costs a hundred cycles."""
+    """Treats subnormal numbers as zero within the context, in this thread, and restores the setting afterwards. Saturated units
+    produce such numbers, and each costs a hundred cycles.
+    """
     before = flushed()
     torch.set_flush_denormal(True)
     try:
@@ -20,5 +22,5 @@ def subnormals_are_zero() -> Iterator[None]:
 
 
 def flushed() -> bool:
-    """Whether this thread's processor counts them as zero already."""
+    """Whether the processor already treats them as zero in this thread."""
     return not bool(torch.full((1,), 1e-39) * 0.5 > 0)

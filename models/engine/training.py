@@ -1,7 +1,7 @@
 """Trains K networks at once by full-batch gradient descent: Adam in place, the best epoch of each run kept.
 
 All runs of one call train on the same nodes, so that nothing is padded or masked: a node that a run lacks is physically absent.
-Where the compiled kernel can, it trains one run after the other; elsewhere the layers in torch train all runs in step.
+The compiled kernel trains one run after the other; where it cannot, the layers in torch train all runs in step.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
 
 
 def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None) -> Weights:
-    """The same for one run by the compiled kernel: its activations stay in the nearest cache, which those of many would not."""
+    """The same for one run by the compiled kernel: the activations of one run fit the nearest cache, those of many would not."""
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
-    optimiser, best, record = compiled_mlp.Adam(weights, gradients, learning_rate), weights.copy(), -1
+    optimiser, best, record = Adam(weights.flat, learning_rate), weights.copy(), -1
     for _ in range(epochs):
         on_rows.gradient()
-        optimiser.step()
+        optimiser.step(gradients.flat)
         if on_check is not None and (hits := on_check.hits()) > record:
             record = hits
             best.overwrite(weights)
@@ -68,7 +68,7 @@ def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rat
 
 
 def hit_count(network: Network, weights: Weights, rows: Rows) -> Tensor:
-    """(runs,) how many of the rows each run classifies rightly."""
+    """(runs,) how many of the rows each run classifies correctly."""
     logits, _ = network.forward(weights.numbers, rows.inputs)
     if rows.counted is not None:
         logits = logits.index_select(2, rows.counted)

@@ -1,4 +1,4 @@
-"""What GAP, ProGAP, MLP, EdgeRand and DP-GNN share: fields, units, noise, and which rows are released."""
+"""Code shared by GAP, ProGAP, MLP, EdgeRand and DP-GNN: fields, units, noise, and which rows are released."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class EdgeRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRecipe(EdgeRecipe):
-    """A recipe that comes at node level too, where DP-SGD trains it.
+    """A recipe that also has a node-level version, which DP-SGD trains.
 
     train_nodes is the public number N of training nodes; each node joins a batch with probability batch / N, in
     epochs x floor(N / batch) steps for every network; clip: the norm that the gradient of one node is cut to.
@@ -121,8 +121,8 @@ class NoisySums(NodeRecipe):
     base_layers: linear layers of the network on one hop's rows. keep: which arrays a release holds, of
     "posteriors", "aggregates" (the sums as drawn) and "inputs" (the rows that were summed); without "posteriors" the last
     network is not trained. public_seed: train the network that sees no edge once, from this seed, for all runs with the same
-    training nodes: at edge level it sees public data only, so an adversary may know it. What an audit then finds holds for
-    that one network. max_degree: at node level, the published code's random cut of out-degrees, or in mode "sound" a public
+    training nodes: at edge level it sees public data only, so an adversary may know it. The results of an audit then hold for
+    that one network only. max_degree: at node level, the published code's random cut of out-degrees, or in mode "sound" a public
     promise.
     """
 
@@ -138,7 +138,7 @@ class NoisySums(NodeRecipe):
 
     @property
     def noise_std(self) -> float:
-        """What is added to every entry of a sum of unit rows."""
+        """The std of the noise on every entry of a sum of unit rows."""
         return self.sigma * sensitivity(self.unit, self.max_degree)
 
     def printed(self, delta: float) -> float | None:
@@ -157,7 +157,7 @@ class NoisySums(NodeRecipe):
 
     @property
     def _cut(self) -> int | None:
-        """What the out-degrees are cut to before sums are taken; None where they are not."""
+        """The bound to which out-degrees are cut before the sums; None if they are not cut."""
         return self.max_degree if self.unit is Unit.NODE and self.mode == "paper" else None
 
     @property
@@ -235,20 +235,20 @@ def assumed_public(model: NodeRecipe) -> tuple[str, ...]:
         return (
             *common,
             "Features and labels are public: everything that sees no edge costs nothing.",
-            "The best epoch is chosen by labels, which are public, on noisy sums that are paid for.",
+            "The best epoch is chosen by labels, which are public, on noisy sums that the ledger charges for.",
         )
     if model.mode == "paper":
         return (
             *common,
             "The number of training nodes is public.",
-            "The best epoch is chosen by the labels of the validation nodes, and nothing is paid for that.",
+            "The best epoch is chosen by the labels of the validation nodes, and the ledger does not charge for that.",
             "Degrees are cut at random, which is not stable when a node leaves; the ledger takes it to be.",
             "A node's own prediction is released, and the ledger does not cover it.",
         )
     return (
         *common,
         "The number of training nodes is public.",
-        "It is publicly promised that no node has more than max_degree neighbours; other graphs are refused.",
+        "The public promise is that no node has more than max_degree neighbours; the model refuses other graphs.",
         "A training node comes or goes with all its edges. Its own prediction is withheld; only validation and test nodes "
         "are answered, and they are not protected.",
         "The last epoch is kept: nothing is chosen by private labels.",

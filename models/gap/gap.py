@@ -57,7 +57,7 @@ class Gap(common.NoisySums):
         return published.gap_edge_coded(self.sigma, self.hops, delta)
 
     def footprint(self, graph: Graph) -> int:
-        """The rows of all hops twice over, the activations of the classifier and what its backward pass keeps."""
+        """Counts the rows of all hops twice, the activations of the classifier and what its backward pass stores."""
         return 4 * (graph.nodes * self.hidden * (self.hops + 1) * 14 + graph.dim * self.hidden * 6)
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:

@@ -52,7 +52,7 @@ class Mlp(common.NodeRecipe):
         return published.dp_mlp_coded(self.sigma, self.train_nodes, self.batch, self.epochs, delta)
 
     def footprint(self, graph: Graph) -> int:
-        """Activations of all layers and what the backward pass keeps."""
+        """Counts the activations of all layers and what the backward pass stores."""
         return 4 * (graph.nodes * self.hidden * self.layers * 6 + graph.dim * self.hidden * 6)
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:

@@ -1,4 +1,4 @@
-"""ProGAP: stage after stage, each on the noisy neighbour sums of the ones before, all of which learn on (WSDM 2024)."""
+"""ProGAP: trains stage after stage, each on noisy neighbour sums of the earlier ones, which continue to learn (WSDM 2024)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GAP, ProGAP and their baselines print for a noise multiplier: the theorems, and the sums as their code does them.
+"""The epsilon that GAP, ProGAP and their baselines print for a noise multiplier: by their theorems, and by their code.
 
 Everywhere sigma is the one "noise scale" that both papers calibrate: noise std / claimed sensitivity, used for every noisy
 aggregation and for DP-SGD alike. epsilon in nats. Sources: Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and
@@ -73,7 +73,7 @@ def dp_mlp_coded(sigma: float, records: int, batch: int, epochs: int, delta: flo
 
 
 def dp_gnn_multi_term(sigma: float, degree: int, records: int, batch: int, epochs: int, delta: float) -> float:
-    """What ProGAP's DP-GNN works out and then ignores: T steps of the multi-term bound for K + 1 loss terms."""
+    """The epsilon that ProGAP's DP-GNN computes and then ignores: T steps of the multi-term bound for K + 1 loss terms."""
     steps = epochs * records // batch
     return converted(lambda alpha: steps * multi_term_rdp(alpha, sigma, degree, records, batch), delta)
 
@@ -148,9 +148,9 @@ def _node(sigma: float, hops: int, rate: float, steps: int, delta: float) -> flo
 
 
 def edge_rand_probabilities(epsilon: float, density: float) -> tuple[float, float]:
-    """EdgeRand: how likely a true arc is kept and a false one invented, for an arc that spends 0.9 epsilon.
+    """EdgeRand: the probabilities that a true arc is kept and that a false one is added, for an arc that spends 0.9 epsilon.
 
-    density: the (noised) density of the block of rows. The expected number of arcs stays what it was.
+    density: the (noised) density of the block of rows. The expected number of arcs does not change.
     """
     keep = 1 / (1 + math.exp(-0.9 * epsilon))
     thin = min(1.0, density / (2 * keep * density - keep - density + 1))
@@ -158,5 +158,7 @@ def edge_rand_probabilities(epsilon: float, density: float) -> tuple[float, floa
 
 
 def edge_rand_formal_epsilon(epsilon: float, nodes: int, rows: int = 500) -> float:
-    """What EdgeRand formally spends on one arc: the density of `rows` rows is noised as if it were that of all of them."""
+    """The true epsilon that EdgeRand spends on one arc: it adds to the density of `rows` rows the noise that suits the density of
+    all rows.
+    """
     return 0.9 * epsilon + 0.1 * epsilon * nodes / rows

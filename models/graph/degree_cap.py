@@ -1,6 +1,6 @@
-"""Cutting out-degrees at random, as GAP and ProGAP do it at node level.
+"""Cuts out-degrees at random, as GAP and ProGAP do at node level.
 
-Not stable: when a node leaves, its neighbours refill their lists with others.
+This is not stable: when a node leaves, its neighbours may refill their lists with other nodes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ def arc_present(worlds: Worlds) -> NDArray[np.bool_]:
 def bounded(worlds: Worlds, max_degree: int) -> NDArray[np.bool_]:
     """(K, arcs) bool: of every node's outgoing arcs in each run, a uniform choice of max_degree, or all if there are no more.
 
-    The published code never visits the last node, which therefore sends nothing; so it is here. A run orders arcs by
-    keys that depend on its seed and on the arc's two ends alone, so that an absent edge changes no other's place.
+    The published code never visits the last node, which therefore sends nothing; this function does the same. A run orders arcs
+    by keys that depend on its seed and on the arc's two ends alone, so that an absent edge does not change the order of the
+    others.
     """
     graph = worlds.graph
     present = arc_present(worlds)
@@ -47,7 +48,7 @@ def bounded(worlds: Worlds, max_degree: int) -> NDArray[np.bool_]:
 
 
 def by_sender(senders: NDArray[np.int64], nodes: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-    """Where each sender's arcs begin in the order that puts them together, (nodes + 1,), and that order. Linear in the arcs."""
+    """Sorts the arcs by sender: where each sender's arcs begin, (nodes + 1,), and the order. Takes time linear in the arcs."""
     arcs = np.arange(len(senders))
     grouped = sp.csr_array((np.ones(len(senders), dtype=bool), (senders, arcs)), shape=(nodes, len(senders)))
     return grouped.indptr, grouped.indices

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class Without(Graph):
-    """Made by `without`. Its edges and lists are copies, made at the first use; blocks of them are read from the whole graph."""
+    """`without` makes it. Its edges and lists are copies, made at the first use; blocks of edges are read from the whole
+    graph.
+    """
 
     whole: Graph
     gone: NDArray[np.int64]

@@ -1,10 +1,11 @@
-"""A graph, and many subgraphs of it at once: everything that a model may see."""
+"""A graph, and many subgraphs of it at once: all data that a model may read."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,18 @@ if TYPE_CHECKING:
     Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
 
 
+# attributes for the engine, not for a model's author
+NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Features, labels, edges and the public split of the nodes.
 
     x: (nodes, dim) float32, dense or a scipy csr_array. y: (nodes,) int64, classes 0 … classes-1.
-    edges: (2, m) int64. An undirected graph lists every edge once, as u < v; a directed graph lists its arcs (from, to).
-    train, val, test: (nodes,) bool, disjoint. Nobody's privacy depends on them: the node set and the split are public.
+    edges: (2, m) int64. An undirected graph lists every edge once, as u < v; a directed graph lists its arcs (from, to). A sum
+    over neighbours needs both directions: use `arcs` (alias `edge_index`), `adjacency()` or `to_pyg()`.
+    train, val, test: (nodes,) bool, disjoint. The node set and the split are public.
     """
 
     x: Features
@@ -43,6 +49,12 @@ class Graph:
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", self.classes or int(self.y.max(initial=-1)) + 1)
 
+    def __getattr__(self, name: str) -> Any:
+        """Raises AttributeError for a name that a graph lacks, with the names that it has."""
+        names = (*(f.name for f in dataclasses.fields(Graph)), *(n for n in vars(Graph) if n[0] != "_" and n not in NOT_READ))
+        meant = "".join(f" Did you mean {near}?" for near in get_close_matches(name, names, 1))
+        raise AttributeError(f"a graph has no {name!r}.{meant} It has {', '.join(dict.fromkeys(names))}.")
+
     @property
     def nodes(self) -> int:
         return int(self.y.shape[0])
@@ -55,6 +67,11 @@ class Graph:
     def arcs(self) -> NDArray[np.int64]:
         """(2, arcs) int64: messages go from row 0 to row 1. Edge i of an undirected graph is arcs i and i + m."""
         return self.edges if self.directed else np.concatenate([self.edges, self.edges[::-1]], axis=1)
+
+    @property
+    def edge_index(self) -> NDArray[np.int64]:
+        """`arcs` under the name that PyTorch Geometric uses: (2, arcs), both directions of every undirected edge."""
+        return self.arcs
 
     @property
     def arc_count(self) -> int:
@@ -86,7 +103,7 @@ class Graph:
         yield from (self.edges[:, at : at + BLOCK] for at in range(0, self.edges.shape[1], BLOCK))
 
     def into(self, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
-        """What `nodes` receive, some of them at a time: see `lists.received`."""
+        """The lists of senders of `nodes`, some nodes at a time: see `neighbour_lists.received`."""
         return received(self.incoming, nodes)
 
     @cached_property
@@ -132,9 +149,10 @@ class Mask:
 
 @dataclass(frozen=True, eq=False)
 class Worlds:
-    """K subgraphs of one union graph, one seed per run, and the rows that will be looked at.
+    """K subgraphs of one union graph, one seed per run, and the rows that are released.
 
-    seeds: (K,) uint64; all randomness of run k comes from seeds[k], so a run does not know its batch.
+    seeds: (K,) uint64; all randomness of run k comes from seeds[k], so the result of a run does not depend on the other runs of
+    its batch.
     edges, nodes, labels: which edges, nodes and training labels exist in each run; None means all of them.
         A masked edge is an absent edge. A masked node sends nothing, receives nothing and is not trained on; its own
         row is still computed, as that of a node without edges. A masked label is not trained on (transductive game).
@@ -183,7 +201,10 @@ class Worlds:
         return present
 
     def removed(self, run: int) -> Worlds:
-        """Run `run` alone, with its absent edges physically gone. Its absent nodes are isolated and unlabelled."""
+        """Run `run` alone, as Worlds of one run. Its `.graph` is the graph of that run, and its masks are None.
+
+        Absent edges are not in `.graph.edges`; absent nodes have no edges and are not in `.graph.train`.
+        """
         one = self[run : run + 1]
         edges = self.graph.edges[:, one.edge_present()[0]]
         graph = dataclasses.replace(self.graph, edges=edges, train=one.trained()[0])

@@ -37,7 +37,7 @@ BLOCK = 1 << 20  # numbers that are written or checked at a time
 
 
 class Mapped(Graph):
-    """A graph that is mapped from a folder; pickled, it is the name of that folder, so that workers map the same files."""
+    """A graph that is mapped from a folder; its pickle holds only the name of that folder, so that workers map the same files."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         folder = vars(self).get("folder")  # absent from a graph that was made from this one
@@ -47,8 +47,8 @@ class Mapped(Graph):
 def write(graph: Graph, folder: str | Path) -> Graph:
     """Puts the graph into a new folder, with its neighbour lists, and returns it mapped from there.
 
-    Arrays are read in blocks, so that they may be mapped themselves. The folder is made aside and renamed: it is whole or
-    absent. Raises ValueError where it exists already, or for a graph that is not what `Graph` promises.
+    It reads arrays in blocks, so they may be mapped too. It writes a temporary folder and renames it, so that `folder` is
+    complete or absent. Raises ValueError where it exists already, or for a graph that is not what `Graph` promises.
     """
     folder = Path(folder)
     if folder.exists():
@@ -78,7 +78,7 @@ def write(graph: Graph, folder: str | Path) -> Graph:
 def read(folder: str | Path, checked: bool = False) -> Graph:
     """The graph that `write` put there. checked: compares the content of every file with its digest, at the speed of the disk.
 
-    Pickled, it is the name of its folder, so that worker processes map the same files. Raises ValueError, one line, for a
+    Its pickle holds only the name of its folder, so that worker processes map the same files. Raises ValueError, one line, for a
     folder that is incomplete, damaged or not a graph.
     """
     folder = Path(folder).absolute()
@@ -122,7 +122,7 @@ def digest(lists: Lists) -> str:
 
 
 def check(graph: Graph) -> None:
-    """Raises ValueError for edges or features that would make sums wrong: what `Graph` promises, looked at block by block."""
+    """Raises ValueError for edges or features that would make sums wrong: what `Graph` promises, checked block by block."""
     last = -1
     for at in range(0, graph.edges.shape[1], BLOCK):
         low, high = graph.edges[:, at : at + BLOCK]

@@ -1,4 +1,4 @@
-"""One list of senders for every receiver, made in time and memory linear in the number of arcs."""
+"""Builds one list of senders for every receiver, in time and memory linear in the number of arcs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BLOCK = 1 << 18  # edges that are turned into arcs, sorted and filed at a time: some 20 MiB
+BLOCK = 1 << 18  # how many edges are turned into arcs and sorted at a time: some 20 MiB
 
 
 @dataclass(frozen=True, eq=False)

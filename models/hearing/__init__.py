@@ -1,6 +1,6 @@
-"""Hears every random number that a training draws, from NumPy, PyTorch and Python, without any call by the model.
+"""Records ("hears") every random number that a training draws from NumPy, PyTorch, SciPy and Python. The model calls nothing.
 
-The numbers are the same bit for bit, unless whoever listens puts others in their place.
+Recording does not change the numbers; an auditor may replace some.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from .draw import Change, Draw, Hearing, Listening
 
 __all__ = ["Change", "Draw", "Hearing", "hearable", "hearing"]
 
-LIBRARIES = ("numpy", "random", "secrets", "os", "torch")  # whose own names these files replace, or that need none
+# packages whose names these files replace, or that draw no random numbers
+LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
 OURS = __name__
-NONE_IN: dict[str, tuple[int, int]] = {}  # modules without such names, by their dictionaries and how much is in them
+NONE_IN: dict[str, tuple[int, int]] = {}  # cache: modules without such names, by the identity and size of their dictionaries
 
 
 @contextmanager
 def hearable() -> Iterator[None]:
-    """Generators that are made within this context can be heard later on. For loading somebody's module."""
+    """Draws of generators that are made within this context can be recorded later. Used while a user's module is loaded."""
     with ExitStack() as stack:
         new: dict[int, Any] = {}
         for library in (of_numpy, of_python, of_scipy, of_torch):
@@ -37,7 +38,7 @@ def hearable() -> Iterator[None]:
 
 @contextmanager
 def hearing(change: Change | None = None) -> Iterator[Hearing]:
-    """Every draw within this context is heard, and changed if `change` says so."""
+    """Records every draw within this context, and replaces its numbers if `change` returns others."""
     before, listens = Listening.hearing, Hearing(change)
     with hearable():
         Listening.hearing = listens
@@ -48,7 +49,7 @@ def hearing(change: Change | None = None) -> Iterator[Hearing]:
 
 
 def _imported(new: dict[int, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """Puts what is heard in the place of plain names that modules imported, as in `from numpy.random import default_rng`."""
+    """Replaces names that modules have imported, as in `from numpy.random import default_rng`, by recorded versions."""
     for module_name, module in list(sys.modules.items()):
         names = getattr(module, "__dict__", None)
         if not isinstance(names, dict) or NONE_IN.get(module_name) == (id(names), len(names)):

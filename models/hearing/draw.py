@@ -1,4 +1,4 @@
-"""One random draw of a training: what was asked of the generator, by which line, and the numbers that it gave."""
+"""One random draw of a training: the requested distribution, the line of code that requested it, and the numbers drawn."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws on the whole line: any number can be drawn
+SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """law: the name of the distribution. loc, scale: as asked, numbers or arrays that broadcast. values: what was drawn.
+    """law: the name of the distribution. loc, scale: as requested, numbers or arrays that broadcast. values: the drawn numbers.
 
-    lowest, highest: the ends of what could have been drawn; infinite where there is none. line: file and line of the code that
-    asked. parameters: what else the law was made of, such as chances.
+    lowest, highest: the ends of the support; infinite if there is no end. line: file and line of the calling code. parameters:
+    all other parameters of the law, such as probabilities.
     """
 
     law: str
@@ -42,23 +42,23 @@ class Draw:
 
     @property
     def spread(self) -> bool:
-        """Whether it can be noise that is added: any number can be drawn, and a scale is known."""
+        """Whether it can be additive noise: its support is the real line, and its scale is known."""
         return self.law in SHIFTED and bool(np.all(np.asarray(self.scale) > 0))
 
 
-Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (place in the order of draws, the draw) -> the numbers to go on with
+Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (position in the order of draws, the draw) -> the numbers that replace it
 
 
 @dataclass(eq=False)
 class Hearing:
-    """All draws of one training, in order. change: may put other numbers in the place of those that were drawn."""
+    """All draws of one training, in order. change: a function that may replace drawn numbers by others."""
 
     change: Change | None = None
     draws: list[Draw] = field(default_factory=list)
-    inside: bool = False  # a draw that a generator makes for another of its own draws is part of that one
+    inside: bool = False  # a draw inside another draw of the same generator belongs to the outer one
 
     def hear(self, draw: Draw) -> NDArray[Any] | None:
-        """Writes the draw down, if a training made it. Returns the numbers that take its place, or None."""
+        """Records the draw, if a training made it. Returns the numbers that replace it, or None."""
         if not draw.line:
             return None
         instead = None if self.change is None else self.change(len(self.draws), draw)
@@ -69,7 +69,7 @@ class Hearing:
 
 
 class Listening:
-    """Who listens in this process: one at a time, in all its threads."""
+    """The active recording of this process, for all its threads; there is at most one."""
 
     hearing: Hearing | None = None
 
@@ -80,7 +80,9 @@ STANDARD = str(Path(os.__file__).parent)
 
 
 def calling_line() -> str:
-    """File and line of the innermost code that is no library of random numbers; "" for Python's own, as for temporary names."""
+    """File and line of the innermost caller outside the libraries of random numbers; "" for a caller in Python's standard
+    library, which draws for temporary file names.
+    """
     frame = sys._getframe(2)
     while frame.f_back is not None and any(word in frame.f_code.co_filename for word in QUIET):
         frame = frame.f_back
@@ -102,7 +104,7 @@ Asked = Callable[[str, Sequence[Any], dict[str, Any], Any], Draw]  # (method, ar
 
 
 def listened(name: str, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], asked: Asked) -> Any:
-    """The result of call(*args, **options), which is written down if somebody listens."""
+    """The result of call(*args, **options), recorded if a recording is active."""
     hearing = Listening.hearing
     if hearing is None or hearing.inside:
         return call(*args, **options)
@@ -119,7 +121,7 @@ def listened(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
 
 
 def put(result: Any, instead: NDArray[Any]) -> Any:
-    """`instead` in the place and the type of `result`."""
+    """`instead` with the type and shape of `result`."""
     if isinstance(result, np.ndarray):
         result[...] = instead.reshape(result.shape)
         return result

@@ -1,4 +1,4 @@
-"""NumPy's generators, heard: `Generator`, `RandomState`, and the functions of `numpy.random` that share one hidden state."""
+"""Records draws of NumPy: `Generator`, `RandomState`, and the functions of `numpy.random`, which share one hidden state."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         among = np.asarray(given["a"])
         ends = (float(among.min()), float(among.max())) if among.ndim else (0.0, float(among) - 1)
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
-    located = set(names) <= {"loc", "scale", "low", "high"}  # then loc and scale say it all
+    located = set(names) <= {"loc", "scale", "low", "high"}  # loc and scale then describe the law completely
     others = () if located and name in LAWS else parameters(*(() if name == "shuffle" else args), *options.values())
     return Draw(law, values, calling_line(), loc, scale, *ends, others)
 
 
 class _AlsoPlain(type):
-    """Generators that were made before anybody listened are instances, too."""
+    """Generators that were made before the recording are instances, too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
@@ -103,7 +103,7 @@ def _method(base: type, name: str) -> Callable[..., Any]:
 
 
 def _heard(base: Any) -> Any:
-    """A subclass whose draws are heard. It gives the same numbers."""
+    """A subclass whose draws are recorded. It gives the same numbers."""
     methods: dict[str, Any] = {name: _method(base, name) for name in METHODS if hasattr(base, name)}
     if base is np.random.Generator:
         methods["__reduce__"] = lambda self: (Generator, (self.bit_generator,))
@@ -126,7 +126,7 @@ PLAIN: dict[str, Any] = {name: getattr(np.random, name) for name in ("default_rn
 
 
 def _shared(plain: Any) -> Any:
-    """Stands for the hidden state behind the functions of `numpy.random`: its draws are made by it, and heard."""
+    """Replaces the hidden state behind the functions of `numpy.random`, draws from it, and records the draws."""
 
     def method(name: str) -> Callable[..., Any]:
         return lambda self, *args, **options: listened(name, getattr(plain, name), args, options, asked)
@@ -138,7 +138,7 @@ def _shared(plain: Any) -> Any:
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """NumPy's names stand for what is heard. Yields id of a plain one -> what takes its place."""
+    """Replaces NumPy's names by recorded versions. Yields the id of each original -> its replacement."""
     mtrand: Any = np.random.mtrand
     plain = mtrand._rand
     shared = _shared(plain)

@@ -1,4 +1,4 @@
-"""Python's own generators, heard: the module `random`, objects of `random.Random`, `secrets`, `os.urandom`."""
+"""Records draws of Python's standard library: the module `random`, objects of `random.Random`, `secrets`, `os.urandom`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
 
 
 def numbers(result: Any) -> np.ndarray:
-    """The result as numbers; nothing where it is something else, as the members of a list may be."""
+    """The result as numbers; empty if it is something else, such as a chosen element of a list."""
     if isinstance(result, int) and abs(result) >= 2**63:
         return np.array(float(result % 2**53))
     try:
@@ -85,7 +85,7 @@ def _entropy(plain: Callable[[int], bytes]) -> Callable[[int], bytes]:
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Python's names stand for what is heard. Yields id of a plain one -> what takes its place."""
+    """Replaces Python's names by recorded versions. Yields the id of each original -> its replacement."""
     undo: list[Callable[[], None]] = []
     new: dict[int, Any] = {}
     hidden: Any = getattr(random, "_inst")  # noqa: B009  the generator behind the module's functions
@@ -108,7 +108,7 @@ def replaced() -> Iterator[dict[int, Any]]:
     heard = _entropy(plain_urandom)
     new[id(plain_urandom)] = heard
     put(os, "urandom", heard)
-    bits = secrets.randbits  # NumPy keeps it, to seed generators that then make the draws
+    bits = secrets.randbits  # NumPy keeps a reference to it, only to seed generators
     put(secrets, "randbits", getattr(getattr(secrets, "_sysrand"), "getrandbits"))  # noqa: B009
     new[id(bits)] = secrets.randbits
     try:

@@ -1,4 +1,4 @@
-"""SciPy's distributions, heard: one draw for each call of `rvs`, under the name that the law has elsewhere."""
+"""Records draws of SciPy's distributions: one for each call of `rvs`, under the name that NumPy gives the law."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = {
     "cauchy": "cauchy",
     "t": "student-t",
 }
-SHAPES = {"t": 1}  # numbers before loc and scale
+SHAPES = {"t": 1}  # positional parameters before loc and scale
 
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
@@ -32,7 +32,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Where SciPy's distributions are loaded, their draws are heard."""
+    """Records the draws of SciPy's distributions, if they are loaded."""
     module: Any = sys.modules.get("scipy.stats._distn_infrastructure")
     if module is None:
         yield {}

@@ -1,4 +1,4 @@
-"""PyTorch's draws, heard: every operator that reads a generator, whether the global one or a generator of one's own."""
+"""Records draws of PyTorch: every operator that reads a generator, the global one or the user's own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plain(value: Any) -> Any:
 
 
 def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
-    """Writes down what an operator drew, and overwrites it where somebody wants other numbers."""
+    """Records the numbers that an operator drew, and overwrites them if the recording replaces them."""
     import torch
 
     hearing = Listening.hearing
@@ -59,7 +59,7 @@ def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Every operator of this thread that draws is heard, and the Laplace law of `torch.distributions` as one draw."""
+    """Records every random operator of this thread, and each Laplace sample of `torch.distributions` as one draw."""
     import torch
     from torch.distributions import Laplace
     from torch.utils._python_dispatch import TorchDispatchMode

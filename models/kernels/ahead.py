@@ -1,18 +1,30 @@
-"""Compiles all loops of this folder before workers start, who then find them."""
+"""Compiles all loops of this folder before workers start, so that the workers load the compiled code."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from .compiled import kept_in, used
+from .compiled import SWITCH, processor, used
+from .kept import kept_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def compile_ahead(say: Callable[[str], object]) -> None:
-    """Compiles where nothing is compiled for these sources yet, and says so first."""
+    """Compiles what is not compiled yet for these sources and this processor, and announces it first.
+
+    It also says if the user wants no compiled loops. An interrupted compilation continues where it ended.
+    """
+    if os.environ.get(SWITCH) == "off":
+        say(f"{SWITCH}=off: torch trains the models, several times as slowly as compiled loops.")
     folder = kept_in() if used() else None
-    if folder is not None and not any(folder.rglob("*.nbi")):
+    if folder is None:
+        return
+    complete = folder / f"complete-{processor()}"
+    if not complete.exists():
         say("Compiling the training loops for this processor, once: up to a minute.")
-        from . import arithmetic, list_gradients, mlp, teachers  # noqa: F401
+        from . import arithmetic, decoders, list_gradients, mlp, sage_head, teachers  # noqa: F401
+
+        complete.touch()

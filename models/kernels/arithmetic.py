@@ -1,4 +1,4 @@
-"""What several kernels reckon with: exp, and steps of Adam."""
+"""Functions that several kernels use: exp, and steps of Adam."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def adam(
     below: np.float32,
     share: np.float32,
 ) -> None:
-    """The same from outside."""
+    """The same, callable from Python."""
     adam_step(x, gradient, mean, square, rate, below, share)

@@ -1,23 +1,22 @@
-"""Compiles the loops of this folder for this machine's processor, once, with Numba; says which way results are computed."""
+"""Compiles the loops of this folder for this machine's processor, once, with Numba; reports whether compiled code or torch
+computes the results.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from filelock import FileLock
-from platformdirs import user_cache_path
+
+from .kept import LOCK, checked, kept_in, record
 
 SWITCH = "GNNAUDIT_KERNEL"  # an environment variable; "off": run without
-SOURCES = tuple(sorted(Path(__file__).parent.glob("*.py")))
 FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums in any order; NaN and infinity stay what they are
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy", "nogil": True}
 
@@ -36,13 +35,13 @@ def unused() -> Iterator[None]:
 
 
 def used() -> bool:
-    """Whether models are trained by the loops of this folder; else by torch, more slowly."""
+    """Whether the loops of this folder train the models; otherwise torch does, more slowly."""
     return found() and not UNUSED.get()
 
 
 @cache
 def found() -> bool:
-    """Whether there is a Numba that runs here, and the user wants it."""
+    """Whether Numba is installed and works, and the user has not switched it off."""
     if os.environ.get(SWITCH) == "off":
         return False
     try:
@@ -54,24 +53,29 @@ def found() -> bool:
 
 
 def path() -> str:
-    """By which way models are trained: "compiled" or "torch"."""
+    """Which code trains the models: "compiled" or "torch"."""
     return "compiled" if used() else "torch"
 
 
 def instruction_set() -> str:
-    """What the arithmetic is compiled for: torch's choice of vectors, and the processor that the loops are made for."""
+    """The target of the compiled arithmetic: torch's vector instructions, and the processor for which Numba compiles the
+    loops.
+    """
     import torch
 
     vectors = torch.backends.cpu.get_cpu_capability()
-    if not used():
-        return vectors
+    return f"{vectors}, {processor()}" if used() else vectors
+
+
+def processor() -> str:
+    """What the loops are compiled for."""
     import llvmlite.binding
 
-    return f"{vectors}, {_settings().CPU_NAME or llvmlite.binding.get_host_cpu_name()}"
+    return str(_settings().CPU_NAME or llvmlite.binding.get_host_cpu_name())
 
 
 def _settings() -> Any:
-    """Numba's settings, which environment variables begin."""
+    """Numba's settings, which environment variables may set."""
     from numba import config
 
     return config
@@ -86,54 +90,36 @@ def helper(function: Function) -> Function:
 
 
 def compiled(signature: Any) -> Callable[[Function], Function]:
-    """A function that is compiled when its file is imported, or found from an earlier time. signature: Numba's types."""
+    """A function that is compiled when its file is imported, or loaded if it was compiled before. signature: Numba's types."""
 
     def decorate(function: Function) -> Function:
         import numba
 
         folder, settings = kept_in(), _settings()
         if folder is None:
-            made: Function = numba.njit(signature, **OPTIONS)(function)
-            return made
-        with FileLock(folder / "lock"):  # others wait for what one of them compiles
-            if not any(folder.rglob(f"*.{function.__qualname__}-*.nbi")):
+            return plain(signature)(function)
+        pattern = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-*.nb[ic]"
+        with FileLock(folder / LOCK):  # one process compiles, the others wait
+            if not checked(folder, pattern):
                 logging.getLogger(__name__).info("compiling %s.%s", function.__module__, function.__qualname__)
-            before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)
+            before = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
+            settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = str(folder), ""
             try:
-                made = numba.njit(signature, cache=True, **OPTIONS)(function)
+                made: Function = numba.njit(signature, cache=True, **OPTIONS)(function)
+                record(folder, pattern)
+            except OSError as fault:  # a full disk
+                logging.getLogger(__name__).warning("%s: %s: nothing compiled is kept.", folder, fault.strerror)
+                made = plain(signature)(function)
             finally:
-                settings.CACHE_DIR = before
+                settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before
         return made
 
     return decorate
 
 
-@cache
-def kept_in() -> Path | None:
-    """Where compiled code is kept: a folder of the user's own for these very sources, or None where there can be none.
-
-    Numba itself notices changes of one file only, and the processor. NUMBA_CACHE_DIR chooses another place.
-    """
+def plain(signature: Any) -> Callable[[Function], Function]:
+    """A function that is compiled in this process and not stored."""
     import numba
 
-    digest = hashlib.blake2b(repr([(source.name, source.read_bytes()) for source in SOURCES]).encode(), digest_size=8)
-    name = f"kernels-{digest.hexdigest()}-{numba.__version__}"
-    own = os.getuid() if hasattr(os, "getuid") else 0
-    chosen = [Path(_settings().CACHE_DIR)] if _settings().CACHE_DIR else []
-    for place in (*chosen, user_cache_path("gnnaudit", appauthor=False), Path(tempfile.gettempdir()) / f"gnnaudit-{own}"):
-        try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (place / name).mkdir(mode=0o700, exist_ok=True)
-            for folder in (place, place / name):
-                _check_own(folder)
-            return place / name
-        except OSError:  # one that cannot be written, or that others can write
-            continue
-    logging.getLogger(__name__).warning("no folder of this user's alone to keep compiled code in: every process compiles anew.")
-    return None
-
-
-def _check_own(folder: Path) -> None:
-    """Raises OSError where somebody else could put code there, which would be run."""
-    if hasattr(os, "getuid") and (folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022):
-        raise OSError(f"{folder} is not this user's alone")
+    made: Callable[[Function], Function] = numba.njit(signature, **OPTIONS)
+    return made

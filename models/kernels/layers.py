@@ -1,7 +1,8 @@
-"""What layers do to one block of nodes, forward and backward: rows of units in, rows of units out.
+"""The forward and backward passes of layers on one block of nodes: rows of units in, rows of units out.
 
 A block is one flat float32 array: the BLOCK nodes of its first unit, then those of the next. Innermost loops run over nodes, so
-that they fill vectors of any width, and few arrays meet in one loop, or the compiler would not trouble to tell them apart.
+that they fill vectors of any width. Each loop uses few arrays, because with many the compiler does not check whether they overlap
+and generates no vector code.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def fill(numbers: Floats, y: Floats) -> None:
 
 @helper
 def add_product(w: Floats, down: int, right: int, x: Floats, y: Floats) -> None:
-    """y += W x with W[o, i] = w[o * down + i * right], in tiles of four and two: what is read serves several sums."""
+    """y += W x with W[o, i] = w[o * down + i * right], in tiles of four and two, so that each value read serves several sums."""
     outputs, inputs = y.size // BLOCK, x.size // BLOCK
     high, wide = outputs - outputs % 4, inputs - inputs % 2
     for o in range(0, high, 4):
@@ -130,7 +131,7 @@ def selu_slope(y: Floats, dy: Floats, dx: Floats) -> None:
 
 @helper
 def unit(x: Floats, y: Floats, inverse: Floats) -> None:
-    """Every node divided by its length; the inverse lengths go into one more row."""
+    """Divides every node's vector by its length; writes the inverse lengths into one more row."""
     add_squares(x, inverse, ZERO)
     for n in range(BLOCK):
         inverse[n] = ONE / max(np.sqrt(inverse[n]), np.float32(1e-12))
@@ -142,7 +143,7 @@ def unit(x: Floats, y: Floats, inverse: Floats) -> None:
 
 @helper
 def add_squares(x: Floats, to: Floats, start: np.float32) -> None:
-    """For each node `start` plus the squares of its units."""
+    """For each node, the sum of `start` and the squares of its units."""
     to[:] = start
     for u in range(x.size // BLOCK):
         read = row(x, u)
@@ -152,7 +153,7 @@ def add_squares(x: Floats, to: Floats, start: np.float32) -> None:
 
 @helper
 def unit_slope(y: Floats, inverse: Floats, dy: Floats, dx: Floats, along: Floats) -> None:
-    """y, inverse: as `unit` left them. along: room for one row."""
+    """y, inverse: as `unit` wrote them. along: scratch memory for one row."""
     along[:] = ZERO
     for u in range(y.size // BLOCK):
         a, b = row(y, u), row(dy, u)
@@ -166,7 +167,7 @@ def unit_slope(y: Floats, inverse: Floats, dy: Floats, dx: Floats, along: Floats
 
 @helper
 def own_moments(x: Floats, mean: Floats, inverse: Floats) -> None:
-    """Of every node over its own units: the mean, and one over the standard deviation."""
+    """For every node, over its own units: the mean, and one over the standard deviation."""
     units = np.float32(x.size // BLOCK)
     mean[:] = ZERO
     inverse[:] = ZERO
@@ -184,7 +185,7 @@ def own_moments(x: Floats, mean: Floats, inverse: Floats) -> None:
 
 @helper
 def group(scale: Floats, shift: Floats, x: Floats, y: Floats, spare: Floats) -> None:
-    """Every node standardised over its own units. spare: room for two rows."""
+    """Standardises every node over its own units. spare: scratch memory for two rows."""
     mean, inverse = row(spare, 0), row(spare, 1)
     own_moments(x, mean, inverse)
     for u in range(x.size // BLOCK):
@@ -195,7 +196,7 @@ def group(scale: Floats, shift: Floats, x: Floats, y: Floats, spare: Floats) -> 
 
 @helper
 def group_slope(scale: Floats, x: Floats, dy: Floats, dx: Floats, spare: Floats) -> None:
-    """spare: room for four rows."""
+    """spare: scratch memory for four rows."""
     units = np.float32(x.size // BLOCK)
     mean, inverse, level, tilt = row(spare, 0), row(spare, 1), row(spare, 2), row(spare, 3)
     own_moments(x, mean, inverse)
@@ -217,7 +218,7 @@ def group_slope(scale: Floats, x: Floats, dy: Floats, dx: Floats, spare: Floats)
 
 @helper
 def group_numbers(x: Floats, dy: Floats, scale_slope: Floats, shift_slope: Floats, spare: Floats) -> None:
-    """Adds the gradients of scale and shift. spare: room for two rows."""
+    """Adds the gradients of scale and shift. spare: scratch memory for two rows."""
     mean, inverse = row(spare, 0), row(spare, 1)
     own_moments(x, mean, inverse)
     for u in range(x.size // BLOCK):
@@ -230,7 +231,7 @@ def group_numbers(x: Floats, dy: Floats, scale_slope: Floats, shift_slope: Float
 
 @helper
 def entropy_slope(logits: Floats, labels: NDArray[np.int64], share: np.float32, d: Floats, spare: Floats) -> None:
-    """d = `share` times the gradient of the cross-entropy, 0 for nodes beyond the labels. spare: room for two rows."""
+    """d = `share` times the gradient of the cross-entropy, 0 for nodes beyond the labels. spare: scratch memory for two rows."""
     top, sums = row(spare, 0), row(spare, 1)
     top[:] = np.float32(-np.inf)
     sums[:] = ZERO

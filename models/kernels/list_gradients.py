@@ -1,6 +1,6 @@
 """Clipped gradients of a two-layer perceptron on rows that average it over short lists of nodes, run by run.
 
-Lists hold a node or five, so that a row's activations stay in the nearest cache.
+A list holds from one node to about five, so that a row's activations stay in the nearest cache.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 Whole = NDArray[np.int64]
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
-LEAST = np.float32(1e-12)  # norm that a gradient is divided by
+LEAST = np.float32(1e-12)  # smallest norm by which a gradient is divided
 PLANE, CUBE = float32[:, ::1], float32[:, :, ::1]
 
 
@@ -38,7 +38,7 @@ def add_times(factor: np.float32, a: Floats, to: Floats) -> None:
 
 @helper
 def softmax_slope(label: int, z: Floats) -> np.float32:
-    """From logits to the gradient of the cross-entropy; returns its squared length."""
+    """Turns logits into the gradient of the cross-entropy; returns its squared length."""
     top, total, square = z.max(), ZERO, ZERO
     for c in range(z.size):
         z[c] = power(z[c] - top)
@@ -53,7 +53,7 @@ def softmax_slope(label: int, z: Floats) -> np.float32:
 
 @helper
 def passed(weight: np.float32, before: Floats, kept: Floats, through: Floats, averaged: Floats) -> None:
-    """What a listed node lets through, and its part of the average. kept: empty where nothing is dropped."""
+    """The mask of ReLU and dropout of a listed node, and its part of the average. kept: empty without dropout."""
     for h in range(before.size):
         through[h] = weight if before[h] > ZERO else ZERO
     for h in range(kept.size):
@@ -79,8 +79,8 @@ def clipped_rows(
 ) -> None:
     """Writes the sums over each run's rows of the gradients, each row's scaled to norm `clip` at most.
 
-    before: (K, rows, hidden) each node's first sums. kept: the same, factors of dropout, or (K, rows, 0). alive, counted:
-    (K, rows) 0 for a node that is absent, for a row that is not in the batch. index, weights: (K, rows, entries) what is
+    before: (K, rows, hidden), each node's first sums. kept: factors of dropout, the same shape, or (K, rows, 0). alive: (K,
+    rows), 0 for an absent node. counted: (K, rows), 0 for a row outside the batch. index, weights: (K, rows, entries) what is
     listed. labels: (K, rows). gram: (K, rows, entries, entries) products of the listed nodes' features. second: (K, hidden,
     classes).
     Written: into (K, rows, hidden) the gradient of the first sums, and slope (K, hidden, classes).
@@ -107,7 +107,7 @@ def clipped_rows(
                     some[count] = e
                     count += 1
             if not count:
-                continue  # what averages nothing has no gradient
+                continue  # an empty list has no gradient
             for c in range(classes):
                 z[c] = dot(averaged, turned[c])
             squares = softmax_slope(labels[run, r], z) * dot(averaged, averaged)

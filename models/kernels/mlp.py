@@ -1,8 +1,8 @@
 """Trains one small network, block of nodes after block, so that activations stay in the nearest cache.
 
-A network is cut into segments, each a row of operations that need nothing but their own block; between segments lies a batch
-norm, whose moments need every node. A block holds its activations in `x` and their gradients in `d`, a row for each unit. What a
-batch norm needs again is kept for all nodes: (blocks, units, BLOCK).
+A network is cut into segments. The operations of a segment need only their own block; between two segments is a batch norm, whose
+moments need every node. A block holds its activations in `x` and their gradients in `d`, a row for each unit. The input of a
+batch norm is stored for all nodes, (blocks, units, BLOCK), because the backward pass needs it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Floats = NDArray[np.float32]
 FIELDS = (  # of an operation
     *("kind", "inputs", "outputs"),  # units; inputs of NORM and KEEP: the rows that are kept
     *("start", "to"),  # rows of the block: where it reads, where it writes
-    *("centred", "leaf"),  # a batch norm follows, so that the bias has no gradient; nobody asks for the gradient of x
+    *("centred", "leaf"),  # a batch norm follows, so the bias has no gradient; the gradient of x is not needed
     *("first", "second", "mean", "variance"),  # places in `numbers`: weight and bias, or scale and shift; remembered moments
     *("kept", "slope"),  # rows of `room`: a LINEAR's input if that is no row of the block; a norm's input and slope
     "sums",  # FEATURES: place of two tables, weights and their slopes; TAKE: of its inputs; norms: the first row of `moments`
@@ -37,16 +37,16 @@ OPERATION = np.dtype([(name, np.int64) for name in FIELDS])
 
 
 class Net(NamedTuple):
-    """One network and its nodes. Numbers that an operation does not have lie at -1."""
+    """One network and its nodes. The offset of a parameter that an operation does not have is -1."""
 
     operations: NDArray[np.void]  # of type OPERATION
     ends: NDArray[np.int64]  # for each segment: where it ends
-    again: NDArray[np.int64]  # and up to where the backward pass computes it once more
-    numbers: Floats  # all that the network has, remembered moments included
+    again: NDArray[np.int64]  # and up to where the backward pass recomputes it
+    numbers: Floats  # all numbers of the network, running moments included
     slopes: Floats  # gradients, in the same places
-    room: Floats  # (rows * BLOCK,) what is kept for all blocks
+    room: Floats  # (rows * BLOCK,) the stored inputs of batch norms, for all blocks
     moments: NDArray[np.float64]  # (units that a batch norm sees, 9)
-    tables: Floats  # what lies feature by feature, or node by node
+    tables: Floats  # tables that are ordered by feature or by node
     x: Floats  # (rows * BLOCK,) activations of a block
     d: Floats  # and their gradients
     spare: Floats  # (4 * BLOCK,)
@@ -77,7 +77,7 @@ def rows(of: Floats, first: int, count: int) -> Floats:
 
 @helper
 def kept_rows(net: Net, op: Any, block: int) -> Floats:
-    """(inputs * BLOCK,): what was kept of a block."""
+    """(inputs * BLOCK,): the stored rows of a block."""
     return rows(net.room, op.kept + block * op.inputs, op.inputs)
 
 
@@ -95,7 +95,7 @@ def moments_of(net: Net, op: Any) -> NDArray[np.float64]:
 
 @helper
 def read(net: Net, op: Any, block: int) -> Floats:
-    """(inputs * BLOCK,): what an operation reads."""
+    """(inputs * BLOCK,): the input of an operation."""
     if op.kind == LINEAR and op.kept >= 0:
         return kept_rows(net, op, block)
     return rows(net.x, op.start, op.inputs)
@@ -120,7 +120,7 @@ def features(net: Net, op: Any, nodes: NDArray[np.int32], y: Floats) -> None:
 
 @helper
 def empty(y: Floats, here: int) -> None:
-    """No node: zeros in the places from `here` on."""
+    """Writes zeros into the places from `here` on, which hold no node."""
     for u in range(y.size // BLOCK):
         for n in range(here, BLOCK):
             y[u * BLOCK + n] = ZERO
@@ -128,7 +128,7 @@ def empty(y: Floats, here: int) -> None:
 
 @helper
 def features_slope(net: Net, op: Any, nodes: NDArray[np.int32], dy: Floats) -> None:
-    """Adds to the second half of the table what these nodes pull at it."""
+    """Adds the gradient contributions of these nodes to the second half of the table."""
     wide, line, first = op.outputs, net.line, op.sums + op.inputs * op.outputs
     for n in range(nodes.size):
         for u in range(wide):
@@ -142,7 +142,7 @@ def features_slope(net: Net, op: Any, nodes: NDArray[np.int32], dy: Floats) -> N
 
 @helper
 def take(net: Net, op: Any, nodes: NDArray[np.int32], y: Floats) -> None:
-    """The inputs of the drawn nodes, which lie node by node in the tables."""
+    """The inputs of the drawn nodes, which the tables hold node by node."""
     for n in range(nodes.size):
         first = op.sums + nodes[n] * op.outputs
         for u in range(op.outputs):
@@ -168,7 +168,7 @@ def join_moments(own: NDArray[np.float64], x: Floats, first: bool, here: int) ->
 
 @helper
 def settle_moments(net: Net, op: Any, own: NDArray[np.float64], nodes: int) -> None:
-    """From sums, or without nodes from the remembered moments, to y = (x - mean) factor + shift."""
+    """Computes factor and shift of y = (x - mean) factor + shift, from the sums, or without nodes from the running moments."""
     for u in range(op.outputs):
         m = own[u]
         mean, variance = net.numbers[op.mean + u], net.numbers[op.variance + u]
@@ -196,7 +196,7 @@ def normalise(own: NDArray[np.float64], x: Floats, y: Floats) -> None:
 
 @helper
 def keep_slope(own: NDArray[np.float64], x: Floats, dy: Floats, kept: Floats) -> None:
-    """Keeps the gradient of a batch norm's output until every node has said how it pulls at the moments."""
+    """Stores the gradient of a batch norm's output until every node has contributed to the gradients of the moments."""
     for u in range(own.shape[0]):
         values, slope, to = layers.row(x, u), layers.row(dy, u), layers.row(kept, u)
         mean, sums, along = np.float32(own[u, MEAN]), ZERO, ZERO
@@ -250,7 +250,7 @@ def forward(net: Net, op: Any, block: int, nodes: NDArray[np.int32]) -> None:
 
 @helper
 def backward(net: Net, op: Any, block: int, here: int, nodes: int) -> None:
-    """The gradient of what an operation read, from that of what it wrote. here, nodes: how many in the block, and in all."""
+    """The gradient of an operation's input, from that of its output. here, nodes: how many nodes in the block, and in all."""
     y, dy, dx, kind = rows(net.x, op.to, op.outputs), rows(net.d, op.to, op.outputs), rows(net.d, op.start, op.inputs), op.kind
     if kind == LINEAR and not op.leaf:
         dx[:] = ZERO
@@ -269,7 +269,7 @@ def backward(net: Net, op: Any, block: int, here: int, nodes: int) -> None:
 
 @helper
 def pull(net: Net, op: Any, block: int, nodes: NDArray[np.int32]) -> None:
-    """Adds what the nodes of a block pull at an operation's own numbers."""
+    """Adds the gradient of an operation's own parameters over the nodes of a block."""
     x, dy, shift = read(net, op, block), rows(net.d, op.to, op.outputs), net.slopes[op.second :]
     if op.kind == GROUP:
         layers.group_numbers(x, dy, net.slopes[op.first :], shift, net.spare)
@@ -313,7 +313,7 @@ def add_square_norms(net: Net, op: Any, block: int, nodes: NDArray[np.int32], sq
 
 @helper
 def begin(net: Net, training: bool) -> None:
-    """Empties all sums, and turns the weights of sparse features into tables with a line for each feature."""
+    """Sets all sums to zero, and turns the weights of sparse features into tables with a row for each feature."""
     if training:
         net.slopes[:] = ZERO
     for k in range(net.operations.size):
@@ -331,7 +331,7 @@ def begin(net: Net, training: bool) -> None:
 
 @helper
 def end(net: Net) -> None:
-    """Writes the slopes that are not in their places yet."""
+    """Copies the gradients of sparse features from their tables to their final places."""
     for k in range(net.operations.size):
         op = net.operations[k]
         if op.kind == FEATURES:
@@ -345,7 +345,7 @@ def end(net: Net) -> None:
 
 @helper
 def turn(a: Floats, high: int, to: Floats) -> None:
-    """Transposes a matrix of so many lines."""
+    """Transposes a matrix of so many rows."""
     wide = a.size // high
     for i in range(high):
         for j in range(wide):
@@ -409,7 +409,7 @@ def gradient(net: Net, nodes: NDArray[np.int32], clip: np.float32) -> None:
 
 @compiled(int64(NET, int32[::1]))
 def hits(net: Net, nodes: NDArray[np.int32]) -> int:
-    """How many nodes have their own class on top, with the moments that batch norms remember."""
+    """How many nodes are classified correctly, with the running moments of the batch norms."""
     begin(net, False)
     count = 0
     for block in range(-(-nodes.size // BLOCK)):

@@ -1,4 +1,4 @@
-"""Trains one GraphSAGE network on a small graph, epoch after epoch, so that all it touches stays in the nearest caches.
+"""Trains one GraphSAGE network on a small graph, epoch after epoch, so that all its data stays in the nearest caches.
 
 Activations are (rows, units). The first layer reads inputs, sparse or dense, that hold their mean over the neighbours already;
 every further one reads its rows and, where a row has neighbours, their mean.
@@ -22,7 +22,7 @@ EPSILON, MOMENTUM = np.float32(1e-5), np.float32(0.1)  # of batch norm
 ZERO, ONE = np.float32(0), np.float32(1)
 INPUTS, OUTPUTS = 0, 1  # of a layer: units that it reads and writes
 NEIGHBOURS, OWN, SCALE, SHIFT, RUNNING = range(2, 7)  # where its numbers begin; the first has OWN alone, the last a bias at SHIFT
-CHUNK = 64  # columns of the first layer that take their step at a time: their gradient stays in the nearest cache
+CHUNK = 64  # columns of the first layer that are updated at a time, so that their gradient stays in the nearest cache
 
 
 class Sparse(NamedTuple):
@@ -58,7 +58,7 @@ TEACHER = types.NamedTuple((SPARSE, SPARSE, SPARSE, PLANE, int64[::1], PLANE, in
 
 @helper
 def gather(m: Sparse, row: int, lines: Floats, to: Floats) -> None:
-    """to = the sum of the lines that a row of the matrix names, each times its entry."""
+    """to = one row of the sparse matrix times a dense matrix."""
     to[:] = ZERO
     for k in range(m.starts[m.rows + row], m.starts[m.rows + row + 1]):
         line, entry = lines[m.which[k] - m.columns], m.entries[k]
@@ -68,7 +68,7 @@ def gather(m: Sparse, row: int, lines: Floats, to: Floats) -> None:
 
 @helper
 def scatter(m: Sparse, row: int, line: Floats, to: Floats) -> None:
-    """Adds a line to all that a row of the matrix names, times its entry."""
+    """Adds the outer product of one row of the sparse matrix and a dense row."""
     for k in range(m.starts[m.rows + row], m.starts[m.rows + row + 1]):
         other, entry = to[m.which[k] - m.columns], m.entries[k]
         for u in range(line.size):
@@ -137,7 +137,7 @@ def activate_slope(
     rate: np.float32,
     below: np.float32,
 ) -> None:
-    """From the gradient of y to that of what `standardise` read, in place, and a step of scale and shift."""
+    """Turns the gradient of y into that of the input of `standardise`, in place, and updates scale and shift."""
     rows, units = z.shape
     along, level = np.zeros(units, np.float32), np.zeros(units, np.float32)
     for r in range(rows):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def corrected(posterior: Tensor, keep: float) -> Tensor:
-    """What the sent label is, given what the true one is: posterior T, with T `keep` on its diagonal and even beside it.
+    """The distribution of the sent label, from that of the true one: posterior T, where T has `keep` on its diagonal and equal
+    entries elsewhere.
 
     Forward correction (Patrini et al. 2017). (K, classes, nodes) -> the same shape.
     """
@@ -32,9 +33,9 @@ def propagated(posterior: Tensor, hop: Weighted, steps: int) -> Tensor:
 
 
 def targets(y: Tensor, sent: Tensor, hop: Weighted, steps: int, classes: int) -> tuple[Tensor, Tensor]:
-    """The class that the noisy labels around a node favour, propagated `steps` times, and where any label reaches it at all.
+    """For each node, the largest class among the noisy labels propagated `steps` times, and whether any label reaches it.
 
-    y: (K, nodes) int64, noisy labels; sent: (K, nodes) bool, whose label is known. Where none reaches, the class is 0.
+    y: (K, nodes) int64, noisy labels; sent: (K, nodes) bool, whose label is known. If none reaches a node, its class is 0.
     """
     around = hop.power(one_hot(y, classes).float() * sent[..., None], steps)
     return around.argmax(dim=2), around.sum(dim=2) > 0
@@ -63,11 +64,11 @@ def watched(scores: Tensor, watch: Tensor) -> Tensor:
 
 
 class Choice:
-    """Which epoch each run keeps: the paper's rule on noisy validation and training accuracy.
+    """Decides which epoch each run keeps, by the paper's rule on noisy validation and training accuracy.
 
     An epoch replaces the kept one only if its validation loss is lower, and its validation and training accuracies are higher
-    without exceeding what labels kept with probability `ceiling` percent allow: beyond that the network repeats the noise.
-    The first epoch is always kept. best: (K, …), overwritten by it.
+    without exceeding what labels kept with probability `ceiling` percent allow: beyond that, the network has memorised the noise.
+    The first epoch is always kept. best: (K, …), the values of the kept epoch, overwritten in place.
     """
 
     def __init__(self, ceiling: float, best: Tensor) -> None:

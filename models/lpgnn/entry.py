@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def _lpgnn(mode: str, facts: Facts, private: bool) -> Lpgnn:
     from .lpgnn import Lpgnn
 
-    # Steps that the authors use at low budgets on most graphs; labels are not propagated, which presumes strong homophily.
+    # The numbers of steps are those that the authors use at low budgets on most graphs. Labels are not propagated, because that
+    # presumes strong homophily.
     return Lpgnn(mode=mode, feature_steps=2, label_steps=0)
 
 

@@ -1,4 +1,4 @@
-"""What a user sends under local privacy: encoded features and a randomised label, and how a server reads them."""
+"""The reports of a user under local privacy, encoded features and a randomised label, and how the server decodes them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def multi_bit(
     """Each user's report: `bits` features drawn without regard to their values, one noisy bit of budget / bits nats for each.
 
     x: (nodes, dim), clipped to [low, high]. Returns indices (nodes, bits) int32 and signs (nodes, bits) int8 in {-1, +1}.
-    Pure epsilon = budget for any two values of a user's features, reached by the all-low and the all-high user
-    (Sajadmanesh & Gatica-Perez 2021, Algorithm 1). The draws do not depend on x, so one user's report moves no other's.
+    Pure epsilon = budget for any two values of a user's features, attained by a user with all features low and one with all
+    features high (Sajadmanesh & Gatica-Perez 2021, Algorithm 1). The draws do not depend on x, so one user's data does not affect
+    another's report.
     """
     nodes, dim = x.shape
     indices = distinct(rng, nodes, dim, bits)
@@ -52,10 +53,10 @@ def multi_bit(
 
 
 def amplitude(budget: float, bits: int, dim: int, low: float, high: float) -> float:
-    """By how much one reported sign moves the rectified feature away from the middle of its range.
+    """How far one reported sign shifts the rectified (unbiased) feature from the middle of its range.
 
     dim (high - low) / (2 bits) · coth(budget / 2 bits).
-    Fair coins have no unbiased rectifier; at budget 0 it is that of budget 1.
+    At budget 0 the bits are fair coins and no unbiased estimate exists; the function then returns the value of budget 1.
     """
     return dim * (high - low) / (2 * bits) / math.tanh((budget or 1.0) / (2 * bits))
 
@@ -110,12 +111,14 @@ DENSE = {"one-bit": one_bit, "laplace": laplace, "gaussian": gaussian}
 
 
 def keep_probability(budget: float, classes: int) -> float:
-    """With what probability randomised response sends the true label: e^budget / (e^budget + classes - 1)."""
+    """The probability that randomised response sends the true label: e^budget / (e^budget + classes - 1)."""
     return 1 / (1 + (classes - 1) * math.exp(-budget))
 
 
 def randomise_labels(y: NDArray[np.int64], budget: float, classes: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Each user's label, kept with `keep_probability`, otherwise one of the others, all alike. Pure epsilon = budget."""
+    """Each user's label, kept with `keep_probability`, otherwise replaced by one of the others, uniformly. Pure epsilon =
+    budget.
+    """
     kept = rng.random(y.shape) < keep_probability(budget, classes)
     other = rng.integers(1, max(classes, 2), size=y.shape)
     return np.where(kept, y, (y + other) % classes)

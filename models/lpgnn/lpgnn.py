@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +13,6 @@ from torch import Tensor
 
 from ...accounting.claim import Unit
 from ..base import Release
-from ..engine.adam import Adam
 from ..engine.dropout import Dropout
 from ..engine.features import clipped
 from ..engine.gnn_layers import KINDS, Values, WithMean, glorot
@@ -24,7 +22,7 @@ from ..sparse.attention import NUMBERS
 from ..sparse.block_diagonal import Operator, features
 from ..sparse.normalised_sums import Weighted, Whole
 from ..sparse.propagated import Propagated
-from . import drop, ldp
+from . import compiled_training, drop, ldp, training
 from .published import bits_best, bits_printed, lpgnn_epsilon
 
 if TYPE_CHECKING:
@@ -35,8 +33,9 @@ if TYPE_CHECKING:
 
 BACKBONES = ("sage", "gcn", "gat")
 HEADS = 4  # of the first GAT layer, each of the hidden width
-NARROW = 128  # features up to which a dense product costs less than sums over neighbours of what it gives
-CACHE = 1 << 20  # bytes that the first layer of the runs trained together may take; more is slower
+# number of features up to which propagating the features once costs less than propagating the first layer in every epoch
+NARROW = 128
+CACHE = 1 << 20  # largest size of the first layer of all runs that train together, in bytes; more is slower
 ENCODERS = ("multi-bit", *ldp.DENSE)
 
 
@@ -115,7 +114,7 @@ class Lpgnn:
     def ledger(self) -> DpEvent:
         """Replacement of one user's features and label: a pure epsilon for each (Gaussian noise for that encoder).
 
-        How many features and classes there are belongs to the graph, so the label is charged as one of two, the worst case.
+        The ledger does not know the graph's number of classes, so it charges the label as one of two, the worst case.
         """
         from ...accounting import events
 
@@ -166,8 +165,9 @@ class Lpgnn:
         return low, high
 
     def footprint(self, graph: Graph) -> int:
-        """About: twelve arrays of the first layer's width, dense reports where the encoder sends them, narrow features after
-        propagation, and where arcs have a direction their lists the other way round. Arcs are read where they lie."""
+        """An estimate: twelve arrays of the first layer's width, dense reports if the encoder sends them, narrow features after
+        propagation, and for a directed graph the lists of reversed arcs. Arcs are not copied.
+        """
         width = 2 * self.hidden if self.backbone != "gat" else 8 * self.hidden
         dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
         if math.isinf(self.feature_budget) and sp.issparse(graph.x):
@@ -179,7 +179,8 @@ class Lpgnn:
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         width = 2 * self.hidden if self.backbone != "gat" else HEADS * self.hidden
-        step = max(1, CACHE // (4 * width * max(1, worlds.graph.nodes)))
+        together = max(1, CACHE // (4 * width * max(1, worlds.graph.nodes)))
+        step = 1 if compiled_training.expressible(self.backbone, device) else together
         return Release.join([self._release(worlds[first : first + step], device) for first in range(0, len(worlds), step)])
 
     def _release(self, worlds: Worlds, device: str) -> Release:
@@ -191,7 +192,7 @@ class Lpgnn:
         return Release(arrays, worlds.watch, {"feature_budget": self.feature_budget, "label_budget": self.label_budget})
 
     def _received(self, worlds: Worlds, device: str) -> tuple[Operator | Tensor, float, NDArray[Any]]:
-        """The rectified features of all runs, what to add to every one of them, and the reports of the watched users."""
+        """The rectified features of all runs, the offset to add to every feature, and the reports of the watched users."""
         x, low, high = worlds.graph.x, self.low, self.high
         if self.mode == "paper":
             x, low, high = ldp.scaled(x), 0.0, 1.0
@@ -234,39 +235,25 @@ class Lpgnn:
         graph, classes = worlds.graph, worlds.graph.classes
         blocks = Whole.of(worlds, device)
         hop = blocks.normalised
-        x: Any = Propagated(len(worlds), stored, hop, self.feature_steps, offset)  # multiplies weights as an Operator does
+        x: Any = Propagated(len(worlds), stored, hop, self.feature_steps, offset)  # has the interface of an Operator
         trained = torch.from_numpy(worlds.trained()).to(device)
         val = torch.from_numpy(np.repeat(graph.val[None], len(worlds), axis=0)).to(device)
         y = torch.from_numpy(labels).to(device)
         target = self._targets(y, trained | val, hop, classes)
         dim = stored.shape[2] if isinstance(stored, Tensor) else stored.matrix.shape[1] // len(worlds)
         first, second = self._start(worlds, dim, classes, device)
-        if dim <= NARROW:  # no sum over neighbours in any epoch, but one before the first
+        if dim <= NARROW:  # one sum over neighbours before the first epoch replaces one in every epoch
             x = x @ torch.eye(dim, device=device).expand(len(worlds), dim, dim)
             x = WithMean.of(x, blocks) if self.backbone == "sage" else x
-        layer, values = KINDS[self.backbone].forward, [*first.values(), *second.values()]
-        adams = [Adam(value.detach(), self.learning_rate) for value in values]
         dropout = Dropout.of(self.dropout, worlds.seeds, [blocks.size] * len(worlds), "dropout", device)
         keep = ldp.keep_probability(self.label_budget, classes)
         choice = drop.Choice(100 * keep, torch.empty(len(worlds), worlds.watch.size, classes, device=device))
         watch = torch.from_numpy(worlds.watch).to(device)
-        train_accuracy = torch.zeros(len(worlds), device=device)
-        for epoch in range(self.epochs + 1):
-            hidden = torch.selu(layer(first, x, blocks))
-            if epoch:  # validates the weights that the last step made; their first layer serves the next step too
-                with torch.no_grad():
-                    scores = drop.nodes_last(layer(second, hidden.detach(), blocks))
-                    loss = drop.cross_entropy(self._noisy(scores.softmax(1), keep), y, val)
-                    choice.offer(loss, drop.accuracy(scores, y, val), train_accuracy, partial(drop.watched, scores, watch))
-            if epoch == self.epochs:
-                break
-            dropped = hidden * dropout.mask(hidden.shape) if self.dropout else hidden
-            scores = drop.nodes_last(layer(second, dropped, blocks))
-            posterior = drop.propagated(self._noisy(scores.softmax(1), keep), hop, self.label_steps)
-            loss = drop.cross_entropy(posterior, target, trained)
-            train_accuracy = drop.accuracy(scores.detach(), y, trained)
-            for adam, value, grad in zip(adams, values, torch.autograd.grad(loss.sum(), values), strict=True):
-                adam.step(grad.add(value.detach(), alpha=self.weight_decay))
+        corrected = keep if self.forward_correction else 1.0
+        how = (self.label_steps, watch, self.epochs, self.learning_rate, self.weight_decay)
+        task = training.Task(self.backbone, blocks, hop, y, target, trained, val, corrected, *how)
+        train = compiled_training.train if compiled_training.expressible(self.backbone, device) else training.train
+        train(task, x, first, second, dropout, choice)
         return choice.best.cpu().numpy()
 
     def _start(self, worlds: Worlds, dim: int, classes: int, device: str) -> tuple[Values, Values]:
@@ -281,11 +268,10 @@ class Lpgnn:
             seconds.append(start(random, wide, classes, True))
         return stacked(firsts, device), stacked(seconds, device)
 
-    def _noisy(self, posterior: Tensor, keep: float) -> Tensor:
-        return drop.corrected(posterior, keep) if self.forward_correction else posterior
-
     def _targets(self, y: Tensor, sent: Tensor, hop: Weighted, classes: int) -> Tensor:
-        """(K, nodes) int64. Where no label reaches, mode "paper" aims at class 0, "sound" at what the node sent."""
+        """(K, nodes) int64. The targets of training. If no label reaches a node, mode "paper" trains it towards class 0, "sound"
+        towards the label that it sent.
+        """
         if not self.label_steps:
             return y
         favoured, reached = drop.targets(y, sent, hop, self.label_steps, classes)

@@ -28,13 +28,15 @@ def bits_best(epsilon: float, dim: int) -> int:
 
 
 def bit_probability(x: float, epsilon: float, bits: int = 1, low: float = 0.0, high: float = 1.0) -> float:
-    """How likely the coin of a sampled feature comes up 1: linear in x, from 1/(e^(epsilon/m) + 1) at low to its complement."""
+    """The probability that the bit of a sampled feature is 1: linear in x, from 1/(e^(epsilon/m) + 1) at low to its
+    complement.
+    """
     odds = math.exp(epsilon / bits)
     return 1 / (odds + 1) + (x - low) / (high - low) * (odds - 1) / (odds + 1)
 
 
 def rectified(sign: int, dim: int, epsilon: float, bits: int, low: float = 0.0, high: float = 1.0) -> float:
-    """What the server makes of a report: sign is -1 or 1 for a sampled feature, 0 for all others. Unbiased."""
+    """The server's estimate of a feature from a report: sign is -1 or 1 for a sampled feature, 0 for all others. Unbiased."""
     return dim * (high - low) / (2 * bits) / math.tanh(epsilon / (2 * bits)) * sign + (low + high) / 2
 
 
@@ -44,7 +46,7 @@ def rectified_variance(x: float, dim: int, epsilon: float, bits: int, low: float
 
 
 def response_probabilities(epsilon: float, classes: int) -> tuple[float, float]:
-    """Randomised response: how likely the true label is sent, and how likely each other one."""
+    """Randomised response: the probability that the true label is sent, and that of each other one."""
     total = math.exp(epsilon) + classes - 1
     return math.exp(epsilon) / total, 1 / total
 

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from .graphsage_recipe import Recipe
     from .small_graphs import Prepared
 
-DENSE = 1024  # columns of dense features, up to which it is three times as fast as torch; more were not tried
+# columns of dense features up to which the kernel was measured to be three times as fast as torch; more were not measured
+DENSE = 1024
 MASKS = 1 << 20  # bytes of dropout masks, one for every unit, that are drawn at a time
 
 Shapes = list[tuple[int, int]]
 
 
 def expressible(recipe: Recipe, graphs: Prepared) -> bool:
-    """Whether the kernel knows these features and the memory in which they lie."""
+    """Whether the kernel supports these features and the way in which they are stored."""
     narrow = isinstance(graphs.inputs, Operator) or graphs.inputs.shape[2] <= DENSE
     return narrow and graphs.real.device.type == "cpu" and compiled.used()
 
@@ -46,7 +47,7 @@ def train(
     randoms: list[np.random.Generator],
     adams: list[Adam],
 ) -> None:
-    """What `teachers.train` does, with the same draws. trained: the values that have gradients, in their order."""
+    """The same as `teachers.train`, with the same draws. trained: the values that have gradients, in their order."""
     from ..kernels import teachers
 
     units, moments = [*recipe.hidden, recipe.classes], [v[name] for v in values[:-1] for name in ("mean", "variance")]
@@ -76,7 +77,7 @@ def train(
             layers_of(units, dim),
             *(copy.flat.numpy() for copy in copies),
         )
-        with subnormals_are_zero():  # moments of columns that nobody reads any more shrink for ever
+        with subnormals_are_zero():  # moments of columns without gradients shrink towards zero and become subnormal
             _epochs(teacher, recipe, random, adams[0].steps)
         for copy in copies:
             copy.write_back()
@@ -85,7 +86,7 @@ def train(
 
 
 def _sparse(matrix: Tensor | None, rows: int, columns: int) -> teachers.Sparse:
-    """A matrix as the kernel wants it, in which a network's part begins at a row and a column; without one an empty one."""
+    """A matrix in the kernel's format, in which a network's part begins at a row and a column; an empty matrix for None."""
     from ..kernels import teachers
 
     if matrix is None:
@@ -108,7 +109,8 @@ def _epochs(teacher: teachers.Teacher, recipe: Recipe, random: np.random.Generat
 class Copy:
     """The numbers of one network in one buffer.
 
-    columns: the network's part of the first tensor, where all of them lie in a row; None where it is as the others, run by run.
+    columns: the network's part of the first tensor, if it holds all networks side by side; None if its first axis is the run, as
+    in the other tensors.
     """
 
     def __init__(self, stacks: list[Tensor], run: int, columns: slice | None, shapes: Shapes) -> None:
@@ -129,8 +131,8 @@ class Copy:
 def shapes_of(units: Sequence[int], columns: int) -> Shapes:
     """Of all numbers of a network, layer after layer.
 
-    The first layer has weights (columns, units), any other those for neighbours and own (inputs, units). Behind the weights of a
-    hidden layer lie scale and shift, behind the last ones the bias.
+    The first layer has weights (columns, units), any other those for neighbours and own (inputs, units). Scale and shift follow
+    the weights of a hidden layer; the bias follows the last weights.
     """
     shapes = [(columns, units[0])]
     for before, after in pairwise(units):
@@ -152,7 +154,8 @@ def masks(random: np.random.Generator, rows: int, hidden: Sequence[int], share: 
     """(epochs, rows * hidden units): the masks of `dropout.draw`, layer after layer, 0 for what is dropped and 1 for the rest."""
     if not share:
         return np.ones((epochs, rows * sum(hidden)), dtype=np.uint8)
-    if share == 0.5 and all(u % 32 == 0 for u in hidden):  # whole draws of the generator: one call draws as many calls would
+    # a multiple of the generator's block, so that one call draws the same bits as several calls
+    if share == 0.5 and all(u % 32 == 0 for u in hidden):
         drawn = np.frombuffer(random.bytes(epochs * rows * sum(hidden) // 8), dtype=np.uint8)
         return np.unpackbits(drawn).reshape(epochs, -1)
     found = [draw(random, rows * units, share) > 0 for units in [*hidden] * epochs]

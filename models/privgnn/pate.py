@@ -1,4 +1,4 @@
-"""PATE as PrivGNN compares itself with it: teachers of disjoint private parts vote, and a student learns the noisy winners."""
+"""PATE, the baseline of PrivGNN: teachers of disjoint private parts vote, and a student learns the noisy winners."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Pate:
         return pate_printed(1 / self.sigma, self.queries, delta) if self.mode == "paper" and self.sigma else None
 
     def footprint(self, graph: Graph) -> int:
-        """What the training of the student keeps, and the teachers' answers."""
+        """Counts what the training of the student stores, and the teachers' answers."""
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
         answers = 8 * self.parts * self.queries * graph.classes
         return answers + 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored

@@ -1,4 +1,4 @@
-"""What PrivGNN is compared with besides PATE: networks that learn true labels, and a student of noised true labels (B1 to B4)."""
+"""The other baselines of PrivGNN: networks that learn true labels, and a student that learns noisy true labels (B1 to B4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = ("private", "public", "both", "noisy-labels")
 
 @dataclass(frozen=True)
 class PrivGnnBaseline:
-    """The baselines of Olatunji, Funke & Khosla 2023, with PrivGNN's network; all are asked in the public graph.
+    """The baselines of Olatunji, Funke & Khosla 2023, with PrivGNN's network; all are queried in the public graph.
 
     private (B1): learns all private nodes' labels on the private graph. public (B2): learns the validation nodes' labels on
     the public graph. both (B3): learns both, on the private graph and the one between validation nodes. noisy-labels (B4): a
@@ -77,7 +77,7 @@ class PrivGnnBaseline:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """What one training keeps."""
+        """Counts what one training stores."""
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
         return 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
 

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """What the teachers of some worlds answered, before noise is added.
+    """The answers of the teachers of some worlds, before noise is added.
 
-    queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: of the optimiser that goes on, if one does.
+    queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: of the optimiser, if the next training
+    continues with it.
     """
 
     queries: NDArray[np.int64]
@@ -52,16 +53,16 @@ class PrivGnn:
     sigma: the scale of the Laplace noise (beta, one over the paper's lambda); 0 means no privacy. classes: the public number of
     classes; 0 charges for the costliest number. neighbours: 0 trains on the whole sample (the ablation KNNRem). single: one
     sample and one teacher for all queries (SingleGNN). selection: "random", "pagerank" or "clusters", from public data alone.
-    Where there are fewer validation nodes than `queries`, all are asked about. The paper's own values: queries 1000, rate 0.3
-    (0.1 on large graphs), neighbours 750 to 3000, epochs 200.
+    Where there are fewer validation nodes than `queries`, all are queried. The paper's own values: queries 1000, rate 0.3 (0.1 on
+    large graphs), neighbours 750 to 3000, epochs 200.
 
     mode "sound": charged by the exact profile of a noisy argmax. mode "paper": the same labels with the epsilon of theorem 8.
     as_coded: as the released code does it, with noise on LOGARITHMS of probabilities, samples of fixed size, and one optimiser
-    that goes on from teacher to teacher and into the student; `printed` is then the epsilon of the paper's tables. Nothing
-    bounds its privacy, as logarithms have no bounded range.
+    that is never reset between the teachers and the student; `printed` is then the epsilon of the paper's tables. This version
+    has no finite epsilon, because logarithms have no bounded range.
 
     Releases posteriors of the student, and votes: (K, queries) int64, the labels it learned from. `asked` names the queries. A
-    private node is asked about by its features alone, whether the run has it or not.
+    private node is queried with its features alone, whether the run has it or not.
     """
 
     sigma: float = 0.0
@@ -88,7 +89,7 @@ class PrivGnn:
     def __post_init__(self) -> None:
         check_fields(self.name, self.mode, self.keep, self.selection)
         if self.as_coded and (self.mode != "paper" or self.single):
-            raise ValueError("as_coded=True: the released code is mode='paper' without single=True.")
+            raise ValueError("as_coded=True: needs mode='paper' and single=False, as in the released code.")
         if not 0 < self.rate <= 1:
             raise ValueError(f"rate={self.rate}: must be in (0, 1], the chance that a private node is in a sample.")
         for name, least in (("queries", 1), ("layers", 2), ("neighbours", 0), ("hidden", 1)):
@@ -115,7 +116,9 @@ class PrivGnn:
         return dataclasses.replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """As coded, the tables' formula at ten times delta, which made them; else theorem 8. The same for `single`."""
+        """With as_coded, the formula that made the paper's tables, at ten times delta; otherwise theorem 8. The same for
+        `single`.
+        """
         from .published import PRINTED_DELTA_FACTOR, privgnn_epsilon
 
         if self.mode == "sound" or not self.sigma:
@@ -133,7 +136,7 @@ class PrivGnn:
         return None if self.single else dataclasses.replace(self, as_coded=True).printed(delta)
 
     def footprint(self, graph: Graph) -> int:
-        """The order of the nodes around each query, and what the student's training keeps."""
+        """Counts the order of the nodes around each query, and what the student's training stores."""
         stored = int(graph.x.nnz if hasattr(graph.x, "nnz") else graph.x.size)
         return 8 * self.queries * graph.nodes + 40 * self.hidden * (graph.nodes + 2 * graph.dim) + 60 * stored
 
@@ -166,13 +169,15 @@ class PrivGnn:
 
     @property
     def vote_noise(self) -> float | None:
-        """Scale of the Laplace noise on shares of votes; None as coded, where it is added to logarithms."""
+        """Scale of the Laplace noise on shares of votes; None with as_coded, where the noise is added to logarithms."""
         return None if self.as_coded else self.sigma
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """What it has not got although its fields look so."""
-        reason = "as coded, noise is added to logarithms, which have no largest difference: nothing bounds what a node does"
+        """Capabilities that its fields suggest and that it lacks, each with the reason."""
+        reason = (
+            "as coded, noise is added to logarithms, whose differences are unbounded, so the influence of a node is unbounded"
+        )
         return {"NoisyVotes": reason} if self.as_coded else {}
 
     def labels(self, worlds: Worlds, queries: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -34,7 +34,7 @@ def between(graph: Graph, nodes: NDArray[np.bool_]) -> sp.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """What all may know of some worlds. present: (K, edges) bool, or None where every run has every public edge."""
+    """The public data of some worlds. present: (K, edges) bool, or None where every run has every public edge."""
 
     worlds: Worlds
     x: Any
@@ -48,7 +48,7 @@ class Public:
         graph = worlds.graph
         if not graph.val.any():
             raise ValueError(
-                f"{graph.name} has no validation nodes, about which teachers are asked. Use a split such as 50/25/25."
+                f"{graph.name} has no validation nodes, for which teachers are queried. Use a split such as 50/25/25."
             )
         public = graph.val | graph.test
         arcs = between(graph, public)
@@ -60,7 +60,7 @@ class Public:
         return Public(worlds, compact(graph.x), np.flatnonzero(public), arcs, present)
 
     def private_present(self) -> NDArray[np.bool_] | None:
-        """(K, edges) bool, or None where an edge is absent only because an end of it is, and that end is private."""
+        """(K, edges) bool, or None if edges are absent only because a private end of theirs is absent."""
         return None if self.present is None and self.worlds.edges is None else self.worlds.edge_present()
 
     def usable(self, runs: NDArray[np.int64]) -> NDArray[np.bool_] | None:
@@ -73,7 +73,7 @@ class Public:
         return found if self.present is None else found[self.present[run, self.arcs.data[listed]]]
 
     def ball(self, run: int, nodes: NDArray[np.int64], hops: int) -> NDArray[np.int64]:
-        """Some nodes, first and in this order, and whatever reaches them within so many hops."""
+        """Some nodes, first and in this order, then all nodes from which a path of so many hops leads to them."""
         ball, edge = nodes, nodes
         for _ in range(hops):
             near = np.unique(np.concatenate([nodes[:0], *(self.neighbours(run, int(v)) for v in edge)]))
@@ -82,7 +82,7 @@ class Public:
         return ball
 
     def inputs(self) -> tuple[Any, NDArray[np.int64]]:
-        """What a first layer reads of every node, run after run, and where each run begins; once where all runs are alike.
+        """The first layer's input for every node, run after run, and where each run begins; stored once if all runs are equal.
 
         Returns (rows, 2 dim) as of `with_mean` and (K,) int64.
         """
@@ -94,7 +94,7 @@ class Public:
         return with_mean(x, arcs), np.arange(runs) * (graph.nodes if worlds > 1 else 0)
 
     def queries(self, count: int, selection: str) -> NDArray[np.int64]:
-        """(K, at most count) ids of validation nodes, each once: in a fixed random order, or those that say most of others.
+        """(K, at most count) ids of validation nodes, each once: in a fixed random order, or the most representative ones.
 
         pagerank: the most central of the public graph. clusters: as many from each of ten clusters of their features. Both, as
         the order, read nothing but public data.

@@ -1,4 +1,4 @@
-"""What PrivGNN prints for its noisy labels and for PATE, theorem by theorem and as the tables were really computed.
+"""The epsilon that PrivGNN prints for its noisy labels and for PATE: by each theorem, and as its tables were really computed.
 
 Olatunji, Funke and Khosla, TMLR 2023. inverse_scale is the paper's lambda = 1 / beta, taken there for the epsilon of one label.
 """

@@ -1,4 +1,4 @@
-"""Many small graphs side by side as one, with the features that each of them reads and no others."""
+"""Joins many small graphs into one block-diagonal graph, with only those feature columns that each of them uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
-    """B graphs side by side. Row i of graph b is row b * size + i; what fills up a shorter graph has no features and no arcs.
+    """B graphs side by side. Row i of graph b is row b * size + i; padding rows have no features and no arcs.
 
     inputs: (B * size, 2 dim) float32, csr_array or dense: the mean over the neighbours beside the node's own features. That
     is all the first layer of GraphSAGE reads, so it is aggregated once and not in every epoch.
@@ -42,7 +42,9 @@ class Graphs:
 
     @staticmethod
     def cut_out(inputs: Any, members: list[NDArray[np.int64]], arcs: NDArray[np.int64]) -> Graphs:
-        """Pieces of a larger graph whose first aggregation was made in the whole. inputs: (nodes, 2 dim), of `with_mean`."""
+        """Pieces of a larger graph, whose first aggregation was computed in the larger graph. inputs: (nodes, 2 dim), of
+        `with_mean`.
+        """
         rows, counts = stacked(inputs, members)
         return Graphs(rows, counts, arcs)
 
@@ -74,7 +76,7 @@ def with_mean(x: Any, arcs: NDArray[np.int64]) -> Any:
 
 
 def compact(x: Any) -> Any:
-    """Features as these functions want them: csr_array where sparse pays, else dense float32."""
+    """Features as these functions expect them: csr_array where that is faster, else dense float32."""
     x = limited(x)
     share = (x.nnz if sp.issparse(x) else np.count_nonzero(x)) / max(1, x.shape[0] * x.shape[1])
     if share <= DENSE:
@@ -86,7 +88,7 @@ def arcs_within(neighbours: sp.csr_array, members: list[NDArray[np.int64]], usab
     """(2, a) int64: for each list of nodes the arcs between them, in the numbering of `Graphs`.
 
     neighbours: (nodes, nodes), row = receiver, whose stored values are ids of edges. usable: (graphs, edges) bool, or None for
-    all. No loop over nodes: every member's list of neighbours is looked up in the place that its graph gives them.
+    all. No loop over nodes: the neighbours of all members are looked up at once in a table of their positions.
     """
     nodes, size = neighbours.shape[0], max(1, *(len(m) for m in members))
     graph = np.repeat(np.arange(len(members)), [len(m) for m in members])

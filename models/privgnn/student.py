@@ -1,7 +1,7 @@
 """The public side of PrivGNN and PATE: public nodes and edges, the queries to the teachers, and the student.
 
 One union graph holds both sides. Training nodes are private; validation and test nodes are public with their features and the
-edges between them. Teachers are asked about validation nodes. An edge between the sides belongs to neither.
+edges between them. The queries to the teachers are validation nodes. No training reads an edge between the two sides.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from ..engine.adam import Adam
 
-CACHE = 6 << 20  # bytes that one hidden layer of the students trained together may take
+CACHE = 6 << 20  # largest size of one hidden layer of all students that train together, in bytes
 ARRAYS = ("posteriors", "votes")
 MODES = ("paper", "sound")
 SELECTIONS = ("random", "pagerank", "clusters")
 PUBLIC = (
     "The validation and test nodes, their features and the edges between them are public; only training nodes are protected.",
-    "Which validation nodes the teachers are asked about is public.",
+    "The choice of validation nodes for the queries is public.",
 )
 
 
@@ -50,11 +50,11 @@ def learn(
     device: str = "cpu",
     going_on: list[Adam] | None = None,
 ) -> NDArray[np.float32]:
-    """Trains a student of each run on the public graph and asks it about the watched nodes.
+    """Trains a student of each run on the public graph and queries it for the watched nodes.
 
     queries: (K, q) ids. answers: (K, q, classes), the distribution to learn for each. going_on: the teachers' optimiser, of which
-    a copy goes on. Returns log-probabilities (K, w, classes) float32. A private node is asked about by its features alone,
-    whether the run has it or not: its edges are never read.
+    the student continues with a copy. Returns log-probabilities (K, w, classes) float32. A private node is queried with its
+    features alone, whether the run has it or not: its edges are never read.
     """
     step = max(1, CACHE // (4 * max(recipe.hidden) * public.nodes.size)) if going_on is None else len(queries)
     parts = [np.arange(first, min(first + step, len(queries))) for first in range(0, len(queries), step)]

@@ -64,7 +64,7 @@ def trained(values: list[Values]) -> list[Tensor]:
 
 
 def adams_of(recipe: Recipe, values: list[Values], before: list[Adam] | None = None) -> list[Adam]:
-    """One for each trained value; with `before`, their moments and step counts go on."""
+    """One optimiser for each trained value; with `before`, they continue from its moments and step counts."""
     fresh = [Adam(v.detach(), recipe.learning_rate) for v in trained(values)]
     for new, old in zip(fresh, before or fresh, strict=True):
         new.mean, new.square, new.steps = old.mean.clone(), old.square.clone(), old.steps
@@ -79,7 +79,9 @@ def train(
     randoms: list[np.random.Generator],
     adams: list[Adam],
 ) -> None:
-    """Minimises -sum(target * log p) in place. target: (B, classes, size), each row's label distribution times its weight."""
+    """Minimises -sum(target * log p), changing the networks in place. target: (B, classes, size), each row's label distribution
+    times its weight.
+    """
     if compiled_teachers.expressible(recipe, graphs):
         compiled_teachers.train(recipe, values, trained(values), graphs, target, randoms, adams)
         return
@@ -119,10 +121,11 @@ def forward(values: list[Values], graphs: Prepared, dropouts: list[Dropout] | No
 
 
 class Activated(torch.autograd.Function):
-    """Batch norm of each graph by itself, over its real rows, then ReLU and dropout; written out, as autograd is slower.
+    """Batch norm of each graph by itself, over its real rows, then ReLU and dropout; with a backward pass written by hand,
+    because autograd is slower.
 
-    Rows that fill up a graph come in as zeros and leave as zeros. kept: 0 for what is dropped, `factor` for the rest. The running
-    moments of `layer` are updated as PyTorch does.
+    Padding rows are zero before and after. kept: 0 for dropped units, `factor` for the others. The running moments of `layer` are
+    updated as PyTorch does.
     """
 
     @staticmethod
@@ -161,7 +164,9 @@ def labels_as_target(y: NDArray[np.int64], members: list[NDArray[np.int64]], cla
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """One teacher: the nodes that it learns from in its run, and the public nodes that it labels. members, asked: node ids."""
+    """The task of one teacher: the nodes of its run that it learns from, and the public nodes that it labels. members, asked:
+    node ids.
+    """
 
     run: int
     random: np.random.Generator
@@ -172,8 +177,8 @@ class Lesson:
 def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Lesson], device: str = "cpu") -> NDArray[np.float32]:
     """Trains a fresh teacher for every lesson and asks each in the public graph: log-probabilities (lessons, asked, classes).
 
-    arcs: between private nodes, as of `student.between`; a teacher sees those between its members. No teacher depends on another,
-    nor on any noise: these answers serve all noise levels.
+    arcs: between private nodes, as of `student.between`; a teacher sees those between its members. No teacher depends on another
+    or on noise, so the same answers are used at all noise levels.
     """
     inputs = public.inputs()
     width = inputs[0].shape[1]
@@ -197,10 +202,11 @@ def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Les
 def taught_in_turn(
     public: Public, arcs: sp.csr_array, recipe: Recipe, turns: list[list[Lesson]], device: str = "cpu"
 ) -> tuple[NDArray[np.float32], list[Adam]]:
-    """As the released code of PrivGNN does it: one network a run, reset for every lesson, and one optimiser that is never reset.
+    """Trains as the released code of PrivGNN does: one network for each run, reset for every lesson, and one optimiser that is
+    never reset.
 
-    turns: one lesson a run, turn after turn. Returns log-probabilities (K, turns, classes) of the first node asked about, and the
-    optimiser, which has seen every sample.
+    turns: for each turn, one lesson for each run. Returns log-probabilities (K, turns, classes) of the first queried node, and
+    the optimiser, which was used for every sample.
     """
     inputs, present, answers = public.inputs(), public.private_present(), []
     adams: list[Adam] | None = None
@@ -220,7 +226,7 @@ def taught_in_turn(
 def drawn(
     public: Public, arcs: sp.csr_array, inputs: Any, present: NDArray[np.bool_] | None, hops: int, lessons: list[Lesson]
 ) -> tuple[Graphs, Graphs]:
-    """The graphs that some teachers learn on, and those that they are asked about."""
+    """The graphs that some teachers learn on, and those in which they are queried."""
     rows, begins = inputs
     runs = np.array([s.run for s in lessons])
     members = [s.members for s in lessons]

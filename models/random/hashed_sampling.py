@@ -1,4 +1,4 @@
-"""Secret sampling of edges and neighbours by a keyed hash of their end nodes, so that an absent edge changes no other draw."""
+"""Samples edges and neighbours secretly, by a keyed hash of their end nodes, so that an absent edge changes no other draw."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def finalised(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser: a bijection whose output bits look independent of its input."""
+    """SplitMix64's finaliser: a bijection whose output bits are statistically independent of its input."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

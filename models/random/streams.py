@@ -23,7 +23,7 @@ def fold(*path: int | str) -> int:
 
 
 def started(*path: int | str, after: hashlib.blake2b | None = None) -> hashlib.blake2b:
-    """The hash of a path, which can go on; with `after` it goes on from there."""
+    """The hash of a path, which can be extended; with `after`, the extension of that hash."""
     h = hashlib.blake2b(digest_size=16) if after is None else after.copy()
     for part in path:
         word = f"{type(part).__name__}:{part}".encode()
@@ -43,7 +43,7 @@ def normal(seeds: np.ndarray, shape: tuple[int, ...], *path: int | str) -> np.nd
 
 
 def add_normal(to: Tensor, seeds: Sequence[int] | np.ndarray, std: float, *path: int | str) -> None:
-    """Adds std times the draws of `normal`, in place, and never has more than a block of noise in memory.
+    """Adds std times the draws of `normal`, in place, with at most one block of noise in memory.
 
     to: (K, …) float32, contiguous. Drawn, scaled and added in float64, then rounded once.
     """

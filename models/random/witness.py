@@ -1,7 +1,7 @@
-"""What a training really does, told to an auditor who listens: the noise it draws, whom it samples, every noisy value.
+"""Lets a training report to an auditor the noise that it draws, the nodes that it samples, and every noisy value.
 
-Nobody listens in an ordinary run, and then nothing is recorded. A model of one's own that draws from `noise.stream` is heard
-drawing; it may tell more by the same three calls.
+In an ordinary run nothing is recorded. The draws of a user's model from `streams.stream` are recorded; it may report more by the
+same three calls.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NOISE = ("standard_normal", "normal", "laplace", "gumbel")  # no model draws these for anything else
+NOISE = ("standard_normal", "normal", "laplace", "gumbel")  # names of distributions that models draw only as noise
 
 
 class Witness(Protocol):
-    """values: arrays or tensors that together are one release, in the order of their parts. They are the model's own."""
+    """values: arrays or tensors that together are one release, in the order of their parts. They are not copies."""
 
     def drew(self, seed: int, path: tuple[int | str, ...], numbers: NDArray[Any]) -> None: ...
 
@@ -29,7 +29,7 @@ class Witness(Protocol):
     def clean(self, purpose: str, values: Sequence[Any]) -> None: ...
 
     def released(self, purpose: str, values: Sequence[Any], scale: float, events: int, order: int) -> None:
-        """May write other numbers over `values`, which the model then goes on with."""
+        """May overwrite `values`; the model then continues with the new numbers."""
         ...
 
 
@@ -38,7 +38,7 @@ LISTENING: ContextVar[Witness | None] = ContextVar("listening", default=None)
 
 @contextmanager
 def heard_by(witness: Witness) -> Iterator[None]:
-    """Models that are fitted within this context, in this thread, are heard by `witness`."""
+    """Within this context, models that are fitted in this thread report to `witness`."""
     token = LISTENING.set(witness)
     try:
         yield
@@ -47,24 +47,24 @@ def heard_by(witness: Witness) -> Iterator[None]:
 
 
 def sampled(purpose: str, joined: NDArray[np.bool_]) -> None:
-    """Who was drawn, (runs, candidates) bool, where it is used."""
+    """Reports which candidates were sampled, (runs, candidates) bool, just before they are used."""
     witness = LISTENING.get()
     if witness is not None:
         witness.sampled(purpose, joined)
 
 
 def clean(purpose: str, *values: Any) -> None:
-    """What is about to get noise, before any is added."""
+    """Reports a value just before noise is added to it."""
     witness = LISTENING.get()
     if witness is not None:
         witness.clean(purpose, values)
 
 
 def released(purpose: str, *values: Any, scale: float, events: int = 1, order: int = 2) -> None:
-    """The same with noise of this scale on every entry, before anything else reads it.
+    """Reports the same value with noise of this scale on every entry, before other code reads it.
 
-    events: how many mechanisms of the ledger this is; with more than one, each is a row of the axis after the runs. order: the
-    norm of the sensitivity, 2 for Gaussian noise, 1 for Laplace noise on shares that add up to one.
+    events: the number of mechanisms of the ledger in this value; if more than one, the axis after the runs counts them. order:
+    the norm of the sensitivity, 2 for Gaussian noise, 1 for Laplace noise on shares that add up to one.
     """
     witness = LISTENING.get()
     if witness is not None:
@@ -72,7 +72,7 @@ def released(purpose: str, *values: Any, scale: float, events: int = 1, order: i
 
 
 class Heard(np.random.Generator):
-    """A generator whose noise is told to the witness that listened when it was made."""
+    """A generator that reports its noise to the witness that was active when the generator was made."""
 
     def __init__(self, bits: np.random.BitGenerator, witness: Witness, seed: int, path: tuple[int | str, ...]) -> None:
         super().__init__(bits)

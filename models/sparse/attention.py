@@ -1,4 +1,4 @@
-"""Attention over the arcs into each node, some receivers at a time, so that nothing is held for the arcs of all."""
+"""Attention over the arcs into each node, for some receivers at a time, so that memory never holds a value for every arc."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from .neighbour_sums import mapped
 if TYPE_CHECKING:
     from .neighbour_sums import Bags
 
-NUMBERS = 1 << 20  # in one array with a row for every arc of a block; the arcs into one node stay together
+NUMBERS = 1 << 20  # size of an array with a row for every arc of a block; all arcs into one node are in one block
 
 
 def attention(sent: Tensor, fro: Tensor, to: Tensor, receive: Tensor) -> Tensor:
-    """For every head, a softmax over the arcs into each receiver of LeakyReLU(to + fro), and the mean of what is sent.
+    """For every head, a softmax over the arcs into each receiver of LeakyReLU(to + fro), and the weighted mean of `sent`. `to`
+    and `fro` are the scores of receiver and sender.
 
     sent: (arcs, heads, units) and fro: (arcs, heads), of each arc's sender. to: (receivers, heads). receive: (arcs,).
     Returns (receivers, heads, units).
@@ -57,7 +58,7 @@ def blocks(bags: Bags, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
 
 
 class Attend(torch.autograd.Function):
-    """Blocks of receivers; the backward pass computes each block once more."""
+    """Computes block after block of receivers; the backward pass recomputes each block."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, to: Tensor, fro: Tensor, bags: Bags) -> Tensor:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Graph
 
-EDGES = 1 << 18  # that are looked at together, as there may be very many
+EDGES = 1 << 18  # rows that are copied at a time, because there may be very many
 DENSE = 0.1  # features with more than this share of non-zeros are multiplied as a dense matrix
 
 
@@ -38,7 +38,7 @@ class Operator:
 
     @cached_property
     def order(self) -> Tensor:
-        """Where each value of the transpose stands among the values of the matrix."""
+        """For each value of the transpose, its index among the values of the matrix."""
         starts, columns = self.matrix.crow_indices().cpu().numpy(), self.matrix.col_indices().cpu().numpy()
         places = sp.csr_array((np.arange(len(columns)), columns, starts), shape=tuple(self.matrix.shape))
         return torch.from_numpy(sp.csr_array(places.T).data).to(self.matrix.device)
@@ -106,7 +106,7 @@ class Blocks:
 
     @staticmethod
     def of(graph: Graph, members: list[NDArray[np.int64]], edges: NDArray[np.bool_], device: str = "cpu") -> Blocks:
-        """The subgraph of each run on its own nodes. Shorter runs are filled up with nodes that have nothing.
+        """The subgraph of each run on its own nodes. Shorter runs are padded with nodes without features or arcs.
 
         members: for each run the node ids it keeps, in the order of its rows. edges: (K, m) bool over graph.edges; both
         ends of an edge that is kept must be members.
@@ -158,7 +158,7 @@ class Blocks:
 
     @cached_property
     def looped(self) -> Tensor:
-        """(2, a + nodes) int64: the arcs and a self loop at every node, which attention reads one by one."""
+        """(2, a + nodes) int64: the arcs and a self loop at every node, for attention."""
         own = np.arange(self.nodes)
         return torch.from_numpy(np.concatenate([self.arcs, np.stack([own, own])], axis=1)).to(self.device)
 
@@ -167,7 +167,7 @@ class Blocks:
 
 
 def products(factors: NDArray[np.float64], arcs: NDArray[Any]) -> NDArray[np.float32]:
-    """For each arc the factor of its sender times that of its receiver, rounded once."""
+    """For each arc the factor of its sender times that of its receiver, rounded to float32 once."""
     weights = np.empty(arcs.shape[1], dtype=np.float32)
     for first in range(0, arcs.shape[1], EDGES):
         send, receive = arcs[:, first : first + EDGES]

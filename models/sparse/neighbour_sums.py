@@ -1,4 +1,4 @@
-"""Sums over neighbours in K worlds at once: one list of senders for all runs, each run's absent edges taken off."""
+"""Sums over neighbours in K worlds at once: one list of senders for all runs, minus the rows of each run's absent edges."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from ..graph.graph import Worlds
     from ..graph.neighbour_lists import Lists
 
-FEW = 0.1  # absent share of the edges up to which taking them off is cheaper than lists of each run's own
+FEW = 0.1  # share of absent edges up to which subtracting their rows is cheaper than separate lists for each run
 ROWS = 1 << 14  # receivers that are summed at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """The lists of a graph, ready for sums. Raises ValueError for lists that lead out of it.
+    """The lists of a graph, ready for sums. Raises ValueError for lists that name nodes outside the graph.
 
     torch's embedding bag adds the rows of a list in its order and reads senders in order, so that they may lie in a file that is
     larger than the memory.
@@ -43,7 +43,9 @@ class Bags:
 
     @cached_property
     def blocks(self) -> tuple[tuple[Tensor, Tensor], ...]:
-        """For some receivers each, their senders and where each one's begin among those: (arcs,) and (receivers + 1,) int32."""
+        """Yields, for some receivers at a time, their senders, (arcs,), and where each receiver's begin, (receivers + 1,), both
+        int32.
+        """
         starts, senders, found = self.lists.starts, mapped(self.lists.senders).to(self.device), []
         for at in range(0, len(starts) - 1, ROWS):
             own = starts[at : at + ROWS + 1]
@@ -57,7 +59,7 @@ class Bags:
 
 
 def mapped(array: NDArray[Any]) -> Tensor:
-    """The numbers where they lie, in memory or in a file that is mapped for reading: nobody writes to them."""
+    """A tensor on the same memory, which may be a file that is mapped for reading: nothing writes to it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -65,7 +67,7 @@ def mapped(array: NDArray[Any]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Aggregation:
-    """The neighbour sums of some worlds. Built once, used for every hop.
+    """Computes the neighbour sums of some worlds. Built once, used for every hop.
 
     bags: one for all runs, or one for each. absent: run, sender and receiver of every arc that a run lacks. alive:
     (runs, nodes, 1), 0 for a node that neither sends nor receives.

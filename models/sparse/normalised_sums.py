@@ -1,4 +1,4 @@
-"""Sums over neighbours whose weights follow from degrees, for K runs: nothing is held for an arc but its sender."""
+"""Sums over neighbours with weights computed from degrees, for K runs. For each arc, only its sender is in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Weighted:
 
     @cached_property
     def between(self) -> list[Tensor]:
-        """What scales rows between two sums."""
+        """The factor of each row between two sums."""
         return [left * right for left, right in zip(self.left, self.right, strict=True)]
 
     def __matmul__(self, rows: Tensor) -> Tensor:
@@ -84,10 +84,10 @@ class Power(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """K runs on all nodes of a graph, each with its own edges: what graph layers ask of `Blocks`, without a number for an arc.
+    """K runs on all nodes of a graph, each with its own edges. Has the interface of `Blocks`, but stores no number for an arc.
 
-    bags, back: the senders of every receiver, and the receivers of every sender; one for all runs or one for each. They are the
-    same where no arc has a direction. Else `back` is made, 4 bytes an arc.
+    bags, back: the senders of every receiver, and the receivers of every sender; one for all runs or one for each. The two are
+    equal if the graph is undirected. Otherwise `back` is built, at 4 bytes for each arc.
     """
 
     runs: int

@@ -16,7 +16,7 @@ from .normalised_sums import Weighted
 class Propagated:
     """A matrix of features to be multiplied by weights: Â^steps (S + offset), with one offset for every entry.
 
-    Â^steps S has as many entries as a dense matrix, but (Â^steps S) W is Â^steps (S W), which is as narrow as the first layer.
+    Â^steps S has as many entries as a dense matrix, but (Â^steps S) W is Â^steps (S W), which is only as wide as the first layer.
     stored: S, block-diagonal (K * size, K * dim) or (K, size, dim).
     """
 
@@ -33,7 +33,7 @@ class Propagated:
         return self.hop.power(torch.ones(self.runs, len(scale), 1, device=scale.device), self.steps)
 
     def __matmul__(self, weight: Tensor) -> Tensor:
-        """(K, dim, units) -> (K, size, units), as an Operator does it."""
+        """(K, dim, units) -> (K, size, units), with the interface of an Operator."""
         rows = self.hop.power(self.stored @ weight, self.steps)
         if not self.offset:
             return rows

@@ -1,4 +1,4 @@
-"""VESPER: two parties that learn together, with noise on what one sends about its edges."""
+"""VESPER: two parties train together, and one adds noise to the messages that depend on its edges."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Aggregation rules of perturbed message passing, each with the most that one undirected edge can move.
+"""Aggregation rules of perturbed message passing, each with its sensitivity to one undirected edge.
 
 Tensors are laid out nodes last, (runs, dim, nodes). Every rule acts on rows of norm at most 1.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PROVED = ("gin", "gcn-floor", "mean-floor")  # sensitivity() bounds the truth on every graph
 PUBLISHED = ("gin", "gcn-min-degree", "gcn-truncated")
-TINY = 1e-30  # square of the length below which a row counts as zero
+TINY = 1e-30  # square of the length below which a row is treated as zero
 
 
 def normalise(rows: Tensor) -> Tensor:
@@ -32,9 +32,9 @@ def normalise(rows: Tensor) -> Tensor:
 
 
 def floor_mean(floor: int) -> float:
-    """What one edge moves with sum / max(d, floor), on any graph.
+    """The sensitivity of sum / max(d, floor) to one edge, on any graph.
 
-    An end of degree d <= floor moves by 1/floor, one above it by at most 2/d.
+    The row of an end of degree d <= floor moves by 1/floor, that of an end of larger degree by at most 2/d.
     """
     return math.sqrt(2) * max(1 / floor, 2 / (floor + 1))
 
@@ -42,8 +42,8 @@ def floor_mean(floor: int) -> float:
 def sensitivity(aggregator: str, floor: int) -> float:
     """Frobenius norm by which one undirected edge moves the rows of one layer, inputs and weights (norm 1) held fixed.
 
-    Exact for gin; an upper bound for gcn-floor and mean-floor; the printed value for gcn-min-degree (which covers
-    the truth) and for gcn-truncated (which does not: one end at exactly `floor` changes branch).
+    Exact for gin; an upper bound for gcn-floor and mean-floor; the printed value for gcn-min-degree (which is an upper bound) and
+    for gcn-truncated (which is not: one end at exactly `floor` changes branch).
     """
     if aggregator == "gin":
         return gin_sensitivity()
@@ -82,7 +82,7 @@ class Neighbours:
 
 
 def aggregate(aggregator: str, floor: int, neighbours: Neighbours, rows: Tensor) -> Tensor:
-    """What a layer computes from the edges before noise and weight. (K, dim, nodes) -> (K, dim, nodes).
+    """The part of a layer that depends on the edges, before noise and weight. (K, dim, nodes) -> (K, dim, nodes).
 
     gin and mean-floor leave out the node's own row, which holds no edge and is added after the noise (`own_term`); the GCN
     rules weigh it by the degree, so it belongs inside. gcn-truncated is the plain GCN row; its gate is `low_degree`.
@@ -112,7 +112,7 @@ def low_degree(floor: int, degree: Tensor) -> Tensor:
 
 
 def spectral_scale(weight: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
-    """A weight divided by what one power iteration takes for its spectral norm, and the new vector.
+    """A weight divided by its spectral norm as one power iteration estimates it, and the new vector.
 
     weight: (out, in). vector: (out,) unit, the running left singular vector.
     """

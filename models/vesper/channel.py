@@ -6,6 +6,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ WHITELIST = {
     "BWD": ("float32", 4),  # B's gradient with respect to them
     "EVAL_REQ": ("int64", 1),  # B asks for rows that it will not send a gradient for
     "EVAL": ("float32", 4),
-    "DONE": ("int64", 1),  # A has learned from a gradient or has made the noisy pass; empty payload
+    "DONE": ("int64", 1),  # A confirms that it used a gradient or made a noisy pass; empty payload
     "REFUSED": ("int64", 1),  # the budget is spent; empty payload
     "STOP": ("int64", 1),
 }
@@ -34,25 +35,35 @@ class BudgetSpent(RuntimeError):
 
 
 class Channel(Protocol):
-    """What A and B share: ordered messages of a kind on the whitelist."""
+    """The only connection of A and B: ordered messages of the kinds on the whitelist."""
 
     def send(self, kind: str, payload: Message) -> None: ...
 
     def receive(self) -> tuple[str, Message]: ...
 
 
-def pack(kind: str, payload: Message) -> tuple[bytes, bytes]:
-    """Header and body of a message. Raises ValueError for anything that is not on the whitelist."""
-    _check(kind, str(payload.dtype), payload.ndim)
-    header = json.dumps([kind, str(payload.dtype), list(payload.shape)]).encode()
-    return header, np.ascontiguousarray(payload).tobytes()
+def pack(kind: str, payload: Message) -> tuple[bytes, bytearray]:
+    """Header and body of a message, a copy of the payload. Raises ValueError for anything that is not on the whitelist."""
+    dtype = named(payload.dtype)
+    _check(kind, dtype, payload.ndim)
+    header = json.dumps([kind, dtype, list(payload.shape)]).encode()
+    return header, bytearray(np.ascontiguousarray(payload).view(np.uint8).data)
+
+
+@cache
+def named(dtype: np.dtype[Any]) -> str:
+    return str(dtype)
 
 
 def unpack(header: bytes, body: bytes | bytearray) -> tuple[str, Message]:
-    """The message back, in memory of the receiver's own. Raises ValueError for anything that is not on the whitelist."""
+    """The message back, in memory of the receiver's own: that of a bytearray, else a copy.
+
+    Raises ValueError for anything that is not on the whitelist.
+    """
     kind, dtype, shape = json.loads(header)
     _check(kind, dtype, len(shape))
-    return kind, np.frombuffer(bytearray(body), dtype=dtype).reshape(shape)
+    own = body if isinstance(body, bytearray) else bytearray(body)
+    return kind, np.frombuffer(own, dtype=dtype).reshape(shape)
 
 
 def _check(kind: str, dtype: str, dimensions: int) -> None:
@@ -79,8 +90,8 @@ class Pipe:
     `serve` lets the other party answer; it is called when this end waits for a message that is not there yet.
     """
 
-    inbox: deque[tuple[bytes, bytes]] = field(default_factory=deque)
-    outbox: deque[tuple[bytes, bytes]] = field(default_factory=deque)
+    inbox: deque[tuple[bytes, bytearray]] = field(default_factory=deque)
+    outbox: deque[tuple[bytes, bytearray]] = field(default_factory=deque)
     serve: Callable[[], object] | None = None
     sent: int = 0  # bytes of message bodies
 
@@ -105,7 +116,7 @@ def in_one_process(answer: Callable[[Channel], object]) -> Pipe:
 
 @dataclass(eq=False)
 class Recorder:
-    """B's end of a channel that keeps the messages of some kinds, sent and received, in order."""
+    """B's end of a channel that records the messages of some kinds, sent and received, in order."""
 
     channel: Channel
     kinds: tuple[str, ...]

@@ -19,6 +19,6 @@ def _vesper(mode: str, facts: Facts, private: bool) -> Vesper:
 VESPER = System(
     make=_vesper,
     protects="an edge",
-    sees="posteriors, or all that party B receives",
+    sees="posteriors, or all messages that party B receives",
     source="Wu et al., arXiv 2310.20552",
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,6 +15,14 @@ from ..engine.adam import Adam
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+Pull = Callable[[Tensor], Sequence[Tensor | None]]  # from the gradient of rows to that of every weight; None is zero
+
+
+def pull_through(sent: Tensor, weights: Sequence[Tensor]) -> Pull:
+    """By autograd."""
+    return lambda slope: torch.autograd.grad(sent, weights, slope, allow_unused=True)
 
 
 @dataclass(eq=False)
@@ -31,17 +40,35 @@ class Learner:
         weights = [p.view(w.shape).detach().requires_grad_(True) for p, w in zip(parts, start, strict=True)]
         return Learner(weights, Adam(flat, learning_rate))
 
-    def follow(self, gradient: NDArray[np.float32], sent: Tensor) -> None:
-        """One step from the other party's gradient with respect to what it was sent.
+    @cached_property
+    def gradient(self) -> Tensor:
+        """Room for one, in the places of `adam.flat`."""
+        return torch.empty_like(self.adam.flat)
+
+    @cached_property
+    def matrices(self) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
+        """(K, numbers of a run) each: the weights, and their places in `gradient`."""
+        sizes, shapes = [w.numel() for w in self.weights], [(w.shape[0], w[0].numel()) for w in self.weights]
+        weights, slopes = (
+            [part.view(shape).numpy() for part, shape in zip(flat.split(sizes), shapes, strict=True)]
+            for flat in (self.adam.flat, self.gradient)
+        )
+        return weights, slopes
+
+    def follow(self, gradient: NDArray[np.float32], pull: Pull) -> None:
+        """One step from the other party's gradient with respect to the rows that it was sent.
 
         Raises ValueError for a gradient so large that Adam would give NaN: NaN spreads to neighbours and so shows the edges.
         """
-        grads = torch.autograd.grad(sent, self.weights, torch.from_numpy(gradient).to(sent.device), allow_unused=True)
-        if not all(bool(torch.isfinite(g.square()).all()) for g in grads if g is not None):
+        flat = self._flat(pull(torch.from_numpy(gradient).to(self.adam.flat.device)))
+        if not torch.isfinite(flat.square()).all():
             raise ValueError("party B sent a gradient too large to square; weights made of it would show who has neighbours.")
-        self.step(grads)
+        self.adam.step(flat)
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
         """One step of all weights; a gradient of None is zero."""
+        self.adam.step(self._flat(grads))
+
+    def _flat(self, grads: Sequence[Tensor | None]) -> Tensor:
         full = [torch.zeros_like(w) if g is None else g for w, g in zip(self.weights, grads, strict=True)]
-        self.adam.step(torch.cat([g.reshape(-1) for g in full]))
+        return torch.cat([g.reshape(-1) for g in full])

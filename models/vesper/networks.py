@@ -14,7 +14,10 @@ import torch
 from torch import Tensor
 
 from ..engine.features import Shared
+from ..kernels import compiled
 from ..random.streams import stream
+from .aggregators import TINY, normalise
+from .learner import Pull, pull_through
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..graph.graph import Features
+    from .learner import Learner
 
 DECODERS = ("concat", "gru")
+COMPILED = ("linear", "concat")
 
 
 def uniform(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, *path: int | str) -> Tensor:
@@ -78,13 +83,42 @@ def _gru(weights: list[Tensor], rows: Tensor) -> Tensor:
     return outer @ state + outer_bias
 
 
-def loss(logits: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
-    """Sum over the runs of the weighted mean cross entropy, so that each run gets its own gradient.
+def loss(logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+    """Sum over the runs of the cross entropy, each row's times its share, so that each run gets its own gradient.
 
-    logits: (runs, classes, nodes). labels: (nodes,) int64. weight: (runs, nodes) float32, 0 for rows not trained on.
+    logits: (runs, classes, nodes). labels: (nodes,) int64. share: (runs, nodes) float32, 0 for rows not trained on.
     """
     picked = torch.log_softmax(logits, 1).gather(1, labels.expand(logits.shape[0], 1, -1)).squeeze(1)
-    return -(picked * weight).sum(1).div(weight.sum(1).clamp_min(1)).sum()
+    return -(picked * share).sum()
+
+
+def step(kind: str, network: Learner, rows: Tensor, labels: Tensor, share: Tensor, back: bool) -> Tensor | None:
+    """One step of a decoder down its loss; if asked `back`, the gradient of the loss with respect to the rows."""
+    if kind in COMPILED and rows.device.type == "cpu" and compiled.used():
+        return _compiled_step(network, rows, labels, share, back)
+    received, weights = rows.requires_grad_(back), network.weights
+    value = loss(decode(kind, weights, received), labels, share)
+    grads = torch.autograd.grad(value, [*weights, received] if back else weights)
+    network.step(grads[: len(weights)])
+    return grads[-1] if back else None
+
+
+def _compiled_step(network: Learner, rows: Tensor, labels: Tensor, share: Tensor, back: bool) -> Tensor | None:
+    """The same of "linear" and "concat". Raises ValueError for a label of no class."""
+    from ..kernels import decoders
+
+    classes, known = network.weights[-1].shape[1], labels.numpy()
+    strange = known[(known < 0) | (known >= classes)]
+    if strange.size:  # the kernel would write beyond its memory
+        raise ValueError(f"label {strange[0]}: must be in 0 … {classes - 1}, the classes of the decoder.")
+    flat = rows.flatten(1, 2)
+    none: Any = [np.empty((len(rows), 0), np.float32)] * (4 - len(network.weights))
+    to = torch.empty(len(rows), flat.shape[1] if back else 0, flat.shape[2])
+    numbers: Any
+    numbers, slopes = network.matrices
+    decoders.decoder_slope(flat.numpy(), known, share.numpy(), *none, *numbers, *none, *slopes, to.numpy())
+    network.adam.step(network.gradient)
+    return to.view(rows.shape) if back else None
 
 
 class _Product(torch.autograd.Function):
@@ -104,9 +138,9 @@ class _Product(torch.autograd.Function):
 
 @dataclass(eq=False)
 class Encoder:
-    """A linear map of shared features, then SELU: the part of party A's network that reads no edge.
+    """A linear map of shared features, SELU, and rows of length 1: the part of party A's network that reads no edge.
 
-    x: (nodes, dim), dense or csr_array. The rows asked for last are kept, as training asks for the same ones again."""
+    x: (nodes, dim), dense or csr_array. The last requested rows are cached, because training requests the same ones again."""
 
     x: Features
     device: str = "cpu"
@@ -122,7 +156,29 @@ class Encoder:
         """(K, width, rows) for these nodes, or for all."""
         weight, bias = weights
         product: Tensor = _Product.apply(weight, bias, self._rows(nodes))
-        return torch.selu(product)
+        return normalise(torch.selu(product))
+
+    def sent(self, weights: list[Tensor], nodes: NDArray[np.int64]) -> tuple[Tensor, Pull]:
+        """(K, 1, width, rows), and what leads from their gradient to those of all `weights`, of which the first two count."""
+        if self.device != "cpu" or not compiled.used():
+            with torch.enable_grad():
+                made = self(weights[:2], nodes)[:, None]
+            return made.detach(), pull_through(made, weights)
+        from ..kernels import decoders
+
+        weight, bias = (w.detach() for w in weights[:2])
+        shared, least = self._rows(nodes), np.float32(TINY)
+        before = shared.product(weight, bias)
+        rows = torch.empty_like(before)
+        decoders.unit_selu(before.numpy(), rows.numpy(), least)
+
+        def pull(slope: Tensor) -> list[Tensor | None]:
+            through, to = torch.empty_like(before), torch.empty_like(weight)
+            decoders.unit_selu_slope(before.numpy(), slope[:, 0].contiguous().numpy(), through.numpy(), least)
+            shared.gradient(through, to)
+            return [to, through.sum(2, keepdim=True), *[None] * (len(weights) - 2)]
+
+        return rows[:, None], pull
 
     def _rows(self, nodes: NDArray[np.int64] | None) -> Shared:
         if nodes is None:

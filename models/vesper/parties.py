@@ -1,4 +1,4 @@
-"""From a VESPER recipe to its two parties: what each may know is what its builder takes."""
+"""Builds the two parties of a VESPER recipe. Each builder takes only what its party may know."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def party_a(
     """The party that holds the graph.
 
     edges: (2, m), each once. present: (K, m) bool. seeds: A's own, never B's; outside of an experiment they come from
-    the operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: in place of fresh
-    noise, for replays. budget: what A is ready to spend. lists: of the edges, where they have been made.
+    the operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: a function that replaces
+    fresh noise, for replays. budget: the claim that A must not exceed. lists: of the edges, where they have been made.
     Raises ValueError when the recipe's ledger exceeds the budget, for more than one run of a variant that works in
     batches, and for gcn-min-degree on a graph that breaks its assumption.
     """
@@ -105,7 +105,7 @@ def party_a(
 
 
 def within(recipe: VesperRecipe, budget: Claim) -> None:
-    """Raises ValueError unless some accountant proves that the recipe's ledger keeps the budget."""
+    """Raises ValueError unless an accountant proves that the recipe's ledger stays within the budget."""
     from ...accounting.upper.accountants import tightest, upper
 
     bound = tightest(upper(recipe.ledger, budget))
@@ -189,10 +189,10 @@ def train(
 
 
 def batches(recipe: VesperRecipe, nodes: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
-    """Uniform batches without replacement, each drawn anew, as the published accounting assumes; B draws them, and knows them.
+    """Uniform batches without replacement, each drawn anew, as the published accounting assumes. B draws them, so B knows them.
 
-    gap-resampled: out of n_train places, of which a world with fewer training nodes leaves some empty, so that no edge is in
-    more batches than its ledger counts.
+    gap-resampled: out of n_train places. A world with fewer training nodes leaves some places empty, so that no edge is in more
+    batches than the ledger counts.
     """
     places = max(recipe.n_train, nodes.size) if recipe.variant == "gap-resampled" else nodes.size
     for step in range(recipe.passes):

@@ -1,4 +1,4 @@
-"""Party A as VESPER publishes it and its two baselines: a noisy pass over sampled neighbourhoods for every batch.
+"""Party A of published VESPER and of its two baselines: a noisy pass over sampled neighbourhoods for every batch.
 
 What "pmp" and "vfgnn" show party B beyond the noisy rows that the paper's accounting covers: every weight of A is trained by
 gradients that crossed the private adjacency without noise, so later messages depend on the secret in rows that never
@@ -7,7 +7,6 @@ touch it. The encoder of "gap-resampled" is trained without edges, and nothing e
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,13 @@ from torch import Tensor
 
 from ..random.hashed_sampling import few
 from .aggregators import normalise, spectral_scale
+from .learner import pull_through
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .learner import Learner
+    from .learner import Learner, Pull
+    from .networks import Encoder
     from .party_a_sound import Perturb
 
 
@@ -30,7 +31,8 @@ class Perturbed:
     """A's network for one run.
 
     rule: "pmp" (Algorithm 1, and 2 for gcn-truncated): weight, noise, ReLU, unit rows, in every layer. "gap-resampled": noise
-    and unit rows, no weights. "vfgnn": weight, ReLU, unit rows; noise on the last layer's rows only, all that B gets.
+    and unit rows, no weights. "vfgnn": weight, ReLU, unit rows; noise on the last layer's rows only, which are all that B
+    receives.
 
     adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
     weight a layer, then for gcn-truncated one edge-free weight a layer. vectors: the running singular vector of each of
@@ -38,7 +40,7 @@ class Perturbed:
     """
 
     rule: str
-    encode: Callable[[list[Tensor], NDArray[np.int64] | None], Tensor]
+    encode: Encoder
     adjacency: Any
     learner: Learner
     layers: int
@@ -49,7 +51,7 @@ class Perturbed:
     key: int
     perturb: Perturb
     passes: int = 0
-    _sent: Tensor | None = None
+    _pull: Pull | None = None
     degree: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,20 +62,20 @@ class Perturbed:
 
     def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """(1, 1, width, rows) float32: the encoded features, rows of length 1."""
-        self._sent = normalise(self.encode(self.learner.weights[:2], nodes))[:, None]
-        return self._sent.detach().cpu().numpy()
+        rows, self._pull = self.encode.sent(self.learner.weights, nodes)
+        return rows.cpu().numpy()
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
         """(1, layers, width, rows) float32: every layer's rows of these nodes, from one noisy pass over their subgraphs."""
-        learn &= self.rule != "gap-resampled"  # whose ledger holds only if nothing is learned across the edges
+        learn &= self.rule != "gap-resampled"  # the ledger of gap-resampled holds only if no weight is trained across the edges
         with torch.set_grad_enabled(learn):
             sent = torch.stack([rows.T for rows in self._forward(nodes, learn)])[None]
-        self._sent = sent if learn else None
+        self._pull = pull_through(sent, self.learner.weights) if learn else None
         return sent.detach().cpu().numpy()
 
     def _forward(self, roots: NDArray[np.int64], learn: bool) -> list[Tensor]:
         needed, arcs = self._neighbourhood(np.unique(roots))
-        rows = normalise(self.encode(self.learner.weights[:2], needed[0])[0].T)
+        rows = self.encode(self.learner.weights[:2], needed[0])[0].T
         outputs = []
         for layer in range(self.layers):
             linear = self._layer(layer, needed[layer], needed[layer + 1], arcs[layer], rows, learn)
@@ -135,13 +137,13 @@ class Perturbed:
 
     def _normed(self, at: int, learn: bool) -> Tensor:
         scaled, vector = spectral_scale(self.learner.weights[2 + at][0], self.vectors[at])
-        if learn:  # torch.nn.utils.parametrizations.spectral_norm does not iterate in evaluation either
+        if learn:  # no power iteration, as in torch.nn.utils.parametrizations.spectral_norm during evaluation
             self.vectors[at] = vector
         return scaled
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
         """One step from B's gradient, through the private adjacency, as published."""
-        if self._sent is None:
+        if self._pull is None:
             raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
-        sent, self._sent = self._sent, None
-        self.learner.follow(gradient, sent)
+        pull, self._pull = self._pull, None
+        self.learner.follow(gradient, pull)

@@ -16,18 +16,22 @@ import torch
 from torch import Tensor
 
 from .aggregators import Neighbours, aggregate, normalise, own_term
+from .learner import pull_through
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .learner import Learner
+    from .learner import Learner, Pull
+    from .networks import Encoder
 
 # (path of the draw, clean rows) -> noisy rows. The path is ("forward" or "backward", refresh, layer).
 Perturb = Callable[[tuple[str, int, int], Tensor], Tensor]
 
 
 class _NoisyBackward(torch.autograd.Function):
-    """Released sums whose gradient crosses the adjacency once more: rows clipped to norm 1, summed, and perturbed."""
+    """Released sums whose backward pass sums over neighbours again: rows of the gradient are clipped to norm 1, summed, and
+    perturbed.
+    """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, released: Tensor, back: Callable[[Tensor], Tensor]) -> Tensor:
@@ -49,7 +53,7 @@ class Refresh:
     clip: None, or in s3 the norm that rows are clipped to before they are summed backwards.
     """
 
-    encode: Callable[[list[Tensor], NDArray[np.int64] | None], Tensor]
+    encode: Encoder
     learner: Learner
     layers: int
     neighbours: Callable[[int], Neighbours]
@@ -62,14 +66,14 @@ class Refresh:
     inputs: list[Tensor] = field(default_factory=list)  # rows that were summed, and the noisy sums, of the last refresh
     sums: list[Tensor] = field(default_factory=list)
     watched: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # the same for the watched nodes, of every refresh
-    _graph: list[Tensor] = field(default_factory=list)  # s3: every layer's rows, with the history of their pass
-    _sent: Tensor | None = None
+    _graph: list[Tensor] = field(default_factory=list)  # s3: every layer's rows, with their autograd history
+    _pull: Pull | None = None
 
     def refresh(self) -> None:
-        """Sums every layer over the whole graph, with noise, from the weights as they stand."""
+        """Sums every layer over the whole graph, with noise, with the current weights."""
         adjacency = self.neighbours(self.refreshes)
         with torch.set_grad_enabled(self.clip is not None):
-            rows = normalise(self.encode(self.learner.weights[:2], None))
+            rows = self.encode(self.learner.weights[:2], None)
             self._graph, self.inputs, self.sums = [rows], [], []
             for layer in range(self.layers):
                 clean = aggregate(self.aggregator, self.floor, adjacency, rows.detach())
@@ -84,7 +88,7 @@ class Refresh:
         self.refreshes += 1
 
     def _next(self, layer: int, released: Tensor) -> Tensor:
-        weights = self.learner.weights[2:]  # after the encoder's two
+        weights = self.learner.weights[2:]  # the first two tensors belong to the encoder
         return normalise(torch.relu(weights[layer] @ released) if weights else released)
 
     def _backward(self, adjacency: Neighbours, layer: int) -> Callable[[Tensor], Tensor]:
@@ -100,8 +104,8 @@ class Refresh:
 
     def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """(K, 1, width, rows) float32: the encoded features, rows of length 1."""
-        self._sent = normalise(self.encode(self.learner.weights[:2], nodes))[:, None]
-        return self._sent.detach().cpu().numpy()
+        rows, self._pull = self.encode.sent(self.learner.weights, nodes)
+        return rows.cpu().numpy()
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
         """Layer 0, which holds no edge, then every layer of the last refresh: (K, 1 + layers, width, rows) float32."""
@@ -110,17 +114,17 @@ class Refresh:
             slots = [rows[:, :, index] for rows in self._graph]
         else:
             with torch.set_grad_enabled(learn):
-                slots = [normalise(self.encode(self.learner.weights[:2], nodes))]
+                slots = [self.encode(self.learner.weights[:2], nodes)]
                 for layer, (rows, noisy) in enumerate(zip(self.inputs, self.sums, strict=True)):
                     released = own_term(self.aggregator, rows[:, :, index]) + noisy[:, :, index]
                     slots.append(self._next(layer, released))
         sent = torch.stack(slots, 1)
-        self._sent = sent if learn else None
+        self._pull = pull_through(sent, self.learner.weights) if learn else None
         return sent.detach().cpu().numpy()
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
         """One step of the optimiser from B's gradient with respect to the rows sent last."""
-        if self._sent is None:
+        if self._pull is None:
             raise ValueError("party B sent a gradient for rows that it did not ask to learn from.")
-        sent, self._sent, self._graph = self._sent, None, []
-        self.learner.follow(gradient, sent)
+        pull, self._pull, self._graph = self._pull, None, []
+        self.learner.follow(gradient, pull)

@@ -1,7 +1,7 @@
 """Two parties that train one model: A holds the graph and the features, B the labels; they share nothing but a channel.
 
-Party B asks and party A answers, so B's training loop is plain code and A's is `while a.answer(channel)`. What B may ask
-and what may be sent at all is the channel's whitelist; A pays for an answer before it sends it.
+Party B sends requests and party A answers them, so A's whole loop is `while a.answer(channel)`. The channel's whitelist lists
+what B may request and what either may send. A charges its budget for an answer before it sends it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 
 from .channel import NOTHING, BudgetSpent, Channel, ask
 from .learner import Learner
-from .networks import decode, loss
+from .networks import decode, step
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -34,7 +35,7 @@ class Odometer:
     taken: Counter[str] = field(default_factory=Counter)
 
     def charge(self, kind: str) -> None:
-        """Before an answer is computed. Raises BudgetSpent when the ledger holds no further one."""
+        """Charges one answer, before it is computed. Raises BudgetSpent if the ledger covers no further one."""
         if kind in self.prices and self.taken[kind] >= self.prices[kind][1]:
             raise BudgetSpent(f"{kind} was answered {self.taken[kind]} times; the ledger holds no more.")
         self.taken[kind] += 1
@@ -48,14 +49,14 @@ class Odometer:
 
 
 class Sender(Protocol):
-    """A's network: how rows are made from the graph, and how A learns from B's gradient."""
+    """A's network: computes rows from the graph, and learns from B's gradient."""
 
     def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(runs, 1, dim, rows): what the features alone say of these nodes."""
+        """(runs, 1, dim, rows): the rows of these nodes that are computed from features alone."""
         ...
 
     def refresh(self) -> None:
-        """A new noisy pass over the whole graph, kept for the rows asked for after it."""
+        """Makes a new noisy pass over the whole graph and keeps the result for later requests."""
         ...
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
@@ -63,13 +64,15 @@ class Sender(Protocol):
         ...
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
-        """One step from the gradient with respect to the rows asked for last."""
+        """One step from the gradient with respect to the rows that were requested last."""
         ...
 
 
 @dataclass(eq=False)
 class PartyA:
-    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses. hello: what both must agree on."""
+    """Holds the graph, the features, the noise and the budget; sees neither labels nor losses. hello: a digest on which both
+    parties must agree.
+    """
 
     hello: bytes
     sender: Sender
@@ -94,16 +97,16 @@ class PartyA:
             self.sender.refresh()
             channel.send("DONE", NOTHING)
         elif kind == "LAYER0":
-            channel.send("FWD", self.sender.layer0(payload.astype(np.int64)))
+            channel.send("FWD", self.sender.layer0(payload.astype(np.int64, copy=False)))
         elif kind in ("BATCH", "EVAL_REQ"):
-            rows = self.sender.rows(payload.astype(np.int64), kind == "BATCH")
+            rows = self.sender.rows(payload.astype(np.int64, copy=False), kind == "BATCH")
             channel.send("FWD" if kind == "BATCH" else "EVAL", rows)
         elif kind == "BWD":
             if not np.isfinite(payload).all():
                 raise ValueError(
                     "party B sent a gradient with NaN or infinity; weights made of it would show who has neighbours."
                 )
-            self.sender.learn(payload.astype(np.float32))
+            self.sender.learn(payload.astype(np.float32, copy=False))
             channel.send("DONE", NOTHING)
         else:
             raise ValueError(f"party A was sent {kind}, which is not a request.")
@@ -125,8 +128,9 @@ class PartyB:
     start: Callable[[str, int, int], Learner]
     device: str = "cpu"
     network: Learner | None = None  # the decoder
+    _last: tuple[NDArray[np.int64], torch.Tensor, torch.Tensor] | None = None
 
-    @property
+    @cached_property
     def nodes(self) -> NDArray[np.int64]:
         """Ids of the nodes that some run trains on."""
         return np.flatnonzero(self.weight.any(axis=0))
@@ -135,20 +139,27 @@ class PartyB:
         """Makes sure that both parties run one recipe on one node set."""
         ask(channel, "HELLO", np.frombuffer(self.hello, dtype=np.uint8), "HELLO")
 
-    def learn(self, nodes: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """One step of the decoder on these rows, (K, slots, dim, rows). Returns the gradient with respect to them."""
+    def learn(self, nodes: NDArray[np.int64], rows: NDArray[np.float32], back: bool = True) -> NDArray[np.float32]:
+        """One step of the decoder on these rows, (K, slots, dim, rows). Returns the gradient with respect to them, if asked."""
         if self.network is None:
             self.network = self.start(self.decoder, rows.shape[1], rows.shape[2])
-        return self._step(self.decoder, self.network, nodes, rows)
+        return self._step(self.decoder, self.network, nodes, rows, back)
 
-    def _step(self, kind: str, network: Learner, nodes: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        received = torch.from_numpy(rows).to(self.device).requires_grad_(True)
-        labels = torch.from_numpy(self.labels[nodes]).to(self.device)
-        weight = torch.from_numpy(self.weight[:, nodes]).to(self.device)
-        value = loss(decode(kind, network.weights, received), labels, weight)
-        *grads, back = torch.autograd.grad(value, [*network.weights, received])
-        network.step(grads)
-        return back.cpu().numpy()
+    def _step(
+        self, kind: str, network: Learner, nodes: NDArray[np.int64], rows: NDArray[np.float32], back: bool = True
+    ) -> NDArray[np.float32]:
+        received = torch.from_numpy(rows).to(self.device)
+        pulls = step(kind, network, received, *self._known(nodes), back)
+        return rows[:0] if pulls is None else pulls.cpu().numpy()
+
+    def _known(self, nodes: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Labels of these nodes, and each one's share of a run's loss (K, rows): mostly of the same nodes as the last time."""
+        if self._last is None or self._last[0] is not nodes:
+            weight = np.ascontiguousarray(self.weight[:, nodes])
+            share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1)
+            known, shares = (torch.from_numpy(a).to(self.device) for a in (self.labels[nodes], share))
+            self._last = (nodes, known, shares)
+        return self._last[1:]
 
     def teach(self, channel: Channel, nodes: NDArray[np.int64]) -> None:
         """One step of both parties on a batch: ids out, rows in, gradient out."""
@@ -163,11 +174,11 @@ class PartyB:
             ask(channel, "BWD", self._step("linear", head, self.nodes, rows), "DONE")
 
     def train_once(self, channel: Channel, steps: int) -> None:
-        """s1: one noisy pass; the decoder learns from what it has."""
+        """s1: one noisy pass; the decoder learns from its result."""
         ask(channel, "REFRESH", NOTHING, "DONE")
         rows = ask(channel, "EVAL_REQ", self.nodes, "EVAL")
         for _ in range(steps):
-            self.learn(self.nodes, rows)
+            self.learn(self.nodes, rows, back=False)
 
     def train_refreshed(self, channel: Channel, steps: Iterable[int], watch: NDArray[np.int64]) -> None:
         """s2, s3: after each noisy pass of the whole graph, the watched rows, then so many steps of both parties."""
@@ -183,7 +194,7 @@ class PartyB:
             if teach:
                 self.teach(channel, nodes)
             else:
-                self.learn(nodes, ask(channel, "BATCH", nodes, "FWD"))
+                self.learn(nodes, ask(channel, "BATCH", nodes, "FWD"), back=False)
 
     def posteriors(self, channel: Channel, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """(K, rows, classes) float32 logarithms of the class probabilities. Raises ValueError before any training."""

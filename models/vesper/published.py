@@ -1,4 +1,4 @@
-"""What VESPER's theorems print: sensitivities of message passing, and the sampled Gaussian by the bounds it cites.
+"""The numbers that VESPER's theorems print: sensitivities of message passing, and the sampled Gaussian by the bounds it cites.
 
 Wu et al., arXiv 2310.20552. The printed constants are illegible in the available copy; these follow from its text and proofs.
 sigma is noise std / sensitivity of one layer; the L layers of a step are one Gaussian with multiplier sigma / sqrt(L).
@@ -26,7 +26,8 @@ def gin_sensitivity(norm: float = 1.0) -> float:
 def gcn_sensitivity_printed(smallest_degree: int, norm: float = 1.0) -> float:
     """Proposition 2, C(m): sqrt(2) (1/(m(m+1)) + 1/(m+1) + q), q = (m-1)/(2 m^2) above m = 3, else 1/(3 sqrt(3m)).
 
-    Covers the truth on graphs whose degrees are at least m with and without the edge, though the proof forgets the neighbours.
+    It is an upper bound on graphs whose degrees are at least m with and without the edge, although the proof omits the
+    neighbours' rows.
     """
     m = smallest_degree
     others = (m - 1) / (2 * m * m) if m > 3 else 1 / (3 * math.sqrt(3 * m))
@@ -49,7 +50,7 @@ def gcn_sensitivity(smallest_degree: int, common_neighbours: bool = True) -> flo
 
 
 def truncated_gcn_sensitivity(smallest_degree: int, low_degree_neighbours: bool = True) -> float:
-    """What one edge really does to truncated message passing: both ends at degree m fall below the gate and change branch.
+    """The true sensitivity of truncated message passing to one edge: two ends at degree m fall below the gate and change branch.
 
     sqrt(2) (1 + 2/(m+1) + (m-1)/sqrt(2(m+1))) where the other neighbours have degree 1, and 2 sqrt(2) where they have many.
     """
@@ -60,7 +61,7 @@ def truncated_gcn_sensitivity(smallest_degree: int, low_degree_neighbours: bool 
 
 
 def node_sensitivity(degree: int, norm: float = 1.0) -> float:
-    """Theorem D.1: a node goes with its edges: its own row of norm D + 1, and one part of D others."""
+    """Theorem D.1, where a node is removed with its edges: its own row has norm D + 1, and D other rows lose one term each."""
     return norm * math.sqrt((degree + 1) ** 2 + degree)
 
 

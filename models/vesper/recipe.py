@@ -112,7 +112,7 @@ class VesperRecipe:
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """What it has not got although its fields look so."""
+        """Capabilities that its fields suggest and that it lacks, each with the reason."""
         if self.batched:
             reason = "party A's weights, which its messages go through, are trained on the private edges without noise"
         elif self.variant != "s1":
@@ -167,7 +167,7 @@ class VesperRecipe:
 
     @property
     def rate(self) -> float:
-        """How likely an edge is in the sampled neighbourhood of a batch."""
+        """The probability that an edge is in the sampled neighbourhood of a batch."""
         return events.inclusion(self.n_train, min(self.batch_size, self.n_train), self.fan_out, self.layers)
 
     @property
@@ -176,8 +176,8 @@ class VesperRecipe:
 
         s3: as many backward sums as forward ones. Sampled edges: whatever the other edges are, the pass with this one is a
         mixture, with weight `edge_sampling`, of a composition of Gaussians that dominates all `layers` at once.
-        gap-resampled: batches are known; half the multiplier, because an edge at a node with more than fan_out
-        neighbours takes the place of another one, so that two rows move by 2 each; evaluation is one more pass.
+        gap-resampled: batches are known. The noise multiplier is halved, because an edge at a node with more than fan_out
+        neighbours replaces another one, so that two rows move by 2 each. Evaluation is one more pass.
         """
         if self.variant in ("pmp", "vfgnn"):
             return {"BATCH": (events.gaussian(0.0), self.passes)}
@@ -192,7 +192,7 @@ class VesperRecipe:
 
     @property
     def ledger(self) -> DpEvent:
-        """What was run. For pmp and vfgnn there is none that promises anything: see `public`."""
+        """The ledger. For pmp and vfgnn it has no finite epsilon: see `public`."""
         return events.composed(*(events.repeated(event, count) for event, count in self.prices.values()))
 
     def with_noise(self, sigma: float) -> Self:
@@ -213,7 +213,9 @@ class VesperRecipe:
         return self.printed(delta) if self.variant == "pmp" else None
 
     def footprint(self, graph: Graph) -> int:
-        """Bytes for one run: rows of every layer, their gradients, the encoder's weights, and what is released of all nodes."""
+        """Bytes for one run: rows of every layer, their gradients, the encoder's weights, and the released arrays of all
+        nodes.
+        """
         row = 4 * graph.nodes * self.hidden
         working = row * (6 * self.layers + 12) + 20 * graph.dim * self.hidden
         messages = (self.passes + 1) * (self.layers + 1)

@@ -29,7 +29,8 @@ class Vesper(VesperRecipe):
     """The recipe, trained by two parties in one process."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains all runs at once; in variants with batches one after the other. The parties talk over a channel in this process.
+        """Trains all runs at once; in variants with batches, trains one after the other. The parties talk over a channel in this
+        process.
 
         transcript: (K, messages, w, hidden) float32, what B sees of the watched nodes, in the order sent. s1, s2, s3: layer 0 …
         layers of every pass (s2, s3), then of the final rows; the rows sent while learning in between are functions of
@@ -62,8 +63,8 @@ def gap_resampled(**fields: Any) -> Vesper:
 def vfgnn(**fields: Any) -> Vesper:
     """VFGNN as VESPER analyses it: layers without noise, and noise on the last layer's rows, which have length 1.
 
-    sigma: noise std / (2 sqrt(tau)), tau = 2 (1 + D + … + D^(L-1)) rows that an edge may reach (Proposition 3). Its ledger
-    promises nothing: the weights are trained through the private adjacency without noise.
+    sigma: noise std / (2 sqrt(tau)), tau = 2 (1 + D + … + D^(L-1)) rows that an edge may reach (Proposition 3). Its ledger has no
+    finite epsilon, because the weights are trained through the private adjacency without noise.
     """
     return Vesper(**{"mode": "paper", "variant": "vfgnn", "aggregator": "gin", **fields})
 
@@ -71,7 +72,7 @@ def vfgnn(**fields: Any) -> Vesper:
 def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
     """Trains the runs of these worlds together. Each party draws from seeds of its own."""
     graph = worlds.graph
-    device = "cpu" if recipe.batched else device  # one small batch after the other gains nothing elsewhere
+    device = "cpu" if recipe.batched else device  # small batches in sequence are not faster on an accelerator
     seeds_a, seeds_b = ([fold(int(s), "party", p) for s in worlds.seeds] for p in ("A", "B"))
     lists = None if recipe.batched else graph.incoming
     a = party_a(recipe, graph.x, graph.edges, worlds.edge_present(), seeds_a, worlds.watch, device=device, lists=lists)

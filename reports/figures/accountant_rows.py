@@ -1,4 +1,4 @@
-"""The epsilon of each ledger by every accountant, beside the paper's, and why they differ."""
+"""The epsilon of each ledger by every accountant and by the paper, and why they differ."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ..results import AccountRow
 from ..summary import Key, Line, name
 
-SHARE = re.compile(r"^[+-][\d.,]+ ?% against [^:]+: ")  # the table has this share in a cell of its own
-AGREE = 1e-3  # relative; smaller differences are those of the accountants' grids
+SHARE = re.compile(r"^[+-][\d.,]+ ?% against [^:]+: ")  # the table has a separate cell for this percentage
+AGREE = 1e-3  # relative; smaller differences come from the accountants' grids
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..evidence import Evidence
-from ..rounding import up
-from ..summary import budget, name
+from ..evidence import Evidence, lowest
+from ..rounding import down, up
+from ..summary import UNITS, budget, name
 from .run_figures import slug
 from .style import COLOURS, INK, MARKERS, Plot, legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}  # of accounting.power; others are gates
+# methods whose power accounting.power computes; the others have none
+METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # in each world, for which the smallest detectable violation is drawn
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 CURVES = {  # name in the evidence: (label, colour, dashes)
@@ -57,7 +58,15 @@ def tradeoff_plot(found: Evidence) -> Plot:
 
     rows = tuple((key, x, y) for key in CURVES if curves.get(key) for x, y in zip(*curves[key], strict=True))
     alt = f"Trade-off between the adversary's two error rates for {_who(found)}. {_story(curves)}"
-    return Plot(_name("tradeoff", found), f"Trade-off, {_who(found)}", alt, ("curve", "fpr", "fnr"), rows, draw, (4.6, 4.4))
+    return Plot(
+        _name("tradeoff", found),
+        f"Trade-off by the audit {found.game}, {_who(found)}",
+        alt,
+        ("curve", "fpr", "fnr"),
+        rows,
+        draw,
+        (4.6, 4.4),
+    )
 
 
 def histogram_plot(found: Evidence) -> Plot:
@@ -75,7 +84,7 @@ def histogram_plot(found: Evidence) -> Plot:
     rows = tuple((world, low, high, n) for world, picture in pictures.items() for low, high, n in _bins(*picture))
     alt = f"Histograms of the attack's score on {_who(found)}: {' and '.join(pictures)}."
     header = ("world", "low", "high", "rounds")
-    return Plot(_name("scores", found), f"Scores, {_who(found)}", alt, header, rows, draw, (4.6, 2.8))
+    return Plot(_name("scores", found), f"Scores of the audit {found.game}, {_who(found)}", alt, header, rows, draw, (4.6, 2.8))
 
 
 def residual_plot(found: Evidence) -> Plot:
@@ -96,7 +105,51 @@ def residual_plot(found: Evidence) -> Plot:
     alt = f"Quantiles of the residuals of {_who(found)}; they {'stay within' if inside else 'leave'} the band of honest noise."
     rows = tuple(zip(expected, observed, low, high, strict=True))
     header = ("normal", "observed", "low", "high")
-    return Plot(_name("residuals", found), f"Residuals, {_who(found)}", alt, header, rows, draw, (4.6, 3.9))
+    return Plot(
+        _name("residuals", found), f"Residuals of the audit {found.game}, {_who(found)}", alt, header, rows, draw, (4.6, 3.9)
+    )
+
+
+def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
+    """Every lower bound of a claim on one axis with the claim and its upper bound; the bounds that refute it stand first.
+
+    same: all evidence on one claim. None if nothing finite is claimed or nothing was bounded.
+    """
+    claim, every = same[0].claim, [b for e in same for b in e.bounds]
+    if not every or math.isinf(claim.epsilon):
+        return None
+    ceiling = lowest(same[0].uppers)
+    shown = sorted(every, key=lambda b: (not b.refuted, -b.epsilon))
+    finite = [v for b in shown for v in (b.epsilon, b.reach) if math.isfinite(v)]
+    widest = 1.15 * max([claim.epsilon, ceiling[0] if ceiling and math.isfinite(ceiling[0]) else 0.0, *finite])
+
+    def draw(axes: Axes) -> None:
+        for i, b in enumerate(shown):
+            colour = COLOURS[1] if b.refuted else COLOURS[0]
+            axes.plot([0, min(b.epsilon, widest)], [i, i], color=colour, linewidth=2.5)
+            mark: dict[str, Any] = {"marker": ">" if math.isinf(b.epsilon) else "o", "color": colour, "linestyle": "none"}
+            axes.plot(min(b.epsilon, widest), i, label="lower bound that refutes" if b.refuted else "lower bound", **mark)
+            if math.isfinite(b.reach) and not b.refuted:
+                axes.plot(b.reach, i, marker="|", color=INK, markersize=9, linestyle="none", label="would have been noticed")
+        axes.axvline(claim.epsilon, color=COLOURS[1], linestyle="--", linewidth=1.5, label="claimed")
+        if ceiling and math.isfinite(ceiling[0]):
+            axes.axvline(ceiling[0], color=INK, linestyle=":", linewidth=1.2, label="upper bound of the ledger")
+        axes.set_yticks(
+            range(len(shown)), [f"{b.audit}, {b.shape}: {'∞' if math.isinf(b.epsilon) else down(b.epsilon)}" for b in shown]
+        )
+        axes.set(xlim=(0, 1.03 * widest), ylim=(len(shown) - 0.5, -0.6), xlabel=f"ε (protects {UNITS[claim.unit]})")
+        axes.grid(axis="y", visible=False)
+        legend(axes, 2)
+
+    who = _who(same[0])
+    fatal = [b for b in shown if b.refuted]
+    said = "; ".join(f"{b.audit} {'infinite' if math.isinf(b.epsilon) else down(b.epsilon)}" for b in shown)
+    title = f"What refutes {who}: {fatal[0].audit}" if fatal else f"All lower bounds of {who}"
+    rows = tuple((b.audit, b.attack, b.shape, b.epsilon, b.reach, b.refuted) for b in shown)
+    file = slug("bounds", same[0].file_name.removesuffix(f"-{same[0].game}.json"))
+    header = ("audit", "attack", "shape", "lower", "would_notice", "refutes")
+    alt = f"Lower bounds of {who} against the claimed {claim.epsilon:g}: {said}."
+    return Plot(file, title, alt, header, rows, draw, (4.6, 1.6 + 0.28 * len(shown)))
 
 
 def power_plot(same: Sequence[Evidence]) -> Plot | None:

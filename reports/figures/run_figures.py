@@ -25,7 +25,7 @@ FLOOR = 1e-4  # the smallest false-positive rate on a log axis
 def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]:
     """The figures of each section of the report.
 
-    leakage: of what epsilon protects; unprotected: of what it does not; beside: against random and 2-hop non-edges, which
+    leakage: about the protected unit; unprotected: about other secrets; beside: against random and 2-hop non-edges, which
     homophily alone separates.
     """
     look = styles((r.model, r.mode) for r in results.rows)
@@ -87,19 +87,20 @@ def epsilon_plots(found: Sequence[Line]) -> list[Plot]:
     panels = dict.fromkeys((line.key.unit, line.key.epsilon) for line in claims)
     order = list(UNITS)
     chosen = sorted(panels, key=lambda p: (order.index(p[0]), p[1]))
-    return [_epsilon_plot(u, e, [line for line in claims if (line.key.unit, line.key.epsilon) == (u, e)]) for u, e in chosen]
+    views = sorted({", ".join(b.exposes) for line in claims for b in line.bounds})  # a colour is one view in all panels
+    of = {panel: [line for line in claims if (line.key.unit, line.key.epsilon) == panel] for panel in chosen}
+    return [_epsilon_plot(*panel, of[panel], views) for panel in chosen]
 
 
-def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot:
+def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: list[str]) -> Plot:
     rows: list[tuple[Any, ...]] = []
     for line in claims:
         upper = line.upper[0] if line.upper else None
         for view in dict.fromkeys(", ".join(b.exposes) for b in line.bounds):
             best = max((b for b in line.bounds if ", ".join(b.exposes) == view), key=lambda b: b.value)
             rows.append((name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence))
-    views = sorted({r[3] for r in rows})
     widest = max([epsilon, *(r[4] for r in rows if math.isfinite(r[4]))])
-    whole = 1.06 * widest  # how long the bar of an infinite bound is: over the whole picture
+    whole = 1.06 * widest  # length of the bar of an infinite bound: across the whole picture
     bars = {who: [r for r in rows if r[0] == who] for who in (name(*line.key[1:3]) for line in claims)}
     first, height = {}, 0.0  # where the bars of each model begin: one below the other, a gap after each model
     for who, seen in bars.items():
@@ -115,8 +116,9 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot
                     "hatch": "" if view < len(BRIGHT) else "//",
                 }
                 length = min(r[4], whole)
-                axes.barh(first[who] + i, length, 0.9, label=f"lower bound from {r[3]}", **colour)
-                inside = length > 0.35 * widest
+                if length > 0:
+                    axes.barh(first[who] + i, length, 0.9, label=f"lower bound from {r[3]}", **colour)
+                inside = length > 0.35 * widest and not colour["hatch"]
                 ink: dict[str, Any] = {"color": "#000000" if inside else INK, "fontsize": 8, "va": "center"}
                 shift: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points"}
                 axes.annotate(_seen(r[4]), (0 if inside else length, first[who] + i), **shift, **ink)
@@ -127,14 +129,14 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line]) -> Plot
         axes.set_yticks([_middle(first[who], seen) for who, seen in bars.items()], list(bars))
         axes.set_ylim(height - 0.9, -0.7)
         axes.grid(axis="y", visible=False)
-        axes.set_xlim(0, 1.08 * widest)
+        axes.set_xlim(0, 1.2 * widest)
         axes.set_xlabel(f"ε (protects {UNITS[unit]})")
         legend(axes)
 
     summary = "; ".join(f"{r[0]} at least {down(r[4])}, at most {up(r[2]) if r[2] is not None else 'unknown'}" for r in rows)
     header = ("model", "claimed", "upper", "adversary_sees", "lower", "shape", "confidence")
     title = f"Claimed ε = {epsilon:g}, protects {UNITS[unit]}"
-    size = (4.6, 1.2 + 0.2 * height + 0.2 * (len(views) + 2))
+    size = (4.6, 1.2 + 0.2 * height + 0.2 * (len({r[3] for r in rows}) + 2))
     return Plot(slug("epsilon", unit, f"{epsilon:g}"), title, f"Claimed {epsilon:g}: {summary}.", header, tuple(rows), draw, size)
 
 
@@ -154,7 +156,7 @@ def leakage_plots(attacks: Sequence[AttackRow]) -> list[Plot]:
 
 
 def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[AttackRow]) -> Plot:
-    asked = sorted(attacks, key=lambda r: r.baseline)  # those that see no model stand last, in brackets
+    asked = sorted(attacks, key=lambda r: r.baseline)  # attacks that read no model come last, in brackets
     down_, across = (list(dict.fromkeys(x)) for x in ([_who(r) for r in attacks], [_attack(r) for r in asked]))
     cells: dict[tuple[str, str], float] = {}
     for r in attacks:

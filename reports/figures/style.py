@@ -15,16 +15,16 @@ from ..files import write_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours that stand out on white and on black. Shapes and dashes repeat what the colour says.
+# Okabe and Ito's colours that stand out on white and on black. Shapes and dashes repeat the information of the colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-INK = "#010203"  # stands for the colour of the page's text; no other part of a figure uses it
+INK = "#010203"  # placeholder for the colour of the page's text; no other part of a figure uses it
 PNG_DPI = 160
 FAINT = 0.25  # opacity of grids
 
 STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: it scales, can be selected, and takes the page's font
-    "svg.hashsalt": "gnnaudit",  # the same figure gives the same file
+    "svg.hashsalt": "gnnaudit",  # makes SVG files reproducible
     "font.size": 10,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -75,7 +75,7 @@ def save(plot: Plot, folder: Path) -> str:
         figure = Figure(figsize=plot.size, layout="constrained", dpi=PNG_DPI, facecolor="white")
         plot.draw(figure.add_subplot(facecolor="none"))
         FigureCanvasAgg(figure).print_png(folder / f"{plot.name}.png")
-        figure.set_layout_engine("none")  # once laid out, it stays so
+        figure.set_layout_engine("none")  # the layout is computed once
         figure.set_facecolor("none")
         figure.set_dpi(72)  # points, the unit of an SVG
         FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})
@@ -86,14 +86,14 @@ def save(plot: Plot, folder: Path) -> str:
 
 
 def inline(svg: str, plot: Plot) -> str:
-    """The SVG as a part of a page: its ids unique, its ink that of the page, its text alternative in place."""
+    """The SVG for embedding in a page: with unique ids, the text colour of the page, and its text alternative."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
     body = re.sub(r'\bid="([^"]+)"', rf'id="{plot.name}-\1"', body)
     body = re.sub(r'(url\(|href=")#', rf"\1#{plot.name}-", body)
     body = body.replace(INK, "currentColor")
     for i, colour in enumerate(COLOURS):
-        body = body.replace(colour.lower(), f"var(--series-{i})")  # the dark page uses lighter ones
+        body = body.replace(colour.lower(), f"var(--series-{i})")  # dark mode uses lighter colours
     label = plot.alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return re.sub(r'width="[^"]+" height="[^"]+"', f'role="img" aria-label="{label}"', body, count=1)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..results import AttackRow, Slice
 from ..summary import strongest
 
-SHOWN = 4  # groups; of more, those at either end are shown
+SHOWN = 4  # largest number of groups shown; if there are more, those with the highest and the lowest AUC
 WORDS = {"homophily": "neighbours of its class", "classes": "its ends"}
 
 

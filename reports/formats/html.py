@@ -11,14 +11,33 @@ from typing import Any
 from .. import evidence, results
 from ..evidence import Evidence
 from ..figures.accountant_rows import costs, reasons
-from ..figures.claim_figures import of_claim, power_plot
+from ..figures.claim_figures import bounds_plot, of_claim, power_plot
+from ..figures.ledger_figure import observed_plot
 from ..figures.run_figures import of_run
 from ..figures.style import Plot, save
 from ..figures.subgroup_rows import sliced
 from ..files import write_text
 from ..results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
 from ..rounding import down, percent, up
-from ..summary import UNITS, Line, budget, lines, name, skips, strongest, units, utility
+from ..summary import (
+    UNITS,
+    budget,
+    chance,
+    claimed,
+    headline,
+    inapplicable,
+    key,
+    lines,
+    listed,
+    may_be_chance,
+    name,
+    of_case,
+    rivals,
+    skips,
+    strongest,
+    units,
+    utility,
+)
 
 HERE = Path(__file__).parent
 SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted": "○"}
@@ -53,13 +72,17 @@ def render(run_dir: Path) -> Path:
         css=Markup((HERE / "report.css").read_text(encoding="utf-8")),
         run=found.run,
         name=name,
+        claimed=claimed,
+        key=key,
+        infinite=math.inf,
         signs=SIGNS,
         words=WORDS,
         exits=EXITS,
         whom=UNITS,
         figures={section: draw(plots) for section, plots in of_run(found, seen).items()},
-        closest=draw([p for plots in closest(every) for p in plots if not p.name.startswith("scores")], "closest-"),
+        closest=draw([p for same in closest([same for same, _ in every]) for p in foremost(same)], "closest-"),
         claims=[{"evidence": same, "figures": draw(plots)} for same, plots in every],
+        recorded=[{"evidence": e, "figures": draw([observed_plot(e)])} for e in seen if e.observed],
         plan=_text(run_dir / "plan.toml"),
         **tables(found),
     )
@@ -71,43 +94,31 @@ def render(run_dir: Path) -> Path:
 
 def tables(found: Results) -> dict[str, Any]:
     """All tables of the page, separately for each unit."""
-    every = lines(found)
-    claimed = [line for line in every if math.isfinite(line.key.epsilon)]
-    table, priced = utility(found), costs(claimed)
+    claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
+    table, priced, level = utility(found), costs(claims), chance(found)
+    skipped, attacks = found.of(SkippedRow), found.of(AttackRow)
     return {
-        "headline": headline(claimed),
-        "counts": Counter(line.verdict.kind for line in claimed),
-        "verdicts": {u: [line for line in claimed if line.key.unit == u] for u in units(line.key for line in claimed)},
+        "headline": headline(claims),
+        "stated": list(dict.fromkeys(f"{claimed(line)} for {UNITS[line.key.unit]}" for line in claims)),
+        "counts": Counter(line.verdict.kind for line in claims),
+        "verdicts": {u: [line for line in claims if line.key.unit == u] for u in units(line.key for line in claims)},
         "utilities": {
             u: {(m, mode): cells for (unit, m, mode), cells in table.items() if unit == u} for u in units(found.of(UtilityRow))
         },
-        "attacks": {u: strongest(r for r in found.of(AttackRow) if r.unit == u) for u in units(found.of(AttackRow))},
-        "slices": {u: sliced(r for r in found.of(AttackRow) if r.unit == u) for u in units(found.of(AttackRow))},
+        "chance": level,
+        "may_be_chance": lambda row: may_be_chance(row, level),
+        "attacks": {u: strongest(r for r in attacks if r.unit == u) for u in units(attacks)},
+        "rivals": rivals(attacks),
+        "slices": {u: sliced(r for r in attacks if r.unit == u) for u in units(attacks)},
         "costs": {u: [c for c in priced if c.key.unit == u] for u in units(c.key for c in priced)},
         "accountants": list(dict.fromkeys(row.accountant for c in priced for row in c.rows)),
         "reasons": reasons(priced),
         "findings": found.of(FindingRow),
-        "skipped": skips(found.of(SkippedRow)),
+        "untested": skips(row for row in skipped if of_case(row)),
+        "skipped": {
+            who: (listed(dict.fromkeys(r.what for r in rows)), skips(rows)) for who, rows in inapplicable(skipped).items()
+        },
     }
-
-
-def headline(claimed: Sequence[Line]) -> str:
-    """The first sentence of the page: how many claims were refuted, and which."""
-    refuted = [
-        f"{name(line.key.model, line.key.mode)} at ε = {line.key.epsilon:g}" for line in claimed if line.verdict.exit_code == 1
-    ]
-    if not claimed:
-        return "This run tested no claim."
-    one = len(claimed) == 1
-    if refuted:
-        more = f" and {len(refuted) - 4} more" if len(refuted) > 4 else ""
-        what = "The claim is refuted" if one else f"{len(refuted)} of {len(claimed)} claims are refuted"
-        return f"{what}: {', '.join(refuted[:4])}{more}."
-    weak = sum(line.verdict.exit_code == 3 for line in claimed)
-    what = "The claim was not refuted" if one else f"None of the {len(claimed)} claims was refuted"
-    if not weak:
-        return f"{what}."
-    return f"{what}, but its test was too weak." if one else f"{what}; {weak} of the tests were too weak."
 
 
 def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
@@ -118,22 +129,31 @@ def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
     return list(groups.values())
 
 
-def closest(claims: Sequence[tuple[list[Evidence], list[Plot]]]) -> list[list[Plot]]:
-    """For each unit, the figures of the claim with the largest ratio of lower bound to claimed epsilon."""
-    best: dict[Any, tuple[float, list[Plot]]] = {}
-    for same, plots in claims:
+def closest(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:
+    """For each unit, the claim with the largest ratio of lower bound to claimed epsilon."""
+    best: dict[Any, tuple[float, list[Evidence]]] = {}
+    for same in claims:
         claim, bounds = same[0].claim, [b.epsilon for e in same for b in e.bounds]
-        if bounds and 0 < claim.epsilon < math.inf and plots:
+        if bounds and 0 < claim.epsilon < math.inf:
             ratio = max(bounds) / claim.epsilon
             if claim.unit not in best or ratio > best[claim.unit][0]:
-                best[claim.unit] = (ratio, plots)
+                best[claim.unit] = (ratio, same)
     return [best[unit][1] for unit in UNITS if unit in best]
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures of one claim, and that of its smallest detectable violations."""
-    power = power_plot(same)
-    return [p for e in same for p in of_claim(e)] + ([power] if power else [])
+    """The figures of one claim: all its lower bounds, then those of each audit, of an audit that refutes first."""
+    refuting = sorted(same, key=lambda e: not any(b.refuted for b in e.bounds))
+    drawn = [bounds_plot(same), *(p for e in refuting for p in of_claim(e)), power_plot(same)]
+    return [p for p in drawn if p]
+
+
+def foremost(same: Sequence[Evidence]) -> list[Plot]:
+    """The figures that stand for a claim: of a refuted one only the evidence that refutes it, else all but the histograms."""
+    fatal = [e for e in same if any(b.refuted for b in e.bounds)]
+    if not fatal:
+        return [p for p in pictures(same) if not p.name.startswith("scores")]
+    return [p for p in (bounds_plot(same), *(p for e in fatal for p in of_claim(e))) if p]
 
 
 def clock(seconds: float) -> str:

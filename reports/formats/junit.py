@@ -10,7 +10,7 @@ from pathlib import Path
 from .. import results
 from ..files import write_text
 from ..results import BoundRow, Results, SkippedRow
-from ..summary import Line, budget, lines, name
+from ..summary import Line, budget, claimed, inapplicable, key, lines, listed, name, of_case, skips
 
 NOT_XML = re.compile(
     "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -23,37 +23,43 @@ def write(run_dir: Path) -> Path:
 
 
 def to_xml(found: Results) -> str:
-    """Refuted and exceeded claims are failures, skipped rows are skipped, and claims that were tested too weakly are errors.
+    """Refuted and exceeded claims are failures, claims that were tested too weakly are errors, and what does not apply to a model
+    is one skipped case.
 
     With preset "ci" a claim that was tested too weakly is skipped with a warning: the author of a pull request did not cause
-    it. A claim without any test stays an error, because a model that raises must not pass as tested.
+    it. A claim without any test stays an error, because a model that raises must not pass as tested; the error says why.
     """
     claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
     skipped, lenient = found.of(SkippedRow), found.run.preset == "ci"
+    whole, parts = [row for row in skipped if of_case(row)], inapplicable(skipped)
     failures = sum(line.verdict.exit_code == 1 for line in claims)
     weak = [line for line in claims if line.verdict.exit_code == 3]
     warned = sum(lenient and bool(line.bounds) for line in weak)
-    count = {"tests": len(claims) + len(skipped), "failures": failures, "errors": len(weak) - warned}
-    count["skipped"] = len(skipped) + warned
+    count = {"tests": len(claims) + len(whole) + len(parts), "failures": failures, "errors": len(weak) - warned}
+    count["skipped"] = len(whole) + len(parts) + warned
     suite = ET.Element("testsuite", {"name": f"gnnaudit {found.run.name}", **{k: str(v) for k, v in count.items()}})
     suite.set("time", f"{found.run.seconds:.3f}")
     if found.run.started:
         suite.set("timestamp", found.run.started)
     for line in claims:
-        _claim(suite, line, lenient)
-    for row in skipped:
+        _claim(suite, line, [row.reason for row in skipped if key(row) == line.key], lenient)
+    for row in whole:
         who = {"classname": f"gnnaudit.{name(row.model, row.mode)}", "name": f"{row.what}, ε = {budget(row.epsilon)}"}
-        case = ET.SubElement(suite, "testcase", who)
-        ET.SubElement(case, "skipped", {"message": row.reason})
+        ET.SubElement(ET.SubElement(suite, "testcase", who), "skipped", {"message": row.reason})
+    for model, rows in parts.items():
+        who = {"classname": f"gnnaudit.{model}", "name": "what does not apply"}
+        skip = ET.SubElement(ET.SubElement(suite, "testcase", who), "skipped")
+        skip.set("message", listed(dict.fromkeys(row.what for row in rows)))
+        skip.text = "\n".join(f"{what}: {reason}" for what, _, _, reason in skips(rows))
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
     return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", ET.tostring(root, encoding="unicode", xml_declaration=True)) + "\n"
 
 
-def _claim(suite: ET.Element, line: Line, lenient: bool) -> None:
+def _claim(suite: ET.Element, line: Line, skipped: list[str], lenient: bool) -> None:
     unit = str(line.key.unit or "no unit")
-    who = f"{name(line.key.model, line.key.mode)} ε = {budget(line.key.epsilon)} per {unit}"
+    who = f"{name(line.key.model, line.key.mode)} {claimed(line)} per {unit}"
     seconds = max((b.seconds for b in line.bounds), default=0.0)
     case = ET.SubElement(suite, "testcase", {"classname": f"gnnaudit.{unit}", "name": who, "time": f"{seconds:.3f}"})
     if line.verdict.exit_code == 0:
@@ -64,7 +70,7 @@ def _claim(suite: ET.Element, line: Line, lenient: bool) -> None:
         return
     kind = "failure" if line.verdict.exit_code == 1 else "error"
     trouble = ET.SubElement(case, kind, {"type": line.verdict.kind, "message": line.verdict.sentence})
-    trouble.text = "\n".join(_bound(b) for b in line.bounds)
+    trouble.text = "\n".join(_bound(b) for b in line.bounds) or "\n".join(dict.fromkeys(skipped))
 
 
 def _bound(b: BoundRow) -> str:

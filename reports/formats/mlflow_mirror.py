@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..results import Results
 
 EXPERIMENT = "gnnaudit"
-LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the page no more lines than that
+LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the compare page has a limit too
 PATIENCE = 120.0  # seconds that a writer waits for another
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags by which a run is found again
 log = logging.getLogger("gnnaudit")
@@ -143,7 +143,7 @@ def _experiment(client: MlflowClient, uri: str, runs: Path) -> str:
 
 
 def _identity(run_dir: Path) -> str:
-    """A name for the run folder that stays when it is moved."""
+    """A name for the run folder that does not change when the folder is moved."""
     path = run_dir / ".mlflow-run"
     if not path.is_file():
         path.write_text(uuid.uuid4().hex, encoding="utf-8")

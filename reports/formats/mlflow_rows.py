@@ -38,6 +38,7 @@ def parent(found: Results) -> Child:
     }
     params = {"data": str(run.data.get("name", "")), "alpha": f"{run.alpha:g}", "notices": f"{run.notices:g}"}
     tags = {"verdict": run.verdict, **{k: ",".join(v)[:500] for k, v in several.items()}}
+    tags |= {f"audited.{m}": "; ".join(f"{k}: {v}" for k, v in files.items())[:500] for m, files in run.audited.items()}
     return Child("", run.name, params, {"seconds": run.seconds, "exit_code": float(run.exit_code)}, tags)
 
 

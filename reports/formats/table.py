@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...accounting.claim import Unit
 from ..results import AttackRow, Results, SkippedRow, UtilityRow
 from ..rounding import down, up
-from ..summary import COVERED, UNITS, Line, budget, lines, name, skips, strongest, units, utility
+from ..summary import (
+    COVERED,
+    UNITS,
+    Key,
+    Line,
+    budget,
+    chance,
+    inapplicable,
+    key,
+    lines,
+    listed,
+    may_be_chance,
+    name,
+    of_case,
+    one_delta,
+    rivals,
+    skips,
+    strongest,
+    units,
+    utility,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,21 +40,34 @@ STYLES = {"refuted": "bold red", "exceeds": "bold red", "inconclusive": "yellow"
 
 def show(results: Results, console: Console) -> None:
     """Prints what was skipped, the strongest attacks, utility and verdicts. Each unit has tables of its own."""
-    if results.of(SkippedRow):
-        _print(console, "Skipped", _skipped(results.of(SkippedRow)))
+    skipped = results.of(SkippedRow)
+    if untested := skips(row for row in skipped if of_case(row)):
+        _print(console, "Not tested", _untested(untested))
+    if others := inapplicable(skipped):
+        _print(console, "Does not apply, with reasons in the report", _skipped(others))
     for unit in units(results.of(AttackRow)):
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
-        _print(console, f"Strongest attacks; epsilon protects {UNITS[unit]}", _attacks(attacks))
+        title = f"Strongest attacks, each the best of many and uncorrected; epsilon protects {UNITS[unit]}"
+        _print(console, title, _attacks(attacks, rivals(results.of(AttackRow))))
     for unit in units(results.of(UtilityRow)):
         rows = {place: cells for place, cells in utility(results).items() if place[0] == unit}
         metric = next(iter(next(iter(rows.values())).values())).metric
         whom = f"epsilon protects {UNITS[unit]}" if unit else "models without a claim"
-        _print(console, f"Test {metric} in percent with 95 % interval; {whom}", _utility(rows))
+        level = chance(results)
+        _print(console, f"Test {metric} in percent with 95 % interval; {whom}", _utility(rows, level))
+        if metric in level and any(may_be_chance(row, level) for cells in rows.values() for row in cells.values()):
+            console.print(
+                f"[yellow]*[/] chance is not excluded: a model that has learned nothing has {100 * level[metric]:.1f}\n"
+            )
     claims = [line for line in lines(results) if math.isfinite(line.key.epsilon)]
     for unit in units(line.key for line in claims):
         halves = unit is Unit.DIRECTED_EDGE and results.run.data.get("directed") is False
-        title = f"Claims on {UNITS[unit]}{'; each edge of this graph is two of them' * halves}"
-        _print(console, title, _verdicts([line for line in claims if line.key.unit == unit]))
+        alike = [line for line in claims if line.key.unit == unit]
+        title = f"Claims on {UNITS[unit]}{one_delta(alike)}{'; each edge of this graph is two of them' * halves}"
+        _print(console, title, _verdicts(alike))
+        for line in alike:
+            if line.upper_is:
+                console.print(f"{name(line.key.model, line.key.mode)}: upper is {line.upper_is}", markup=False, highlight=False)
 
 
 def _print(console: Console, title: str, table: Table) -> None:
@@ -52,33 +86,36 @@ def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 
 def _verdicts(claims: list[Line]) -> Table:
-    numbers = ("claimed ε", "upper", "lower")
+    many = not one_delta(claims)
+    numbers = ("claimed ε", *(["δ"] if many else []), "upper", "lower")
     table = _table("model", *numbers, "verdict", right=numbers)
     for line in claims:
         upper = up(line.upper[0]) if line.upper else "-"
         lower = down(line.lower.value) if line.lower else "-"
         sentence = f"[{STYLES[line.verdict.kind]}]{line.verdict.sentence}[/]"
-        table.add_row(name(line.key.model, line.key.mode), budget(line.key.epsilon), upper, lower, sentence)
+        delta = ["-" if line.delta is None else f"{line.delta:g}"] if many else []
+        table.add_row(name(line.key.model, line.key.mode), budget(line.key.epsilon), *delta, upper, lower, sentence)
     return table
 
 
-def _utility(rows: dict[tuple[Unit | None, str, str], dict[float, UtilityRow]]) -> Table:
+def _utility(rows: dict[tuple[Unit | None, str, str], dict[float, UtilityRow]], level: Mapping[str, float]) -> Table:
     budgets = sorted({epsilon for cells in rows.values() for epsilon in cells})
     names = [f"ε = {budget(e)}" for e in budgets]
     table = _table("model", *names, right=tuple(names))
     for (_, model, mode), cells in rows.items():
-        shown = [_percentage(cells[e]) if e in cells else "" for e in budgets]
+        shown = [_percentage(cells[e], may_be_chance(cells[e], level)) if e in cells else "" for e in budgets]
         table.add_row(name(model, mode), *shown)
     return table
 
 
-def _percentage(row: UtilityRow) -> str:
+def _percentage(row: UtilityRow, flagged: bool) -> str:
+    mark = "[yellow]*[/]" if flagged else ""
     if row.ci95 is None:
-        return f"{100 * row.value:.1f}"
-    return f"{100 * row.value:.1f} [dim]{100 * row.ci95[0]:.1f}–{100 * row.ci95[1]:.1f}[/]"
+        return f"{100 * row.value:.1f}{mark}"
+    return f"{100 * row.value:.1f}{mark} [dim]{100 * row.ci95[0]:.1f}–{100 * row.ci95[1]:.1f}[/]"
 
 
-def _attacks(rows: list[AttackRow]) -> Table:
+def _attacks(rows: list[AttackRow], among: Mapping[tuple[Key, str], int]) -> Table:
     numbers = ("AUC", "TPR at\n1 % FPR", "features\nalone")
     table = _table("model", "ε", "game: attack", *numbers, right=("ε", *numbers))
     table.columns[3].no_wrap = True
@@ -89,7 +126,7 @@ def _attacks(rows: list[AttackRow]) -> Table:
         table.add_row(
             name(row.model, row.mode),
             budget(row.epsilon),
-            f"{row.game}: {row.attack}{beside}",
+            f"{row.game}: {row.attack}\n[dim]best of {among[key(row), row.game]}[/]{beside}",
             f"{row.auc:.3f}{interval}",
             "" if rate is None else f"{100 * rate:.1f} %",
             "" if row.baseline_auc is None else f"{row.baseline_auc:.3f}",
@@ -97,10 +134,19 @@ def _attacks(rows: list[AttackRow]) -> Table:
     return table
 
 
-def _skipped(rows: list[SkippedRow]) -> Table:
+def _untested(entries: list[tuple[str, str, str, str]]) -> Table:
     from rich.markup import escape
 
-    table = _table("what", "model", "ε", "why")
-    for entry in skips(rows):
+    table = _table("model", "ε", "why")
+    for _, *entry in entries:
         table.add_row(*(escape(text) for text in entry))
+    return table
+
+
+def _skipped(of: Mapping[str, list[SkippedRow]]) -> Table:
+    from rich.markup import escape
+
+    table = _table("model", "what")
+    for who, rows in of.items():
+        table.add_row(escape(who), escape(listed(dict.fromkeys(row.what for row in rows))))
     return table

@@ -1,4 +1,4 @@
-"""Small graphs and releases whose truth is known without any model."""
+"""Small graphs and releases whose membership bits are known, without any model."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,9 @@ def graph():
 
 @pytest.fixture
 def noise_release(graph):
-    """(release, challenge, bits): 40 runs of posteriors that do not know the bits; half of the nodes in, at random."""
+    """(release, challenge, bits): 40 runs of posteriors that are independent of the bits; a random half of the nodes are
+    members.
+    """
     rng = np.random.default_rng(7)
     logits = rng.normal(size=(40, graph.nodes, graph.classes)) + 3 * rng.normal(size=(1, graph.nodes, graph.classes))
     bits = rng.random((40, graph.nodes)) < 0.5

@@ -1,4 +1,4 @@
-"""Every attack gains nothing on noise and on shuffled bits, and everything on a release that gives the bits away."""
+"""Every attack has an AUC of 1/2 on noise and on shuffled bits, and nearly 1 on a release that reveals the bits."""
 
 import dataclasses
 
@@ -45,7 +45,7 @@ def label(attack):
 
 
 def quick(attack):
-    """The same attack with less training: what it cannot learn here takes no longer."""
+    """The same attack with less training, which makes the test faster."""
     if isinstance(attack, ShadowMlp):
         return dataclasses.replace(attack, epochs=3)
     return dataclasses.replace(attack, limit=200) if isinstance(attack, LinkClassifier) else attack
@@ -72,10 +72,10 @@ def world():
 
 
 def strays(bits):
-    """How far from one half the mean AUC of scores that know nothing of fair coins may be: once in ten million, further.
+    """How far from one half the mean AUC of scores that are independent of fair coins may be; exceeded once in ten million.
 
-    For m members and n others the variance of an AUC is then (m + n + 1) / 12mn (Mann and Whitney 1947), however the scores
-    hang together: one third over the number of coins. 5.3 deviations below 0.01 take 94,000 coins.
+    For m members and n others the variance of an AUC is then (m + n + 1) / 12mn (Mann and Whitney 1947), for any dependence
+    between scores: one third over the number of coins. 5.3 deviations below 0.01 take 94,000 coins.
     """
     return 5.3 / np.sqrt(3 * bits.size)
 
@@ -122,7 +122,7 @@ def test_ends_that_copy_each_other_where_an_edge_is_are_found_and_shuffled_bits_
 
 
 def bare(nodes, rng):
-    """Labels and features that say nothing of the edges."""
+    """Labels and features that are independent of the edges."""
     none = np.zeros(nodes, dtype=bool)
     return {
         "x": np.ones((nodes, 12), dtype=np.float32),
@@ -165,7 +165,7 @@ def test_g_base_finds_what_moves_its_neighbours_and_nothing_in_noise_or_shuffled
     challenge = Challenge("node", graph, np.arange(400))
 
     def known(own, gain):
-        """Log-probabilities of the right label that rise where a run knows the node and it has neighbours."""
+        """Log-probabilities of the true label, larger if the run contains the node and the node has neighbours."""
         right = np.where(own.y[:, None] == np.arange(4), 0.0, -3.0)[None] * (1 + gain)[:, :, None]
         return right - np.log(np.exp(right).sum(-1, keepdims=True))
 
@@ -176,7 +176,7 @@ def test_g_base_finds_what_moves_its_neighbours_and_nothing_in_noise_or_shuffled
         return known(near, rng.random((240, near.nodes)))
 
     seen = GraphBase(telling_of(target), telling_of(bits[240:]), samples=2, hops=1).score(None, challenge)
-    lonely = graph.degree == 0  # an isolated node moves nobody
+    lonely = graph.degree == 0  # an isolated node affects no other node
     assert measure(seen[:, ~lonely], target[:, ~lonely]).auc > 0.75  # only its own neighbours among the members count
     guessed = GraphBase(deaf, deaf, samples=2, hops=1).score(None, challenge)
     assert abs(measure(guessed, target).auc - 0.5) < strays(target) < 0.01

@@ -63,7 +63,7 @@ def test_defaults_that_the_options_of_run_name_are_those_of_a_plan():
 
     told = {p.name: p.help for p in COMMANDS["audit run"].params}
     plan = Plan()
-    for name in ("data", "mode", "rounds", "shadows", "targets", "repeats", "out", "device", "alpha", "notices", "split"):
+    for name in ("data", "mode", "rounds", "shadows", "targets", "repeats", "device", "alpha", "notices", "split"):
         assert f"Default: {getattr(plan, name)}." in told[name], name
     assert f"Default: {','.join(plan.models)}." in told["models"]
     assert f"Default: {plan.memory >> 30}GiB." in told["memory"]

@@ -1,4 +1,4 @@
-"""The examples do what they say: programs treat an absent edge as one that never was, and what Opacus prints is about rows."""
+"""The examples do what they say: programs treat a masked edge as absent, and the epsilon that Opacus prints is about rows."""
 
 import dataclasses
 import sys
@@ -41,7 +41,7 @@ def opacus():
 @pytest.mark.filterwarnings("ignore")
 def test_what_opacus_prints_holds_for_a_row_and_not_for_a_node(opacus, capsys):
     row, node, repaired = opacus.main(trainings=4)
-    assert (row.refuted, node.refuted, repaired.refuted) == (False, True, False)  # an honest one falls in 5 % of seeds
+    assert (row.refuted, node.refuted, repaired.refuted) == (False, True, False)  # an honest claim is refuted in 5 % of seeds
     accountant = RdpAccountant()
     accountant.compose(SelfComposedDpEvent(GaussianDpEvent(opacus.user.SIGMA), opacus.user.STEPS))
     printed = accountant.get_epsilon(opacus.user.DELTA)

@@ -1,4 +1,4 @@
-"""Whatever a user types, writes into a plan or gets out of a program of their own: an answer or one line, never a traceback."""
+"""Every input, plan file or program output gives an answer or one line, never a traceback."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_whatever_a_program_writes_is_posteriors_or_one_line(tmp_path: Path, con
 
 
 def answer(line: list[str]) -> None:
-    """What main() would tell in a line, or an answer."""
+    """The answer, or the error that main() prints as one line."""
     fault = CliRunner().invoke(app, line, standalone_mode=False).exception
     if fault is None or isinstance(fault, SystemExit | OSError | typer.Exit | typer.Abort):
         return

@@ -1,4 +1,4 @@
-"""Honest recipes of all six systems, audited hundreds of times, are never blamed; with root two less noise one always is."""
+"""Hundreds of audits of honest recipes of all six systems refute no claim; with root two less noise they always refute it."""
 
 import importlib.util
 import sys
@@ -25,7 +25,7 @@ def check(looks, count):
     assert not [look for look in looks if look.blocked]  # at family level 1e-4 a run: less than once in a million such tests
     assert {look.system for look in looks} == {"gap", "progap", "vesper", "dpar", "privgnn", "lpgnn"}
     sampled = np.array([look.p_value for look in looks if look.p_value is not None])
-    # A look's smallest p-value is that of at most two bounds.
+    # The smallest p-value of an audit comes from at most two bounds.
     assert (sampled <= 0.05).mean() <= 0.1 + 5 * np.sqrt(0.1 * 0.9 / sampled.size)
 
 

@@ -1,4 +1,4 @@
-"""Graphs larger than the memory that a run may hold, under a limit that the operating system enforces."""
+"""Runs on graphs that are larger than the allowed memory, under a limit that the operating system enforces."""
 
 from __future__ import annotations
 

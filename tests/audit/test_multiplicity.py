@@ -1,4 +1,4 @@
-"""Alpha is divided before looking; many looks are not many chances."""
+"""Alpha is divided over all tests before the first one."""
 
 import pytest
 

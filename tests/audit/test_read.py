@@ -1,4 +1,4 @@
-"""What an audit says that it read is what it asked the model to keep, and no more."""
+"""The arrays that an audit reports as read are exactly those that it asked the model to keep."""
 
 import dataclasses
 
@@ -53,7 +53,7 @@ def test_enumerated_channels_are_those_of_what_users_send(tmp_path):
 
 @pytest.mark.parametrize("sd", [1.0, 0.5])
 def test_quantiles_of_residuals_lie_on_a_line_whose_slope_is_their_size(sd):
-    grid = norm.ppf((np.arange(20_000) + 0.5) / 20_000) * sd  # stands in for a sample, without chance
+    grid = norm.ppf((np.arange(20_000) + 0.5) / 20_000) * sd  # quantiles replace a sample
     told = quantiles(grid.reshape(1, 2, 100, 100))
     inner = np.abs(told["expected"]) < 2  # where the grid's points are at most 1 / (20,000 * 0.054) = 0.001 apart
     assert np.abs(told["observed"] - sd * told["expected"])[inner].max() < 0.001

@@ -1,4 +1,6 @@
-"""Games on what leaves: messages, reports, entries, votes. Faults are seen, honest recipes pass, and scores follow their law."""
+"""Games on messages, reports, entries and votes: faults are detected, honest recipes pass, and scores have the stated
+distribution.
+"""
 
 import dataclasses
 import math
@@ -178,7 +180,7 @@ def test_one_edge_under_randomised_response_costs_what_its_recipe_says(mode, gra
     claim = Claim(2.0, 0.0, model.unit)
     found = AUDITS["exact"].run(Setting(Case(model, claim), graph, Store(tmp_path), Key("response"), 1, 0.05)).bounds[0]
     assert not found.refuted
-    assert found.reach == math.inf  # of chances as they are stated; nobody has seen them drawn
+    assert found.reach == math.inf  # the bound assumes the declared probabilities; the game tests the draws
     less = dataclasses.replace(claim, epsilon=1.99)
     assert AUDITS["exact"].run(Setting(Case(model, less), graph, Store(tmp_path), Key("response"), 1, 0.05)).bounds[0].refuted
 
@@ -227,7 +229,7 @@ def test_at_a_delta_the_entry_and_the_density_cost_what_an_integral_over_both_sa
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_reports_that_leak_as_much_as_the_game_notices_are_refuted_nine_times_out_of_ten(epsilon, graph):
-    """Reports are drawn from the channels at that many times their budgets, and cut where those that are declared say."""
+    """Reports are drawn from channels with that many times the budget; the threshold comes from the declared channels."""
     claim = Claim(epsilon, 0.0, Unit.FEATURES, Relation.REPLACE)
     model, few, many, alpha = calibrate(Lpgnn(), claim), 5000, 45_000, 1e-3
     kappa = notices_along(claim, lambda k: user_reports.rates(model, graph, k), many, few, alpha)

@@ -1,4 +1,4 @@
-"""`audit run` as a user meets it: files, verdicts, exit codes, and a run that is killed half way."""
+"""`audit run` as a user sees it: files, verdicts, exit codes, and a run that is killed half way."""
 
 import json
 import os
@@ -10,6 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from gnnaudit.audit.cli import main
+from gnnaudit.audit.plan import read
+from gnnaudit.audit.planned_cases import cases, recipes
+from gnnaudit.models.data.loading import load
 
 PLAN = [
     "--data",
@@ -127,20 +132,39 @@ def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished):
         (["--models", "nope"], "models=nope"),
         (["--epsilon", "minus"], "epsilon"),
         (["--data", "nowhere"], "nowhere"),
-        (["--models", "gap", "--unit", "features", "--epsilon", "1"], None),
+        (["--models", "gap,lpgnn", "--unit", "features", "--epsilon", "1"], "unit=features: gap protects undirected-edge"),
+        (["--models", "gap", "--param", "hops=x"], "param=hops=x: gap does not accept hops='x' (by default 2)"),
+        (["--models", "gap", "--param", "hops=True"], "Give a value of the same type."),
+        (["--models", "gap", "--param", "gap.hops=-1"], "param=gap.hops=-1: encoder_layers=2, hops=-1"),
+        (["--models", ""], "models=: names nothing"),
+        (["--models", "none"], "models=none: leaves nothing to run"),
+        (["--models", "mlp", "--attacks", ""], "attacks=: names nothing"),
+        (["--models", "mlp", "--audits", ","], "audits=: names nothing"),
+        (["--models", "mlp", "--epsilon", ""], "epsilon='': names nothing"),
+        (["--models", "mlp", "--data-dir", "absent"], "data_dir=absent: no such folder"),
+        (["--target", "absent-program {worlds} {out}"], "absent-program cannot be started"),
+        (["--target", "'unclosed {worlds} {out}"], "cannot be split into words"),
         (["--attacks", "shouting"], "attacks=shouting"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2_or_a_reasoned_skip(tmp_path, words, said):
-    done = audit("run", "--data", "campus:n=300", "--mlflow", "none", *words, cwd=tmp_path)
-    assert "Traceback" not in done.stderr
-    if said is not None:
-        assert done.returncode == 2
-        assert said in done.stderr.splitlines()[-1]
-    else:
-        rows = json.loads((tmp_path / "runs/audit/results.json").read_text())["rows"]
-        assert [r["kind"] for r in rows] == ["skipped"]
-        assert "features" in rows[0]["reason"]
+def test_wrong_use_is_one_line_and_exit_code_2_also_when_quiet_and_leaves_no_folder(tmp_path, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["audit", "run", "-q", "--mlflow", "none", "--data", "campus:n=300", *words])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    printed = capsys.readouterr()
+    assert (end.value.code, printed.out) == (2, "")
+    assert said in printed.err.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_models_that_a_plan_does_not_name_and_that_lack_its_unit_are_skipped():
+    graph = load("campus:n=300")
+    plan = read(None, {"unit": "features", "epsilon": "1"})
+    made, skips = cases(plan, graph, recipes(plan))
+    assert [case.model.name for case in made] == ["lpgnn"]
+    assert {row.model for row in skips} == set(plan.models) - {"lpgnn"}
+    assert all("so it makes no claim about features" in row.reason for row in skips)
 
 
 def test_a_second_run_in_the_same_folder_is_told_to_wait(tmp_path):

@@ -77,16 +77,16 @@ def rows(folder):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The folder of a run that nothing happened to."""
+    """The folder of an undisturbed run."""
     folder = tmp_path_factory.mktemp("undisturbed")
     code, said = audit(*RUN, cwd=folder)
     assert code == 0, said
     return folder / "out"
 
 
-def resumed(folder, undisturbed):
-    """The same command again, after the fault is gone, ends as if nothing had happened."""
-    code, said = audit(*RUN, cwd=folder)
+def resumed(folder, undisturbed, *more):
+    """The same command again, after the fault is gone, ends as if nothing had happened. more: options that it has now."""
+    code, said = audit(*RUN, *more, cwd=folder)
     assert code == 0, said
     assert rows(folder / "out") == rows(undisturbed)
 
@@ -125,7 +125,7 @@ def test_a_full_disk(disk, undisturbed):
     code, said = audit(*RUN, cwd=disk)
     assert code == 3
     assert "No space left on device" in told(said)
-    assert not list((disk / "out").rglob(".*.npz.*"))  # half a part would fill the disk for ever
+    assert not list((disk / "out").rglob(".*.npz.*"))  # half a part would stay on the full disk
     (disk / "out" / "ballast").unlink()
     subprocess.run(["mount", "-o", "remount,size=64m", str(disk / "out")], check=True)
     resumed(disk, undisturbed)
@@ -151,7 +151,7 @@ def test_a_folder_that_becomes_read_only_keeps_what_is_finished(disk, undisturbe
     assert "Read-only file system" in told(said)
     assert list(out.rglob("[0-9]*.npz"))
     assert all(store_module.load(p) is not None for p in out.rglob("[0-9]*.npz"))
-    resumed(disk, undisturbed)
+    resumed(disk, undisturbed, "--fresh")  # with fewer repeats, so it is another plan
 
 
 def test_a_file_that_grows_beyond_what_the_user_may_write(tmp_path):
@@ -171,7 +171,7 @@ def test_a_folder_that_vanishes(tmp_path):
 
 
 def test_control_c_stops_cleanly_and_the_same_command_resumes(tmp_path):
-    """Workers included: none is left, none complains."""
+    """No worker is left, and none prints an error."""
     words = [*RUN, "--repeats", "1000", "--jobs", "2"]
     process = start(*words, cwd=tmp_path)
     wait_for(lambda: len(list((tmp_path / "out").rglob("[0-9]*.npz"))) > 1, process)
@@ -222,7 +222,7 @@ def test_a_reader_that_leaves_and_letters_that_a_terminal_lacks(tmp_path):
 
 
 def test_clock_jumps(tmp_path, undisturbed):
-    """A clock that goes back an hour at every look changes neither results nor the sign of a duration."""
+    """A clock that goes back an hour at every reading changes neither results nor the sign of a duration."""
     code = (
         "import time, datetime, sys, itertools; real = time.time; hours = itertools.count();"
         "time.time = lambda: real() - 3600 * next(hours); sys.argv[0] = 'audit';"
@@ -235,7 +235,7 @@ def test_clock_jumps(tmp_path, undisturbed):
 
 
 def test_an_mlflow_store_that_is_out_of_reach_or_locked(tmp_path, undisturbed):
-    """The run goes on without it; `audit mirror` says 3 until it can catch up."""
+    """The run continues without MLflow; `audit mirror` exits with 3 until it can reach the store."""
     away = f"sqlite:///{tmp_path}/away/mlflow.db"
     (tmp_path / "away").write_text("not a folder")
     code, said = audit(*RUN[:-2], "--mlflow", away, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""One refutation by samples blames nobody: fresh coins must agree, and everything that is printed says whether they did."""
+"""One statistical refutation is not enough: fresh coins must confirm it, and every output says whether they did."""
 
 import dataclasses
 from pathlib import Path
@@ -26,7 +26,7 @@ def bound(refuted, alpha=1e-4, epsilon=2.0):
 
 
 def second_look(first, then, tmp_path):
-    """What comes of a first outcome when fresh coins say `then`; and with which key and level they were asked."""
+    """The result of a first outcome if the repetition returns `then`, and the key and level of the repetition."""
     asked = []
 
     def run(setting):

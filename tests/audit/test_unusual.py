@@ -78,17 +78,69 @@ def ran(out, **options):
     return code, document["run"], document["rows"]
 
 
-def test_another_plan_in_the_same_folder_leaves_nothing_of_the_first_in_the_report(tmp_path):
+def test_another_plan_in_the_same_folder_is_refused_and_with_fresh_leaves_nothing_of_the_first_in_the_report(tmp_path):
     out = tmp_path / "out"
     ran(out, models="gap,mlp", epsilon="1,2")
     (out / "figures" / "notes.txt").write_text("of the user's own")
-    ran(out, models="gap", epsilon="4")
+    before = (out / "results.json").read_bytes(), (out / "plan.toml").read_bytes()
+    with pytest.raises(ValueError, match="models is gap,mlp there and gap here; epsilon is 1,2 there and 4 here"):
+        ran(out, models="gap", epsilon="4")
+    assert before == ((out / "results.json").read_bytes(), (out / "plan.toml").read_bytes())
+    ran(out, models="gap", epsilon="4", fresh=True)
     assert (out / "figures" / "notes.txt").exists()
     assert {p.name.split("-undirected")[0] for p in (out / "evidence").iterdir()} == {"gap-sound-4"}
     assert {p.stem for p in (out / "figures").glob("epsilon-*")} == {"epsilon-undirected-edge-4"}
     page = (out / "report.html").read_text()
     assert "gap (sound)" in page
     assert "mlp (sound)" not in page
+
+
+def without_seconds(rows):
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"param": ["gap.hops=1", "epochs=3"], "models": "gap,mlp"},
+        {"model": "mine", "param": ["epochs=2"]},
+        {"target": "program", "unit": "node", "audits": "one-run"},
+        {"model": "mine", "models": "mlp", "preset": "ci", "audits": "replay"},
+    ],
+    ids=["params", "a model of one's own", "a program", "both, with a preset"],
+)
+def test_the_stored_plan_runs_what_was_run_and_nothing_else(tmp_path, own, options):
+    program = "import numpy as np, sys; w = np.load(sys.argv[1] + '/worlds.npz'); y = np.load(sys.argv[1] + '/graph.npz')['y']"
+    program += "; np.save(sys.argv[2] + '/posteriors.npy', np.ones((len(w['seeds']), len(w['watch']), y.max() + 1), np.float32))"
+    named = {"mine": own("Mine"), "program": f'{sys.executable} -c "{program}" {{worlds}} {{out}}'}
+    options = {name: named.get(value, value) if isinstance(value, str) else value for name, value in options.items()}
+    first = ran(tmp_path / "first", **options)
+    plan = read(tmp_path / "first" / "plan.toml", {"out": str(tmp_path / "again")})
+    code = run(plan, quiet=True)
+    document = json.loads((tmp_path / "again" / "results.json").read_text())
+    assert (code, without_seconds(document["rows"])) == (first[0], without_seconds(first[2]))
+    assert {row["kind"] for row in document["rows"]} >= {"utility"}
+
+
+def test_a_program_claims_the_unit_of_the_plan(tmp_path):
+    plan = read(None, FEW | {"target": f"{sys.executable} {{worlds}} {{out}}", "unit": "node"})
+    made, _ = cases(plan, load("campus:n=300"), recipes(plan))
+    assert {(case.claim.unit, case.model.unit) for case in made} == {(Unit.NODE, Unit.NODE)}
+
+
+def test_a_function_that_protects_another_unit_is_refused_with_the_call_to_write(tmp_path, own):
+    plan = read(None, FEW | {"model": own("talks"), "unit": "node"})
+    with pytest.raises(ValueError, match=r"Write Looped\(train, unit=Unit.NODE\)"):
+        cases(plan, load("campus:n=300"), recipes(plan))
+
+
+def test_runs_without_a_folder_of_their_own_get_new_ones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = set()
+    for _ in range(3):
+        folders.add(folder := read(None, {}).out)
+        folder.mkdir(parents=True)
+    assert len(folders) == 3
 
 
 def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_told(tmp_path, own):
@@ -98,7 +150,8 @@ def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_to
     assert (code, told["verdict"]) == (3, "too weak; not tested: looped")
     assert {r["kind"] for r in rows if r["model"] == "looped"} == {"account", "skipped"}
     (fault,) = ET.parse(tmp_path / "both" / "junit.xml").getroot().iter("error")
-    assert "no audit tested" in fault.get("message")
+    assert "no audit tested this claim: no luck" in fault.get("message")
+    assert "no luck" in fault.text
 
 
 def test_what_a_model_says_makes_no_broken_xml(tmp_path, own):

@@ -1,4 +1,4 @@
-"""Low bits of noisy sums: drawn in float64 and rounded once they tell nothing, on a coarse grid they do (Mironov 2012)."""
+"""Low bits of noisy sums: with noise in float64, rounded once, they reveal nothing; on a coarse grid they do (Mironov 2012)."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from scipy.stats import chi2_contingency
 from gnnaudit.models.random.streams import add_normal, stream
 
 STD, DRAWS = 5.0, 400_000
-SUMS = (0.0, 1.0, 0.7071)  # a neighbour's row moves a sum from one to another of these
+SUMS = (0.0, 1.0, 0.7071)  # a neighbour's row changes a sum from one of these to another
 
 
 def ours(value: float, seed: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from typing import Any
 
 import numpy as np
@@ -52,3 +53,18 @@ def test_sums_are_watched_along_their_second_axis(graph: Graph) -> None:
 def test_an_answer_that_cannot_be_used_is_refused(answer: dict[str, Any], words: str, graph: Graph) -> None:
     with pytest.raises(ValueError, match=words):
         Looped(lambda graph, seed: answer).fit(Worlds.of(graph, [1]))
+
+
+def test_a_graph_has_the_edge_index_of_pyg_and_names_its_fields_for_a_wrong_one(graph: Graph) -> None:
+    assert np.array_equal(graph.edge_index, graph.to_pyg().edge_index.numpy())
+    assert graph.edge_index.shape[1] == 2 * graph.edges.shape[1]
+    with pytest.raises(AttributeError, match=r"a graph has no 'edge_indx'. Did you mean edge_index"):
+        _ = graph.edge_indx
+    assert pickle.loads(pickle.dumps(graph)).digest == graph.digest
+
+
+def test_a_removed_run_has_its_edges_in_its_graph_and_no_masks(graph: Graph) -> None:
+    worlds = dataclasses.replace(Worlds.of(graph, [3]), edges=Mask(np.array([4]), np.array([[False]])))
+    alone = worlds.removed(0)
+    assert alone.edges is alone.nodes is alone.labels is None
+    assert np.array_equal(alone.graph.edges, np.delete(graph.edges, 4, axis=1))

@@ -88,7 +88,7 @@ def uppers(claim: Claim) -> tuple[Upper, ...]:
 
 
 def pieces(model: str, mode: str, epsilon: float, rng: np.random.Generator) -> Evidence:
-    """The evidence on one claim: GAP as published leaks sqrt(2) times what it says, the others keep to their claims."""
+    """The evidence on one claim: GAP as published leaks sqrt(2) times its claim, the others satisfy theirs."""
     unit, delta, _ = SYSTEMS[model, mode]
     claim = Claim(epsilon, delta, unit, exposes=("posteriors", "aggregates") if unit == EDGE else ("posteriors",))
     wrong = (model, mode) == ("gap", "paper") and math.isfinite(epsilon)
@@ -115,7 +115,7 @@ def pieces(model: str, mode: str, epsilon: float, rng: np.random.Generator) -> E
         bounds=seen,
         curves=curves(claim, strength, rng),
         reach="1,000 disjoint canary edges in each of 10 runs; the adversary knows all other edges",
-        randomness="cryptographic",
+        randomness="seeded by 256 bits",
         assumptions=("The node set and the split are public.", "Features and labels are public; only edges are protected."),
         versions={"gnnaudit": "0.1.0", "torch": "2.13.0", "dp-accounting": "0.6.0"},
         seconds=14.2,
@@ -197,7 +197,7 @@ def write_example(folder: Path, leak: float = 0.0) -> Path:
     verdicts = [judge(p.claim, p.uppers, p.bounds, 1.5) for p in found]
     code = evidence.exit_code(verdicts)
     run = results.Run(
-        name=folder.name, started="2026-03-01T09:30:00+00:00", seconds=212.0, seed="cryptographic; not stored",
+        name=folder.name, started="2026-03-01T09:30:00+00:00", seconds=212.0, seed="seeded by 256 bits; not stored",
         data={"name": "campus", "nodes": 2000, "edges": 38000, "classes": 6, "directed": False, "sha256": "0f" * 32},
         versions={"gnnaudit": "0.1.0", "torch": "2.13.0", "dp-accounting": "0.6.0"},
         machine={"processors": 2, "memory": "24 GiB"}, command="audit run --models gap,progap --mode both --epsilon 1,8,inf",

@@ -1,4 +1,4 @@
-"""Two runs differ where their intervals say so, and nowhere else."""
+"""Two runs differ only where their intervals exclude zero."""
 
 import json
 import math
@@ -75,6 +75,8 @@ def test_a_changed_verdict_stands_first_with_its_bounds(example_run, tmp_path):
     found = results.read(example_run)
     kept = [r for r in found.rows if not (isinstance(r, BoundRow) and r.verdict == "refuted")]
     results.write(found.model_copy(update={"rows": tuple(kept)}), tmp_path)
+    claims = compare.judged(results.read(tmp_path), found)
+    assert [c.word for c in claims[:2]] == ["worse", "worse"]
     claims = compare.judged(found, results.read(tmp_path))
     changed = [c for c in claims if c.changed]
     assert claims[: len(changed)] == changed
@@ -89,7 +91,7 @@ def test_the_summary_counts_and_warns_of_few_targets(example_run, tmp_path, caps
     results.write(found.model_copy(update={"rows": tuple(few)}), other)
     compare.show(example_run, other)
     said = " ".join(capsys.readouterr().out.split())
-    assert "0 of 14 verdicts changed; the run leaky leaks more under 84 of 84 attacks and less under 0" in said
+    assert "0 of 14 common verdicts changed. By 84 attacks, the second run (leaky) leaks more in 84 and leaks less in 0." in said
     assert "An attack had only 2 targets" in said
 
 
@@ -112,3 +114,67 @@ def test_utility_is_useful_rather_than_leaking(tmp_path, capsys):
     assert (told["utility"], told["word"], told["key"]["unit"]) == (True, "more", "node")
     compare.show(tmp_path / "one", tmp_path / "other")
     assert "more useful" in capsys.readouterr().out
+
+
+def judged_run(folder, verdict=None, model="gap", delta=1e-5, epsilon=1.0):
+    """A run folder with one claim of that verdict; None: a run that measured nothing."""
+    value, notices = {"refuted": (2.0, 1.1), "inconclusive": (0.1, 9.0), "not-refuted": (0.1, 1.1), None: (0, 0)}[verdict]
+    shown = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 9, "reach": notices}
+    where = {"model": model, "mode": "sound", "unit": Unit.NODE, "epsilon": epsilon, "delta": delta}
+    row = [BoundRow(**where, **shown, value=value, verdict=verdict, notices=notices)] if verdict else []
+    results.write(Results(run=Run(name=folder.name), rows=tuple(row)), folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "word"),
+    [
+        ("not-refuted", "not-refuted", 0, ""),
+        ("not-refuted", "refuted", 1, "Worse"),
+        ("inconclusive", "refuted", 1, "Worse"),
+        ("not-refuted", "inconclusive", 1, "Worse"),
+        ("refuted", "not-refuted", 0, ""),
+        ("not-refuted", None, 3, "Vanished"),
+        ("refuted", None, 3, "Vanished"),
+        (None, "refuted", 3, "New"),
+        (None, None, 3, ""),
+    ],
+)
+def test_the_exit_code_says_worse_vanished_or_neither_and_the_claim_is_named(tmp_path, capsys, before, after, code, word):
+    assert compare.show(judged_run(tmp_path / "a", before), judged_run(tmp_path / "b", after)) == code
+    said = capsys.readouterr().out
+    assert (
+        f"{word}: gap (sound), ε = 1 for a node with its edges" in said
+        if word
+        else "gap (sound), ε" not in said.split("protects")[0]
+    )
+
+
+def test_a_claim_at_a_larger_delta_is_not_the_same_claim(tmp_path, capsys):
+    strict, loose = (judged_run(tmp_path / name, "not-refuted", delta=d) for name, d in (("a", 1e-6), ("b", 0.1)))
+    assert compare.show(strict, loose) == 3
+    assert "is now claimed at δ = 0.1 only, and was at 1e-06" in capsys.readouterr().out
+    assert compare.show(loose, strict) == 0
+
+
+def test_a_vanished_claim_does_not_hide_a_worse_one(tmp_path, capsys):
+    before, after = tmp_path / "a", tmp_path / "b"
+    rows = [results.read(judged_run(tmp_path / m, v, m)).rows for m, v in (("gap", "not-refuted"), ("lpgnn", "refuted"))]
+    results.write(Results(run=Run(name="a"), rows=rows[0] + rows[1]), before)
+    results.write(Results(run=Run(name="b"), rows=results.read(judged_run(tmp_path / "c", "refuted")).rows), after)
+    assert compare.show(before, after) == 1
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()[:2]] == ["Worse", "Vanished"]
+
+
+def test_the_document_names_what_vanished_and_what_is_worse(tmp_path, capsys):
+    assert compare.show(judged_run(tmp_path / "a", "not-refuted"), judged_run(tmp_path / "b"), json=True) == 3
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["word"], row["first"], row["second"], row["worse"]) == ("vanished", "not-refuted", None, False)
+
+
+def test_two_runs_of_one_name_are_called_by_their_paths(tmp_path, capsys):
+    one, other = (judged_run(tmp_path / where / "audit", "not-refuted") for where in ("monday", "tuesday"))
+    results.write(Results(run=Run(name="audit"), rows=(*results.read(one).rows, *attack(0.5).rows)), one)
+    results.write(Results(run=Run(name="audit"), rows=(*results.read(other).rows, *attack(0.9).rows)), other)
+    assert compare.show(one, other) == 0
+    assert f"the second run ({other}) leaks more in 1" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""results.json keeps the promises that outside scripts rely on."""
+"""results.json keeps the format that outside scripts rely on."""
 
 import json
 import math

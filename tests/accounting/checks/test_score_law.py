@@ -1,4 +1,4 @@
-"""Scores that are discrete, cut, not normal or not in random order are told from normal ones that were played one by one."""
+"""The checks distinguish discrete, truncated, non-normal or dependent scores from independent normal ones."""
 
 import numpy as np
 import pytest
@@ -81,7 +81,9 @@ def test_of_too_few_scores_the_law_is_an_assumption():
 
 
 def test_rounds_that_were_written_twice_shared_or_drifting_noise_and_sorted_scores_are_seen():
-    """1,000 rounds each; the weakest of these, a drift of one spread over the file, is missed once in ten thousand seeds."""
+    """1,000 rounds each; the weakest dependence, a drift of one standard deviation over the file, is missed once in ten thousand
+    seeds.
+    """
     draw = np.random.default_rng(0)
     for _ in range(20):
         bits = draw.random(1000) < 0.5
@@ -112,8 +114,9 @@ def test_scores_without_an_order_pass():
 
 
 def test_the_likelihood_ratio_is_withdrawn_where_scores_are_not_normal_and_stands_where_they_are():
-    """Honest Laplace noise at epsilon = 1 was "at least 2" to it. A normal sample fails once in a thousand seeds; this does
-    not."""
+    """Without the check, honest Laplace noise at epsilon = 1 got the bound "at least 2". A normal sample fails once in a thousand
+    seeds; this does not.
+    """
     draw, bits = np.random.default_rng(1), np.arange(4000) % 2 == 1
     claim = Claim(1.0, DELTA)
     options = {"shape": "ledger", "ledger_curve": tradeoff.gaussian(gaussian.mu_of_claim(claim)), "likelihood_ratio": True}

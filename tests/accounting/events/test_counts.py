@@ -1,4 +1,4 @@
-"""Ledgers are counted as they were built, and coins are told from everything that is not coins."""
+"""Counts agree with the ledger as built, and the tests distinguish independent coins from other samplers."""
 
 import dp_accounting as dp
 import numpy as np
@@ -18,7 +18,7 @@ def test_one_sample_for_everything_is_not_a_sample_for_each():
     ledger = events.on_sampled_nodes(0.2, events.gaussian_hops(2.0, 3), events.dp_sgd_capped(3.0, 0.05, 2, 10))
     found = charged(ledger)
     assert (found.plain, found.steps, found.whole) == (3, 10, 0.2)
-    assert found.rate == pytest.approx(0.05)  # read from the weights of the mixture
+    assert found.rate == pytest.approx(0.05)  # the rate is computed from the weights of the mixture
 
 
 @pytest.mark.parametrize("cap", [0, 1, 4])

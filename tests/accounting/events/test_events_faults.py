@@ -1,4 +1,4 @@
-"""Faults that only an accountant can see: each changes what is run or what is claimed, and the number must move with it."""
+"""Faults that only an accountant detects: each changes the mechanism or the claim, and epsilon must change with it."""
 
 import math
 

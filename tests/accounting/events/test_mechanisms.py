@@ -1,4 +1,4 @@
-"""Ledgers: what each mechanism is written down as, and the traps on the way to an accountant."""
+"""Ledgers: the event of each mechanism, and the mistakes that an accountant could make with it."""
 
 import math
 

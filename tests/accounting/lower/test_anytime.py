@@ -1,4 +1,4 @@
-"""Bounds that may be looked at after every round, and stopped at the first that refutes."""
+"""Bounds that stay valid if one tests after every round and stops at the first refutation."""
 
 import math
 
@@ -39,7 +39,7 @@ def test_stopping_at_the_first_refutation_is_wrong_in_at_most_five_percent():
     log_e = log_e_values(draw.standard_normal((audits, n)) * math.sqrt(2) + mu, mu, (TUNED - 1) * mu)
     alarms = int((log_e.max(axis=1) >= -math.log(0.05)).sum())
     assert alarms <= 271  # a binomial count of mean 200 exceeds 271 once in a million
-    assert alarms >= 40  # the process is not asleep either
+    assert alarms >= 40  # the process has power too
 
 
 def test_the_bound_is_where_the_e_value_meets_one_over_alpha():
@@ -95,9 +95,9 @@ def test_the_wealth_is_what_bets_one_by_one_come_to(zero, one, delta):
     found = any_shape(scores, bits, Claim(0.7, delta), Rule(0.5, 1))
     assert found.p_value == pytest.approx(1 / wealth(above0, above1, 0.7, delta), rel=1e-9)
     assert found.epsilon > 0
-    # All smaller ones are bankrupted, the next one on the grid is not.
+    # All smaller epsilons are rejected, the next one on the grid is not.
     assert wealth(above0, above1, found.epsilon, delta) >= 20 > wealth(above0, above1, found.epsilon + STEP, delta)
-    # With the worlds exchanged nothing is left: a rule that says "1" is not turned around.
+    # With the worlds exchanged the bound is 0, because the rule has a fixed direction.
     turned = any_shape(scores, ~bits, Claim(0.7, delta), Rule(0.5, 1))
     assert (turned.epsilon, turned.p_value) == (0, 1)
 

@@ -1,4 +1,4 @@
-"""The many-run bounds: exact, tight, never above nothing on nothing, and refuting when and only when they should."""
+"""The many-run bounds: exact, tight, 0 for scores without information, and refuting when and only when they should."""
 
 import math
 from functools import lru_cache
@@ -21,7 +21,7 @@ ALPHA = 1e-9  # for facts about samples: a thousand such tests fail once in a mi
 
 
 def quantile_scores(mu, n):
-    """n scores a world whose distribution is as normal as n numbers can be, and their bits."""
+    """n normal quantiles as scores in each world, and their bits."""
     normal = special.ndtri((np.arange(n) + 0.5) / n)
     return np.concatenate([normal * mu - mu * mu / 2, normal * mu + mu * mu / 2]), np.arange(2 * n) >= n
 
@@ -132,7 +132,7 @@ def test_scores_that_point_the_wrong_way_are_turned_round():
     there, back = (lower(s, bits, Claim(1, DELTA), seed=3) for s in (scores, -scores))
     assert there.epsilon > 2
     assert back.epsilon == pytest.approx(there.epsilon, rel=0.05)
-    moved = lower(10.0 - scores, bits, Claim(1, DELTA), seed=3)  # neither zero nor the middle means anything
+    moved = lower(10.0 - scores, bits, Claim(1, DELTA), seed=3)  # the rank of a score counts, not its sign or size
     assert moved.epsilon == pytest.approx(back.epsilon, rel=1e-9)
 
 
@@ -182,7 +182,7 @@ def test_a_bound_prints_its_side_confidence_and_shape():
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@example(values=[1.7e308, 1.7e308], repeat=1, epsilon=0.0, delta=0.0, options="sd")  # their sum is no float
+@example(values=[1.7e308, 1.7e308], repeat=1, epsilon=0.0, delta=0.0, options="sd")  # their sum overflows
 @given(
     values=st.lists(
         st.one_of(st.floats(allow_nan=False), st.sampled_from([0.0, 1.0, math.inf, -math.inf])), min_size=1, max_size=40
@@ -225,7 +225,7 @@ def test_ten_million_rounds_are_answered():
     draw = np.random.default_rng(0)
     bits = np.arange(10**7) % 2 == 1
     found = lower(draw.standard_normal(10**7) + bits, bits, Claim(1, DELTA), shape="ledger", ledger_curve=tradeoff.gaussian(1.0))
-    assert 0.98 < found.epsilon / float(gaussian.epsilon_of(1.0, DELTA)) < 1  # the gate's own width here is under 1 %
+    assert 0.98 < found.epsilon / float(gaussian.epsilon_of(1.0, DELTA)) < 1  # the gate loses less than 1 % here
 
 
 @pytest.mark.parametrize("sure", [20, 200, 5000])
@@ -282,7 +282,7 @@ def test_a_likelihood_ratio_notices_what_its_normal_law_says(alpha):
     scores, bits = np.random.default_rng(0).standard_normal(1200), np.arange(1200) >= 900
     options = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "alpha": alpha}
     error = math.sqrt(1 / 900 + 1 / 300) * (stats.norm.isf(alpha) + stats.norm.ppf(0.9))
-    for sd, more in ((1.0, 1.006), (None, 1.03)):  # an sd that is taken from the scores costs a little
+    for sd, more in ((1.0, 1.006), (None, 1.03)):  # estimating the sd from the scores costs a little
         found = lower(scores, bits, claim, sd=sd, **options)
         assert 1 + error / curve.mu <= found.notices < more * (1 + error / curve.mu)
         assert found.reach == pytest.approx(float(gaussian.epsilon_of(found.notices * curve.mu, claim.delta)))
@@ -293,7 +293,7 @@ def test_what_holds_for_any_shape_holds_for_the_ledgers_too():
     claim, rule = Claim(1.0, 0.0), Rule(0.5, 1)
     alone = lower(
         scores, bits, claim, shape="ledger", ledger_curve=tradeoff.pure(1.0), rule=rule
-    )  # refutes it, and knows no other
+    )  # refutes the ledger, and no other member of the family is known
     assert alone.epsilon == lower(scores, bits, claim, rule=rule).epsilon > 2.5
     assert alone.refuted
 

@@ -53,5 +53,5 @@ def test_the_mechanisms_have_the_epsilon_they_are_called_by(coverage, name, epsi
     pair = coverage.MECHANISMS[name](epsilon)
     assert pair.p0.sum() == pytest.approx(1)
     assert pair.p1.sum() == pytest.approx(1)
-    assert pair.epsilon == pytest.approx(epsilon, rel=0.12)  # a few bins lose a little; the exact value is what is used
+    assert pair.epsilon == pytest.approx(epsilon, rel=0.12)  # discretising to a few bins loses a little; the exact value is used
     assert pair.beta(np.array([0.0, 1.0])) == pytest.approx([1 - pair.p1[pair.p0 == 0].sum(), 0.0], abs=1e-6)

@@ -40,11 +40,11 @@ def test_the_epsilon_of_any_channel_solves_its_profile(delta):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.05, 0.37])
 def test_both_ways_to_an_exact_epsilon_agree_with_bisection_on_the_profile(delta):
-    """Pairs with equal ratios, with outcomes that one input alone has, and equal ones among them."""
+    """Pairs with equal ratios, with outcomes that only one input has, and with equal rows."""
     draw = np.random.default_rng(1)
     for i in range(300):
         p, q = draw.dirichlet(np.full(draw.integers(2, 6), 0.5), size=2)
-        if i % 3 == 1:  # an outcome that one input alone has
+        if i % 3 == 1:  # an outcome that only one input has
             p[draw.integers(len(p))] = 0.0
             p /= p.sum()
         if i % 3 == 2:  # equal ratios

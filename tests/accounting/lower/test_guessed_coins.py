@@ -18,7 +18,7 @@ DELTA = 1e-6
 
 
 def told(right, count):
-    """Scores of which so many have the sign of their bit, from trainings of one canary each."""
+    """Scores with so many correct signs, from trainings of one canary each."""
     bits = np.arange(count)[:, None] % 2 == 0
     return np.where((np.arange(count)[:, None] < right) == bits, 1.0, -1.0), bits
 
@@ -38,15 +38,15 @@ def test_the_bound_is_where_so_many_right_guesses_become_rare(right, count, alph
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 def test_the_best_guesses_of_a_gaussian_mechanism_exceed_its_epsilon_in_at_most_alpha_of_all_audits(epsilon):
-    """Every count that there can be, with its exact probability: nothing is sampled."""
+    """Every possible count, with its exact probability: nothing is sampled."""
     mu, claim, curve = gaussian_case(epsilon)
     chance = stats.binom.pmf(np.arange(201), 200, special.ndtr(mu / 2))
     refuted = np.array([guessed(*told(v, 200), claim, curve, 0.05).refuted for v in range(201)])
-    assert 0.02 < chance[refuted].sum() <= 0.05  # counts are whole numbers, hence not all of 0.05
+    assert 0.02 < chance[refuted].sum() <= 0.05  # counts are whole numbers, so the test cannot use all of 0.05
 
 
 def test_trials_of_different_hardness_exceed_epsilon_no_more_often():
-    """All counts of twelve coins, of which each trial is attacked as well as any may be, worse, or not at all."""
+    """All counts of twelve coins. The attack on each trial is the best possible, a weaker one, or a guess."""
     mu, claim, curve = gaussian_case(8.0)
     chances = special.ndtr(mu / 2) * np.ones(12)
     chances[:4], chances[4:8] = 0.5, special.ndtr(mu / 4)
@@ -67,7 +67,7 @@ def test_the_p_value_is_the_level_at_which_the_claim_just_falls():
 
 @pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])
 def test_it_proves_as_much_as_two_error_rates_of_2_8_times_as_many_trials(epsilon):
-    """The usual counts of a Gaussian mechanism, not a sample."""
+    """The expected counts of a Gaussian mechanism, not a sample."""
     mu, claim, curve = gaussian_case(epsilon)
 
     def usual(n):
@@ -125,27 +125,29 @@ def trainings(epsilon, runs, canaries, seed, shared):
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
 def test_trainings_that_share_a_privacy_loss_are_refuted_no_more_often_than_alpha(epsilon, shared):
-    """200 honest audits of 50 x 40 at 0.05, where 6 to 22 % were; a rate of 0.05 gives over 27 once in a million seeds."""
+    """200 honest audits of 50 x 40 at 0.05. Without Student's test, 6 to 22 % were refuted; a rate of 0.05 gives over 27 once in
+    a million seeds.
+    """
     refuted = sum(guessed(*trainings(epsilon, 50, 40, seed, shared)).refuted for seed in range(200))
     assert refuted <= 27
 
 
 def test_a_loss_that_trainings_share_withdraws_the_bound_and_says_why():
-    """At epsilon = 8 the sums of the trainings vary five times as much as coins: none in a million is as even as coins.
+    """At epsilon = 8 the sums of the trainings vary five times as much as coins: fewer than one in a million pass the check.
 
-    Of twenty others one in a hundred is withdrawn too; over four of them come once in a million.
+    Of twenty independent ones, each is withdrawn with probability 0.01; over four of them come once in a million.
     """
     withdrawn = 0
     for seed in range(20):
         bound = guessed(*trainings(8.0, 50, 40, seed, shared=True))
         assert bound.withdrawn is not None
-        assert "right guesses between trainings" in bound.failed[0]
+        assert "correct guesses between trainings" in bound.failed[0]
         withdrawn += guessed(*trainings(8.0, 50, 40, seed + 100, shared=False)).withdrawn is not None
     assert withdrawn <= 4
 
 
 def test_half_the_noise_is_refuted_and_hardly_less_is_proved_than_by_counting_alone():
-    """50 x 40 at epsilon = 4, medians of 41: Student's share costs under two hundredths of it."""
+    """50 x 40 at epsilon = 4, medians of 41: Student's test lowers the bound by under two hundredths."""
     with_all, alone = [], []
     for seed in range(41):
         scores, bits, claim, curve = trainings(4.0, 50, 40, seed, shared=False)
@@ -164,7 +166,7 @@ def test_of_a_few_trainings_nobody_can_tell_what_they_share():
     assert "too few to tell" in guessed(scores, bits, claim, curve).failed[0]
     one = guessed(scores.reshape(-1, 1), bits.reshape(-1, 1), claim, curve)
     assert one.withdrawn is None
-    assert "there is one in each" in str(one.conditions[-1])
+    assert "each training has one canary" in str(one.conditions[-1])
 
 
 def test_a_count_refutes_the_claim_itself_only_beyond_the_corner_of_its_region():

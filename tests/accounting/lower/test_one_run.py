@@ -25,7 +25,7 @@ def case(epsilon, m, seed, common=False):
     """A claim, its curve, and one run of m canaries that are exactly as exposed as the claim allows."""
     mu, draw = float(gaussian.mu_of(epsilon, DELTA)), np.random.default_rng(seed)
     bits = draw.random((1, m)) < 0.5
-    if common:  # one privacy loss for all: exactly mu-GDP for each, errors that come together
+    if common:  # one privacy loss for all: exactly mu-GDP for each, but the errors are correlated
         loss = abs(mu * (mu / 2 + draw.standard_normal()))
         scores = np.where((draw.random((1, m)) < 1 / (1 + math.exp(-loss))) == bits, loss, -loss)
     else:
@@ -34,15 +34,16 @@ def case(epsilon, m, seed, common=False):
 
 
 def guessed(m, r, v):
-    """m scores and bits with v right guesses among the r / 2 highest and r / 2 lowest."""
+    """m scores and bits with v correct guesses among the r / 2 highest and r / 2 lowest."""
     right, half = np.arange(r) < v, r // 2
     return np.arange(m), np.concatenate([~right[:half], np.arange(m - r) % 2 == 0, right[half:]])
 
 
 def usual(m, mu):
-    """m scores and bits of which as many guesses are right as is usual for the best attack, however many are guessed."""
+    """m scores and bits with the expected number of correct guesses under the best attack, for every number of guesses."""
     pairs = np.arange(1, m // 2 + 1)
-    right = np.diff(np.round(2 * pairs * accuracy(2 * pairs / m, mu, DELTA)), prepend=0)  # of a high and a low one: 0, 1 or 2
+    # correct guesses of one high and one low score: 0, 1 or 2
+    right = np.diff(np.round(2 * pairs * accuracy(2 * pairs / m, mu, DELTA)), prepend=0)
     high, low = right >= 1, right >= 2
     swap = (right == 1) & (np.cumsum(right == 1) % 2 == 0)
     high, low = np.where(swap, low, high), np.where(swap, high, low)
@@ -152,7 +153,7 @@ def test_a_thousand_canaries_prove_what_the_literature_promises(epsilon, theirs,
 @pytest.mark.parametrize("m", [200, 1000, 10_000])
 @pytest.mark.parametrize("epsilon", [1, 2, 4, 8])
 def test_the_bound_for_any_mechanism_is_what_it_is_whatever_is_claimed(m, epsilon):
-    """And it proves at least nine tenths of what the best number of guesses proves, which nobody knows beforehand."""
+    """It proves at least nine tenths of the bound at the best number of guesses, which is unknown beforehand."""
     mu = float(gaussian.mu_of(epsilon, DELTA))
     scores, bits = usual(m, mu)
     found = {claimed: steinke(scores, bits, Claim(claimed, DELTA)).epsilon for claimed in (0.5, 2.0, 9.0, math.inf)}
@@ -228,7 +229,8 @@ def test_canaries_of_a_ledger_that_is_not_gaussian_go_through_the_gate():
 
 
 def test_one_run_of_scores_that_need_not_be_normal_never_counts_as_independent_trials():
-    # A privacy loss that a run shares shows between runs only; counted as independent, 24 % of honest audits were refuted.
+    # A privacy loss that all canaries of a run share is visible between runs only; without the check, 24 % of honest audits were
+    # refuted.
     audits, refuted = 60, 0
     for seed in range(audits):
         claim, curve, scores, bits = case(1, 200, seed, common=True)
@@ -269,7 +271,7 @@ def test_a_flip_that_moves_other_canaries_is_counted():
     before = np.arange(5.0)
     after = np.stack([before, before])
     after[0, 2] += 1  # its own
-    after[1, [1, 3]] += 1  # one of them another's
+    after[1, [1, 3]] += 1  # one value replaced by another's
     assert disturbed(before, after, [2, 3]).tolist() == [0, 1]
 
 
@@ -303,5 +305,6 @@ def test_decoys_tell_more_of_the_world_without_the_canary_and_cost_no_coin():
         more, _ = canaries(*played, claim, curve, decoys=decoys, normal=normal)
         assert alone.epsilon < more.epsilon < 2
         assert more.trials[1] == alone.trials[1]
-    claim, curve, scores, bits = case(2, 1000, 0, common=True)  # on dependent canaries they would be guessed right for nothing
+    # on dependent canaries, decoys would give correct guesses without information
+    claim, curve, scores, bits = case(2, 1000, 0, common=True)
     assert canaries(scores, bits, claim, curve, decoys=decoys)[0].trials == (int((~bits).sum()), int(bits.sum()))

@@ -1,4 +1,4 @@
-"""What an audit promises to notice is what it notices."""
+"""An audit detects the violation that it states as its smallest detectable one."""
 
 import math
 

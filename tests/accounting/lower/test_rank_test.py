@@ -1,4 +1,4 @@
-"""The gate on ranks: its integral against brute force, how often it lies, and how much more it proves than two intervals do."""
+"""The rank gate: its integral against brute force, its false alarms, and how much more it proves than two intervals."""
 
 import math
 from functools import lru_cache
@@ -20,7 +20,7 @@ DELTA = 1e-5
 
 
 def quantile_scores(mu, n):
-    """n scores a world whose distribution is as normal as n numbers can be, and their bits."""
+    """n normal quantiles as scores in each world, and their bits."""
     normal = special.ndtri((np.arange(n) + 0.5) / n)
     return np.concatenate([normal, normal + mu]), np.arange(2 * n) >= n
 
@@ -118,7 +118,7 @@ def test_a_ledger_of_any_shape_is_bounded_by_its_copies_with_less_noise():
     assert not found.refuted
     assert ranked(scores, bits, Claim(0.8 * epsilon, DELTA), curve, family=family).refuted
     alone = ranked(scores, bits, Claim(epsilon, DELTA), curve)
-    assert alone.epsilon == 0  # nothing is known but the ledger itself, which is not refuted
+    assert alone.epsilon == 0  # only the curve of the ledger itself is known, and the test does not refute it
     assert alone.reach == math.inf
 
 
@@ -177,7 +177,7 @@ def test_bad_scores_are_named():
 
 
 def alarms(epsilon, sample, seed, audits, trials):
-    """How many audits at 95 % rule out the very curve that the scores have."""
+    """How many audits at 95 % refute the true curve of the scores."""
     mu, _, curve = gaussian_case(epsilon)
     draw, place = np.random.default_rng(seed), best_place(curve.beta, trials[0])
     missed = [misses(*sample(mu, draw, *trials), place, draw) for _ in range(audits)]
@@ -189,7 +189,7 @@ def alike(mu, draw, n0, n1):
 
 
 def unlike(mu, draw, n0, n1):
-    """Canaries whose scores lie in different places: trials are independent, and not alike."""
+    """Canaries whose scores have different means: the trials are independent, but not identically distributed."""
     scores0, scores1 = alike(mu, draw, n0, n1)
     return scores0 + 3 * draw.integers(0, 3, n0), scores1 + 3 * draw.integers(0, 3, n1)
 

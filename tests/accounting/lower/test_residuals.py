@@ -1,4 +1,4 @@
-"""One run, nearly tight; and noise that is missing in one view only is seen."""
+"""The bound from one run is nearly tight, and it detects noise that is missing in one view only."""
 
 import math
 
@@ -34,7 +34,7 @@ def test_the_noise_bound_is_the_chi_squared_one_and_exceeded_in_five_percent():
 
 @pytest.mark.parametrize("epsilon", [1, 2, 4, 8])
 def test_a_hundred_thousand_residuals_prove_99_percent_of_epsilon(epsilon):
-    normal = special.ndtri((np.arange(100_000) + 0.5) / 100_000)  # as normal as so many numbers can be
+    normal = special.ndtri((np.arange(100_000) + 0.5) / 100_000)  # normal quantiles
     r = np.random.default_rng(0).permutation(normal).reshape(1, 2, 2000, 25)
     found = factorised(r, moves(epsilon, 2, 25), Claim(epsilon, DELTA))
     assert 0.99 * epsilon <= found.epsilon < epsilon
@@ -113,7 +113,7 @@ def test_nothing_moves_nothing_is_bounded_and_bad_shapes_are_named():
 def test_half_of_alpha_pays_for_the_noise_as_a_whole_and_all_of_it_where_there_is_no_other_view(rows):
     r, d, alpha = noise(2, (1, STAGES, rows, COLUMNS)), moves(2), 0.02
     found = factorised(r, d, Claim(1, DELTA), alpha=alpha)
-    assert found.method == "replay and residuals"  # the view that shows most
+    assert found.method == "replay and residuals"  # the view with the largest bound
     share = alpha if rows < 4 else alpha / 2
     sd = math.sqrt((r**2).sum() / stats.chi2.ppf(share, r.size))
     assert found.epsilon == pytest.approx(float(gaussian.epsilon_of(np.linalg.norm(d) / sd, DELTA)), rel=1e-9)

@@ -1,4 +1,4 @@
-"""Accountants side by side: where they must agree, which may be larger, and what they say when they decline."""
+"""Accountants compared: where they must agree, which may be larger, and their reasons when they decline."""
 
 import math
 import sys

@@ -94,7 +94,7 @@ def test_label_response_is_that_of_dp_accounting(categories):
 
 
 def test_dp_accounting_counts_a_repeated_response_once():
-    """A fault of its 0.6: `curve` therefore never asks its accountant about a composition of responses."""
+    """A bug of dp_accounting 0.6: `curve` therefore never passes a composition of responses to its accountant."""
     one = events.randomised_response(0.8, 7)
     asked = [dp.pld.PLDAccountant(dp.NeighboringRelation.REPLACE_ONE).compose(e) for e in (one, events.repeated(one, 12))]
     assert asked[0].get_delta(0.1) == asked[1].get_delta(0.1)
@@ -141,7 +141,7 @@ def test_sampled_gaussian_hops_agree_with_the_trade_off_curve():
 
 
 def test_a_seen_batch_is_a_mixture():
-    """One step: with probability q a Gaussian, which everybody sees happen."""
+    """One step: with probability q a Gaussian, and the adversary sees whether it happens."""
     curve, alone = tradeoff.curve(events.dp_sgd_seen(1.0, 0.3, 1)), tradeoff.gaussian(1.0)
     at = np.linspace(0, 3, 31)
     assert curve.delta(at) == pytest.approx(0.3 * alone.delta(at), abs=1e-7)

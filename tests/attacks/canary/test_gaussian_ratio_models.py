@@ -1,4 +1,4 @@
-"""The likelihood ratio on what GAP and ProGAP really release: its law must hold there to the letter."""
+"""The likelihood ratio on real releases of GAP and ProGAP: its distribution must hold exactly."""
 
 import dataclasses
 

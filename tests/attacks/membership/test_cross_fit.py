@@ -1,4 +1,4 @@
-"""A target never sees itself in what was fitted, neither directly nor through what is missing from the counts."""
+"""No attack is fitted on its target, neither directly nor through counts from which the target is missing."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_a_run_that_is_shadow_and_target_is_refused(noise_release):
 
 
 def test_what_is_learnt_within_a_run_is_of_that_run_alone(noise_release):
-    """Members of even runs are predicted well and members of odd runs badly: one run says nothing of the next."""
+    """Members of even runs are predicted well and members of odd runs badly: so one run carries no information about the next."""
     release, challenge, bits = noise_release
     sign = np.where(np.arange(40) % 2, -1, 1)[:, None] * np.where(bits, 1, -1)
     own = np.arange(4) == challenge.known.y[:, None]
@@ -58,7 +58,7 @@ def test_bits_of_another_shape_are_refused(noise_release):
 
 
 def test_scoring_runs_that_were_fitted_would_find_a_signal_in_noise(noise_release):
-    """The fault that leaving out avoids: GAP's own LiRA scores a model with Gaussians fitted on that model."""
+    """The fault that cross-fitting avoids: GAP's own LiRA scores a model with Gaussians fitted on that model."""
     release, challenge, bits = noise_release
     few = release.part(slice(0, 16))
     contaminated = ATTACK.fit(Pilot(few, challenge, bits[:16])).score(few, challenge)

@@ -1,4 +1,4 @@
-"""What is drawn together: against simulated challenges whose truth is known, and Bayes' rule by brute force."""
+"""Shrinkage, against simulated challenges with known parameters, and Bayes' rule by brute force."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_the_worth_of_the_pooled_variance_is_found_from_how_alike_the_variances_
 
 
 def test_variances_that_are_alike_are_pooled_and_those_of_one_challenge_too():
-    quantiles = chi2(5).ppf((np.arange(2000) + 0.5) / 2000)  # as prior_freedom as sample variances can be
+    quantiles = chi2(5).ppf((np.arange(2000) + 0.5) / 2000)  # quantiles of sample variances with this prior freedom
     assert prior_freedom(0.99 * quantiles, np.full(2000, 5)) > 500
     assert prior_freedom(np.ones(2000), np.full(2000, 5)) == np.inf
     assert prior_freedom(np.ones(1), np.array([5])) == np.inf
@@ -69,7 +69,7 @@ def test_groups_have_centres_of_their_own_and_one_spread():
 def test_equal_true_means_are_pooled_and_challenges_without_company_keep_their_own():
     means = CENTRE + 0.1 * np.random.default_rng(0).multivariate_normal(np.zeros(2), ERROR, size=500)
     precision = np.tile(np.linalg.inv(ERROR), (500, 1, 1))
-    mean, unsure = shrunk(means, precision)  # less scatter than the errors alone would give
+    mean, unsure = shrunk(means, precision)  # less variation than the errors alone would cause
     np.testing.assert_allclose(mean, np.tile(means.mean(0), (500, 1)))
     np.testing.assert_allclose(unsure, 0)
     mean, unsure = shrunk(means, precision, np.arange(500))

@@ -32,7 +32,7 @@ def test_confidence_does_not_saturate_where_float32_rounds_to_one(graph):
 
 
 def test_margins_that_no_float64_can_express_as_a_probability_are_kept(graph):
-    """A network of a user's own may be so sure; its scores must be numbers, not infinities that Gaussians make NaN."""
+    """A user's network may be this certain. Its scores must be finite, because Gaussians turn infinities into NaN."""
     logits = np.array([[2000.0, 0.0, 900.0], [0.0, 800.0, 800.0]])[None]
     release = Release({"posteriors": log_softmax(logits, -1).astype(np.float32)}, np.arange(2))
     known = dataclasses.replace(graph, y=np.zeros(graph.nodes, dtype=np.int64), classes=3)

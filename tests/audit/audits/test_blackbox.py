@@ -1,4 +1,4 @@
-"""Posteriors alone: the crafted graph is what it says, honest recipes pass, too little noise is noticed."""
+"""Black-box audits: the crafted graph has the documented structure, honest recipes pass, and too little noise is detected."""
 
 import dataclasses
 from functools import cache
@@ -42,7 +42,7 @@ def honest(kind):
 
 
 def play(model, claim, canaries, rounds, key="blackbox", alter=lambda worlds: worlds):
-    """Scores and bits of an audit whose worlds may be altered behind its back."""
+    """Scores and bits of an audit whose worlds the test may alter."""
     case, made = Case(model, claim), made_with(canaries)
     game = canary_game(case, made, Key(key)).rounds(rounds)
     seen = Seen(model.fit(alter(game.worlds)), game.challenge, game.bits)
@@ -54,7 +54,7 @@ def gate(model, claim, scores, bits, alpha=0.05):
 
 
 def share(scores, bits, claim):
-    """How far the two worlds' scores lie apart, as a part of what the claim allows."""
+    """The difference of the two worlds' mean scores, as a share of the claim's mu."""
     ins, outs = scores[bits], scores[~bits]
     return (ins.mean() - outs.mean()) / np.sqrt((ins.var() + outs.var()) / 2) / float(mu_of(claim.epsilon, claim.delta))
 
@@ -118,7 +118,9 @@ def test_one_canary_s_coin_leaves_what_is_answered_about_the_others_as_it_was(ki
 
 @pytest.mark.parametrize("kind", [Gap, Vesper, ProGap], ids=["gap", "vesper", "progap"])
 def test_posteriors_hold_most_of_what_released_sums_would(kind):
-    """About 400 trials: the share scatters by 0.07 about 0.95, so that below 0.75 comes once in three hundred seeds."""
+    """About 400 trials: the share is 0.95 with a standard deviation of 0.07, so values below 0.75 come once in three hundred
+    seeds.
+    """
     scores, bits = play(honest(kind), EDGE, canaries=40, rounds=10)
     assert share(scores, bits, EDGE) > 0.75
     assert not gate(honest(kind), EDGE, scores, bits, alpha=1e-4).refuted

@@ -1,4 +1,4 @@
-"""Counts of what was run are those of the ledger, listening changes nothing, and a repetition moves what it must."""
+"""The counted mechanisms agree with the ledger, recording changes nothing, and a repetition moves the means as expected."""
 
 import dataclasses
 import math
@@ -105,7 +105,7 @@ def test_a_run_that_leaves_its_script_is_told():
 
 
 def test_a_batch_counts_only_for_those_who_are_in_it_where_nothing_is_amplified():
-    """Fixed batches, four epochs: four mechanisms for everybody, whatever the number of batches."""
+    """Fixed batches, four epochs: four mechanisms on all records, for any number of batches."""
     model = Mlp(unit=Unit.NODE, train_nodes=225, batch=45, epochs=4, sigma=1.0)
     _, record = recorded(model, Worlds.of(campus(), [3]))
     partition = np.arange(225) % 5 == np.arange(20)[:, None] % 5
@@ -115,7 +115,7 @@ def test_a_batch_counts_only_for_those_who_are_in_it_where_nothing_is_amplified(
 
 
 def test_a_model_that_tells_nothing_is_neither_refuted_nor_passed(tmp_path):
-    """A recipe of one's own with noise from elsewhere."""
+    """A user's recipe whose noise comes from another generator."""
     honest = calibrate(Gap(), Claim(4.0, 1e-6))
 
     class Silent(Gap):
@@ -129,7 +129,7 @@ def test_a_model_that_tells_nothing_is_neither_refuted_nor_passed(tmp_path):
     outcome = differential(Setting(case, campus(), Store(Path(tmp_path)), Key("x"), 1, 1e-4))
     assert [b.refuted for b in outcome.bounds] == [False]
     assert outcome.bounds[0].notices == float("inf")
-    assert "tells nothing" in outcome.reach
+    assert "reports nothing" in outcome.reach
 
 
 def test_it_says_why_it_cannot_look():
@@ -169,7 +169,7 @@ def test_noise_that_is_too_small_by_what_it_notices_is_caught_nine_times_out_of_
 
 
 def test_rounding_of_large_sums_is_no_move_and_a_move_of_small_ones_is():
-    """A sum of ten thousand is rounded by up to 5e-4; the ledger's noise is for a move of 1."""
+    """A sum of ten thousand has a rounding error of up to 5e-4; the ledger's noise covers a move of 1."""
     ledger = Charged(plain=1, plain_multiplier=1.0)
     one_more = np.zeros(100)
     one_more[0] = 1.0

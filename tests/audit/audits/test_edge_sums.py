@@ -51,7 +51,9 @@ def test_an_honest_recipe_passes(audit, honest, tmp_path):
 
 
 def test_the_game_says_no_more_reach_than_its_canaries_are_worth(honest, tmp_path):
-    """Noise for a claim of 4, held against 8: to break that, it would have to be smaller by the quotient of their mus."""
+    """Noise for a claim of 4, tested against a claim of 8: to violate it, the noise must be smaller by the quotient of the two
+    mus.
+    """
     lax = dataclasses.replace(EDGE, epsilon=8.0)
     bound = look("game", honest, lax, tmp_path).bounds[0]
     least = float(mu_of(8.0, EDGE.delta) / mu_of(4.0, EDGE.delta))

@@ -1,4 +1,4 @@
-"""The gradient canary: its law against a simulation of DP-SGD written here, faults that it sees, honest recipes that pass."""
+"""The gradient canary: its distribution against a simulation of DP-SGD, faults that it detects, honest recipes that pass."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ class Quiet(Mlp):
 
 @dataclasses.dataclass(frozen=True)
 class Unclipped(Mlp):
-    """Takes gradients four times as long as its noise is made for."""
+    """Clips gradients at four times the norm that its noise covers."""
 
     def fit(self, worlds, device="cpu"):
         loud = dataclasses.replace(self, clip=4 * self.clip, sigma=self.sigma / 4)

@@ -1,4 +1,4 @@
-"""A user's own DP-SGD that declares its clipped gradients is audited by `gradients`; another is told how to declare them."""
+"""`gradients` audits a user's DP-SGD that declares its clipped gradients, and tells another model how to declare them."""
 
 import dataclasses
 import sys
@@ -28,7 +28,7 @@ class Quiet(SoftmaxDpSgd):
 
 
 class Plain(SoftmaxDpSgd):
-    """Says nothing of how a node joins a batch."""
+    """Does not declare how a node joins a batch."""
 
     inclusion_chance = property()
 
@@ -53,7 +53,9 @@ def test_a_refusal_names_the_missing_capability_and_how_it_is_declared(name):
 
 
 def test_replay_couples_the_batches_of_a_model_whose_coins_follow_places(graph, tmp_path):
-    """Without a node all later coins of its generator fall to other nodes; the repetition gives everybody the coins of before."""
+    """Without a node, the later coins of its generator would go to other nodes; the repetition gives each node its former
+    coin.
+    """
     model = calibrate(RECIPE, CLAIM)
     found = AUDITS["replay"].run(Setting(Case(model, CLAIM), graph, Store(tmp_path), Key("own"), 1, 1e-4))
     assert not any(b.refuted for b in found.bounds), found.reach

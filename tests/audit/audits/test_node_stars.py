@@ -1,4 +1,6 @@
-"""Nodes as secrets: what a node moves, by computation; faults that are seen, honest recipes that pass, scores and their law."""
+"""Audits of nodes: the computed move of a node, faults that are detected, honest recipes that pass, and the distribution of
+scores.
+"""
 
 import dataclasses
 
@@ -33,7 +35,7 @@ HONEST = {
 
 @dataclasses.dataclass(frozen=True)
 class Stingy(Gap):
-    """Its noise is for a quarter of the rows that a node may move."""
+    """Its noise covers a quarter of the rows that a node may move."""
 
     @property
     def noise_std(self):
@@ -105,7 +107,7 @@ def test_an_edge_at_the_minimum_degree_moves_no_more_than_the_noise_is_for(aggre
 
 @dataclasses.dataclass(frozen=True)
 class Floored(Vesper):
-    """Its noise is for a minimum degree of 20, whatever the minimum is."""
+    """Its noise assumes a minimum degree of 20, whatever the minimum is."""
 
     @property
     def noise_std(self):
@@ -133,10 +135,10 @@ def test_the_published_release_of_own_rows_is_refuted_by_the_game(graph, tmp_pat
 
 def test_scores_of_stars_are_standard_normal_and_shifted_by_what_the_ledger_says(graph):
     model = dataclasses.replace(HONEST["gap"], sigma=2.0)
-    shone = [node_stars.shine(Case(model, CLAIM), graph, Key("law", run), "cpu", 50) for run in range(8)]
-    scores, bits = (np.concatenate([getattr(s, name) for s in shone]) for name in ("scores", "bits"))
-    shift = np.sqrt(2) / 2.0  # two hops at sigma 2, every leaf of max_degree many
-    assert np.linalg.norm(shone[0].moves) == pytest.approx(shift, rel=1e-4)
+    runs = [node_stars.run_stars(Case(model, CLAIM), graph, Key("law", run), "cpu", 50) for run in range(8)]
+    scores, bits = (np.concatenate([getattr(s, name) for s in runs]) for name in ("scores", "bits"))
+    shift = np.sqrt(2) / 2.0  # two hops at sigma 2, max_degree leaves
+    assert np.linalg.norm(runs[0].moves) == pytest.approx(shift, rel=1e-4)
     for bit in (False, True):
         assert kstest(scores[bits == bit] - bit * shift, norm.cdf).pvalue > 1e-6  # fails once in a million honest runs
 

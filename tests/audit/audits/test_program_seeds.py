@@ -1,4 +1,4 @@
-"""A program that ignores its seed is refuted; one that heeds it, and one whose seed repeats nothing, are not."""
+"""A program that ignores its seed is refuted; one that uses it, and one whose seed repeats nothing, are not."""
 
 import math
 import sys
@@ -43,7 +43,7 @@ def test_a_program_with_a_constant_seed_is_refuted_from_fresh_seeds_on_two_graph
     bound = audited("7", tmp_path)
     assert bound.refuted
     assert bound.shape == "any"
-    assert 1 < bound.epsilon < 3  # what 32 trainings of either world can prove at this level
+    assert 1 < bound.epsilon < 3  # the largest epsilon that 32 trainings in each world can prove at this level
 
 
 CASES = [("int(seed)", "the same seed repeats and another does not"), ("None", "the same seed gives another answer")]

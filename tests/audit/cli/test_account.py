@@ -27,7 +27,7 @@ def cache(tmp_path, monkeypatch):
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A model as accounting sees one."""
+    """A model with the attributes that accounting reads."""
 
     sigma: float = 1.0
     hops: int = 2

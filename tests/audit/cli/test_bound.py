@@ -27,6 +27,13 @@ def ask(app, *arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
+def row_of(text):
+    """The one row of a document."""
+    document = json.loads(text)
+    assert (document["schema"], len(document["rows"])) == (1, 1)
+    return document["rows"][0]
+
+
 def table(path, scores, bits, runs=None):
     rows = [f"{s},{int(b)}" + ("" if runs is None else f",{runs[i]}") for i, (s, b) in enumerate(zip(scores, bits, strict=True))]
     text = "score,bit" + ("" if runs is None else ",run") + "\n" + "\n".join(rows) + "\n"
@@ -58,7 +65,7 @@ def test_a_leak_is_refuted_with_exit_code_1_and_a_true_claim_is_not(app, leaky):
 def test_stronger_assumptions_prove_more_and_never_more_than_the_truth(app, leaky):
     found = []
     for options in ((), ("--shape", "gaussian"), ("--shape", "gaussian", "--likelihood-ratio")):
-        row = json.loads(ask(app, "bound", leaky, "--epsilon", 4, "--delta", 1e-5, "--json", *options).stdout)
+        row = row_of(ask(app, "bound", leaky, "--epsilon", 4, "--delta", 1e-5, "--json", *options).stdout)
         found.append(row["value"])
     assert found == sorted(found)
     assert found[0] > 1
@@ -66,7 +73,7 @@ def test_stronger_assumptions_prove_more_and_never_more_than_the_truth(app, leak
 
 
 def responses(draw, count, epsilon):
-    """Randomised response, the surest mechanism that keeps epsilon: scores 0 and 1."""
+    """Randomised response, the epsilon-DP mechanism with the most certain guesses: scores 0 and 1."""
     bits = draw.random(count) < 0.5
     return 1.0 * (bits ^ (draw.random(count) < 1 / (1 + np.exp(epsilon)))), bits
 
@@ -76,7 +83,7 @@ GAUSSIAN = ("--shape", "gaussian", "--delta", 1e-5)
 
 @pytest.mark.parametrize("options", [GAUSSIAN, (*GAUSSIAN, "--likelihood-ratio"), (*GAUSSIAN, "--anytime", "--sd", 1)])
 def test_a_gaussian_curve_is_not_asked_of_scores_0_and_1(app, tmp_path, options):
-    """Randomised response with epsilon = 1 was "at least 4.57" to it, against a claim of 1 that it keeps."""
+    """Without the check, randomised response with epsilon = 1 got the bound "at least 4.57", against a true claim of 1."""
     scores, bits = responses(np.random.default_rng(0), 4000, 1.0)
     for name, made in {"0 and 1": scores, "cut": np.clip(scores + np.random.default_rng(1).laplace(size=4000), -1, 2)}.items():
         fault = ask(app, "bound", table(tmp_path / "scores.csv", made, bits), "--epsilon", 1, *options).exception
@@ -98,14 +105,14 @@ def test_any_shape_keeps_an_honest_response_and_refutes_a_leaky_one(app, tmp_pat
 
 @pytest.mark.parametrize("options", [(), ("--likelihood-ratio",)])
 def test_laplace_noise_may_refute_the_gaussian_curve_but_never_its_own_claim(app, tmp_path, options):
-    """Laplace noise of epsilon = 1 is more than a Gaussian mechanism of (1, 1e-5) shows; its claim of 1 is true all the same."""
+    """Laplace noise of epsilon = 1 leaks more than a Gaussian mechanism of (1, 1e-5), but its claim of 1 is true."""
     for seed in range(5):
         draw = np.random.default_rng(seed)
         bits = draw.random(3000) < 0.5
         path = table(tmp_path / "laplace.csv", draw.laplace(bits, 1.0), bits)
         told = ask(app, "bound", path, "--epsilon", 1, *GAUSSIAN, *options)
         assert "The claim of epsilon=1, delta=1e-05 is REFUTED" not in told.stdout
-        row = json.loads(ask(app, "bound", path, "--epsilon", 1, "--json", *GAUSSIAN, *options).stdout)
+        row = row_of(ask(app, "bound", path, "--epsilon", 1, "--json", *GAUSSIAN, *options).stdout)
         assert row["verdict"] == ("inconclusive" if options else "exceeds")
         if options:
             assert "withdrawn" in told.stdout
@@ -119,12 +126,12 @@ def test_a_shape_refutes_the_claim_itself_where_the_error_rates_do_so_for_every_
     draw = np.random.default_rng(3)
     bits = draw.random(8000) < 0.5
     path = table(tmp_path / "scores.csv", draw.standard_normal(8000) + 6 * bits, bits)
-    row = json.loads(ask(app, "bound", path, "--epsilon", 0.5, "--json", *GAUSSIAN).stdout)
+    row = row_of(ask(app, "bound", path, "--epsilon", 0.5, "--json", *GAUSSIAN).stdout)
     assert (row["verdict"], row["against"]) == ("refuted", "claim")
 
 
 def test_rounds_that_do_not_look_independent_withdraw_the_bound(app, tmp_path):
-    """Every round written ten times is ten times as much evidence to a count."""
+    """A count treats every round that is written ten times as ten rounds."""
     scores, bits = (np.repeat(x, 10) for x in responses(np.random.default_rng(5), 400, 1.0))
     told = ask(app, "bound", table(tmp_path / "again.csv", scores, bits), "--epsilon", 0.5)
     assert told.exit_code == 3
@@ -149,13 +156,13 @@ def test_the_bound_from_one_run_is_the_same_whatever_is_claimed(app, tmp_path, o
     bits = draw.random(3000) < 0.5
     path = table(tmp_path / "run.csv", draw.standard_normal(3000) + bits, bits, np.zeros(3000, int))
     asked = [(), ("--epsilon", 0.5), ("--epsilon", 8)]
-    found = [json.loads(ask(app, "bound", path, "--delta", 1e-5, "--json", *options, *claim).stdout)["value"] for claim in asked]
+    found = [row_of(ask(app, "bound", path, "--delta", 1e-5, "--json", *options, *claim).stdout)["value"] for claim in asked]
     assert len(set(found)) == 1
     assert found[0] > 1
 
 
 def test_json_is_one_document_with_the_fields_of_a_bound(app, leaky):
-    row = json.loads(ask(app, "bound", leaky, "--json").stdout)
+    row = row_of(ask(app, "bound", leaky, "--json").stdout)
     assert row["kind"] == "bound"
     assert row["epsilon"] == "inf"
     assert row["verdict"] == "not-refuted"
@@ -184,10 +191,10 @@ def test_canaries_of_one_run_get_a_bound_that_allows_dependence(app, tmp_path):
     draw = np.random.default_rng(1)
     bits = draw.random(3000) < 0.5
     path = table(tmp_path / "run.csv", draw.standard_normal(3000) + 2 * bits, bits, np.zeros(3000, int))
-    row = json.loads(ask(app, "bound", path, "--epsilon", 1, "--delta", 1e-5, "--json").stdout)
+    row = row_of(ask(app, "bound", path, "--epsilon", 1, "--delta", 1e-5, "--json").stdout)
     assert row["method"].startswith("Steinke")
     assert row["verdict"] == "refuted"
-    row = json.loads(ask(app, "bound", path, "--epsilon", 1, "--delta", 1e-5, "--json", "--shape", "gaussian").stdout)
+    row = row_of(ask(app, "bound", path, "--epsilon", 1, "--delta", 1e-5, "--json", "--shape", "gaussian").stdout)
     assert row["method"].startswith("Mahloujifar")
     few = table(tmp_path / "few.csv", draw.standard_normal(3000), draw.random(3000) < 0.2, np.zeros(3000, int))
     assert "fair coin" in str(ask(app, "bound", few).exception)
@@ -196,16 +203,16 @@ def test_canaries_of_one_run_get_a_bound_that_allows_dependence(app, tmp_path):
 def test_a_run_to_each_row_is_the_game_of_independent_rounds(app, tmp_path):
     bits = np.arange(400) % 2 == 0
     path = table(tmp_path / "s.csv", np.arange(400.0), bits, np.arange(400))
-    assert json.loads(ask(app, "bound", path, "--json").stdout)["method"] == "Clopper-Pearson"
+    assert row_of(ask(app, "bound", path, "--json").stdout)["method"] == "Clopper-Pearson"
 
 
 def test_a_pilot_file_or_a_fixed_threshold_lets_every_row_count(app, leaky, tmp_path):
     draw = np.random.default_rng(2)
     bits = draw.random(500) < 0.5
     pilot = table(tmp_path / "pilot.csv.gz", draw.standard_normal(500) + bits, bits)
-    assert json.loads(ask(app, "bound", leaky, "--json", "--pilot", pilot).stdout)["rounds"] == 4000
-    assert json.loads(ask(app, "bound", leaky, "--json", "--threshold", 1.5).stdout)["rounds"] == 4000
-    assert json.loads(ask(app, "bound", leaky, "--json").stdout)["rounds"] < 3500
+    assert row_of(ask(app, "bound", leaky, "--json", "--pilot", pilot).stdout)["rounds"] == 4000
+    assert row_of(ask(app, "bound", leaky, "--json", "--threshold", 1.5).stdout)["rounds"] == 4000
+    assert row_of(ask(app, "bound", leaky, "--json").stdout)["rounds"] < 3500
 
 
 def test_ties_infinities_and_unequal_sides_are_answered(app, tmp_path):
@@ -216,23 +223,25 @@ def test_ties_infinities_and_unequal_sides_are_answered(app, tmp_path):
     assert "Only 2 scores are distinct" in result.stdout
     words = tmp_path / "words.csv"
     words.write_text("score,bit\n" + "".join(f"{i},{'true' if b else 'false'}\n" for i, b in enumerate(bits)))
-    assert json.loads(ask(app, "bound", words, "--json", "--threshold", 5).stdout)["trials"] == [200, 100]
+    assert row_of(ask(app, "bound", words, "--json", "--threshold", 5).stdout)["trials"] == [200, 100]
     result = ask(app, "bound", table(tmp_path / "inf.csv", np.where(bits, math.inf, -math.inf), bits), "--json")
-    assert json.loads(result.stdout)["value"] > 2
+    assert row_of(result.stdout)["value"] > 2
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("score,bit\n0.5,1\nnan,0\n", "1 of 2 scores are NaN"),
-        ("score,bit\n0.5,1\n,0\n", "1 of 2 scores are empty"),
+        ("score,bit\n0.5,1\nnan,0\n", "bad.csv, line 3: 1 of 2 scores are NaN"),
+        ("score,bit\n0.5,1\n,0\n", "bad.csv, line 3: 1 of 2 scores are empty"),
+        ("score,bit\n0.5,1\n\n0.6,0\n0.7\n", "bad.csv, line 5: "),
+        ("score,bit,run\n0.5,1,a\n0.6,0,\n", "bad.csv, line 3: 1 rows have no bit or no run"),
         ("score,bit\n0.5,1\n0.7,1\n", "all 2 bits are 1"),
         ("score,bit\n0.5,1\n0.5,0\n", "all 2 scores are 0.5"),
-        ("score,bit\n0.5,1\n0.6,2\n", "0 and 1 only"),
+        ("score,bit\n0.5,1\n0.6,2\n", "bad.csv, line 3: column bit holds 2; it must hold 0 and 1 only"),
         ("score,bit\n0.5,1\n0.6,\n", "1 rows have no bit"),
         ("score,label\n0.5,1\n", "needs score and bit"),
         ("score,bit\n", "no rows"),
-        ("score,bit\nhigh,1\nlow,0\n", "bad.csv"),
+        ("score,bit\n1,1\nlow,0\n", "bad.csv, line 3: 'low' is no number"),
         ("", "needs score and bit"),
     ],
 )
@@ -247,13 +256,16 @@ def test_a_broken_file_is_named_with_what_is_wrong(app, tmp_path, text, message)
 
 def test_wrong_options_are_named(app, leaky, tmp_path):
     assert "no such file" in str(ask(app, "bound", tmp_path / "none.csv").exception)
+    assert "is a folder" in str(ask(app, "bound", tmp_path).exception)
+    for notices in (0.5, 1, "nan"):
+        assert "must be above 1" in str(ask(app, "bound", leaky, "--notices", notices).exception)
     assert "shape='round'" in str(ask(app, "bound", leaky, "--shape", "round").exception)
     assert "delta=0" in str(ask(app, "bound", leaky, "--shape", "gaussian").exception)
     assert "epsilon=-1" in str(ask(app, "bound", leaky, "--epsilon", -1).exception)
 
 
 def test_the_same_seed_gives_the_same_bound(app, leaky):
-    found = [json.loads(ask(app, "bound", leaky, "--json", "--seed", s).stdout)["value"] for s in (1, 1, 2)]
+    found = [row_of(ask(app, "bound", leaky, "--json", "--seed", s).stdout)["value"] for s in (1, 1, 2)]
     assert found[0] == found[1] != found[2]
 
 
@@ -289,9 +301,9 @@ def test_looking_after_every_round_refutes_a_true_claim_no_more_often_than_alpha
         scores = 1.0 * (bits ^ (draw.random(400) < 1 / (1 + np.e)))  # randomised response with epsilon 1
         options = ("--epsilon", 1, "--anytime", "--threshold", 0.5, "--json")
         files = [table(tmp_path / f"{n}.csv", scores[:n], bits[:n]) for n in (100, 400)]
-        looks = [json.loads(ask(app, "bound", file, *options).stdout) for file in files]
+        looks = [row_of(ask(app, "bound", file, *options).stdout) for file in files]
         false += any(look["verdict"] == "refuted" for look in looks)
-        assert looks[0]["value"] <= looks[1]["value"]  # a bound that was reached is not lost again
+        assert looks[0]["value"] <= looks[1]["value"]  # the bound never decreases
     assert false <= 10
 
 
@@ -306,3 +318,36 @@ def test_a_leak_is_refuted_at_any_time_too(app, leaky):
 def test_what_is_chosen_on_the_way_is_no_anytime_bound(app, leaky, options, said):
     found = ask(app, "bound", leaky, "--epsilon", 1, "--anytime", *options)
     assert said in str(found.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (("--sd", 1), "sd"),
+        (("--anytime", "--threshold", 1, "--sd", 1), "sd"),
+        (("--likelihood-ratio",), "likelihood-ratio"),
+        ((*GAUSSIAN, "--anytime", "--sd", 1, "--likelihood-ratio"), "likelihood-ratio"),
+        ((*GAUSSIAN, "--anytime", "--sd", 1, "--threshold", 1), "threshold"),
+        ((*GAUSSIAN, "--likelihood-ratio", "--threshold", 1), "threshold"),
+        (("--threshold", 1, "--pilot", "pilot.csv"), "pilot"),
+        (("--anytime", "--threshold", 1, "--pilot", "pilot.csv"), "pilot"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused(app, leaky, options, name):
+    fault = ask(app, "bound", leaky, "--epsilon", 1, *options).exception
+    assert isinstance(fault, ValueError)
+    assert f"--{name}: has no effect here" in str(fault)
+
+
+def test_options_of_independent_rounds_are_refused_for_canaries_of_one_run(app, tmp_path):
+    bits = np.arange(300) % 2 == 0
+    path = table(tmp_path / "run.csv", np.arange(300.0), bits, np.zeros(300, int))
+    assert "Rows of this file share a run" in str(ask(app, "bound", path, "--threshold", 3).exception)
+
+
+def test_the_rounds_that_do_not_count_are_accounted_for_and_no_ledger_is_spoken_of(app, leaky):
+    told = ask(app, "bound", leaky, *GAUSSIAN).stdout
+    row = row_of(ask(app, "bound", leaky, *GAUSSIAN, "--json").stdout)
+    assert f"{row['rounds']} rounds count of 4000; the other {4000 - row['rounds']} chose the threshold" in told
+    assert "ledger" not in told
+    assert "4000 rounds count." in ask(app, "bound", leaky, "--threshold", 1).stdout

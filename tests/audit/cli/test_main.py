@@ -1,4 +1,4 @@
-"""What the command line answers to those who misuse it: one line, with the name, the value and the way out."""
+"""The command line answers wrong use with one line: the name, the value and the way out."""
 
 import socket
 import sys
@@ -11,7 +11,7 @@ from gnnaudit.audit.cli import main
 @pytest.fixture
 def said(monkeypatch, capsys):
     """The one line that `audit WORDS` answers on stderr, its exit code checked to be 2."""
-    monkeypatch.setattr(main.signal, "signal", lambda *_: None)  # this process keeps its own
+    monkeypatch.setattr(main.signal, "signal", lambda *_: None)  # this process keeps its own settings
 
     def ask(*words):
         monkeypatch.setattr(sys, "argv", ["audit", *map(str, words)])

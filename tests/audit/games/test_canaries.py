@@ -1,4 +1,4 @@
-"""Canaries move what their names say, by brute force on small graphs."""
+"""Canaries have the documented effect, by brute force on small graphs."""
 
 import dataclasses
 
@@ -61,7 +61,7 @@ def test_the_centre_of_a_star_is_in_as_many_rows_as_it_has_leaves(graph):
 
 
 def test_a_node_that_leaves_a_cap_breaker_moves_more_rows_than_the_cap(graph):
-    """Cut by the code that is published, with and without one receiver: the arcs that come anew are counted."""
+    """Degrees are cut by the published code, with and without one receiver; the test counts the new arcs."""
     wider, receivers = canaries.cap_breaker(graph, 4, 60)
     wider = dataclasses.replace(wider, edges=np.concatenate([wider.edges, [[0], [wider.nodes - 1]]], axis=1))  # last is cut
     present = np.array([[True], [False]])

@@ -62,7 +62,7 @@ def test_the_challenge_does_not_show_the_units(graph):
 
 @pytest.mark.parametrize("many", [1, 64, 1 << 20])
 def test_a_matching_uses_no_node_twice_and_is_maximal(graph, many, monkeypatch):
-    """many: beyond so many edges some are drawn, and only those that are left are shuffled."""
+    """many: with more edges, the function samples some of them and shuffles only the remaining free ones."""
     monkeypatch.setattr("gnnaudit.audit.games.game.MANY", many)
     monkeypatch.setattr("gnnaudit.audit.games.game.DRAWS", min(many, 64))
     chosen = matching(graph, 10**6, Key("m"))

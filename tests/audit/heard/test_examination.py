@@ -1,4 +1,4 @@
-"""What is found out about strangers' models: certificates where no noise covers a secret, none elsewhere, and exact moves."""
+"""Examinations of users' models: certificates where no noise covers a secret, none elsewhere, and exact moves."""
 
 import dataclasses
 
@@ -9,15 +9,16 @@ from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.audits.heard_noise import listen
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.heard.gate import disbelieved, examined
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.storage.store import Store
 
-from . import strangers
-
 CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
 GRAPH = tiny(48)
+CERTAIN = (*strangers.HEARD, *strangers.INFINITE, strangers.QuietSecondHop)
+UNKNOWN = [k for k in (*strangers.HONEST, *strangers.FAULTY) if k not in CERTAIN]
 
 
 def setting(model, tmp_path, claim=CLAIM) -> Setting:
@@ -25,11 +26,11 @@ def setting(model, tmp_path, claim=CLAIM) -> Setting:
 
 
 def calibrated(kind):
-    """Two hops at mu of the claim; what the fault does to it is its own business."""
+    """Two hops calibrated to the claim's mu, before the fault is added."""
     return kind(sigma=2**0.5 / mu_of_claim(CLAIM))
 
 
-@pytest.mark.parametrize("kind", strangers.HONEST)
+@pytest.mark.parametrize("kind", strangers.HEARD)
 def test_of_an_honest_model_every_draw_is_found_and_the_move_is_what_its_ledger_says(kind, tmp_path):
     model = calibrated(kind)
     found = examined(Case(model, CLAIM), GRAPH, Key("heard"))
@@ -51,7 +52,7 @@ def test_what_no_noise_covers_is_an_infinite_epsilon(kind, tmp_path):
     assert "no noise covers them" in bound.method
 
 
-@pytest.mark.parametrize("kind", strangers.UNKNOWN)
+@pytest.mark.parametrize("kind", UNKNOWN)
 def test_where_nothing_is_certain_nothing_is_refuted_and_no_reach_is_claimed_of_posteriors(kind, tmp_path):
     outcome = listen(setting(calibrated(kind), tmp_path))
     assert not any(b.refuted for b in outcome.bounds)

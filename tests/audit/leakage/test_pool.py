@@ -1,4 +1,4 @@
-"""The membership games of a run: who is asked what, by which attacks, and what is left out with its reason."""
+"""The membership games of a run: their challenges, their attacks, and the skipped attacks with reasons."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 
 EPOCHS = 60
-PAY_FOR_EACH = ("linkteller", "linkteller-normalised", "g-base")  # asked about fewer
+PAY_FOR_EACH = ("linkteller", "linkteller-normalised", "g-base")  # with fewer challenges
 SOME = (*PAY_FOR_EACH, "nmi-within")
 
 
@@ -32,7 +32,7 @@ def graph():
 
 @pytest.fixture(scope="module")
 def open_model(graph, tmp_path_factory):
-    """Every attack on a network without privacy that answers any query, and the store behind it."""
+    """Every attack on a network without privacy that answers any query, and the store with its runs."""
     case = Case(Gnn(epochs=EPOCHS, learning_rate=0.01), Claim(np.inf, 1e-5, Unit.NODE, exposes=Gnn.releases))
     store = Store(tmp_path_factory.mktemp("runs"))
     return membership(case, graph, store, Key("suite"), tuple(ATTACKS), 8, 2), store
@@ -166,7 +166,7 @@ def test_edges_that_are_public_are_not_attacked(graph, tmp_path):
 
 
 def test_a_target_is_never_among_the_runs_that_were_learnt_from(graph, tmp_path):
-    """A release of nothing but the run's own number would be read by whoever has seen that run."""
+    """If the release holds only the number of the run, an attack fitted on that run could recognise it."""
     rng = np.random.default_rng(0)
     asked = question(graph, "label", Key("targets"))
     bits = asked.game.rounds(12).bits
@@ -184,7 +184,7 @@ def test_an_attack_that_cannot_learn_is_skipped_and_the_others_go_on(tmp_path, g
 
 
 def test_units_whose_coins_all_agree_are_told_and_pairs_without_a_coin_are_measured(tmp_path, graph):
-    """Of three edges one has a coin, so that a single target holds a member or a non-member and never both."""
+    """One of three edges has a coin, so a single target has either a member or a non-member, never both."""
     sparse = dataclasses.replace(graph, edges=graph.edges[:, :3])
     case = Case(Gnn(epochs=2), Claim(np.inf, 1e-5, Unit.NODE, exposes=Gnn.releases))
     measured = membership(case, sparse, Store(tmp_path), Key("one coin"), ("link-stealing",), 2, 1)

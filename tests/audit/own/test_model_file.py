@@ -1,4 +1,4 @@
-"""Doors for a user's own model: programs, and classes in a file."""
+"""Ways to load a user's own model: programs, and classes in a file."""
 
 import sys
 from pathlib import Path
@@ -6,11 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import EDGES, Case
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.model_file import load_model, own_models
 from gnnaudit.audit.own.program import External
 from gnnaudit.audit.storage.store import identity
+from gnnaudit.models.capabilities import NoisySums, lacks
+from gnnaudit.models.looped import Looped
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "external" / "noisy_votes.py"
 
@@ -41,17 +46,17 @@ def test_a_program_sees_the_same_world_as_one_from_which_the_absent_was_removed(
     ("body", "words"),
     [
         ("sys.exit('no luck today')", "no luck today"),
-        ("pass", r"posteriors.npy: missing; expected shape \(2, 40, 3\)"),
+        ("pass", r"posteriors.npy: missing; expected shape \(1, 40, 3\)"),
         (
-            "np.save(out / 'posteriors.npy', np.ones((2, 40)))",
-            r"shape \(2, 40\) of float64; expected real numbers of shape \(2, 40, 3\)",
+            "np.save(out / 'posteriors.npy', np.ones((1, 40)))",
+            r"shape \(1, 40\) of float64; expected real numbers of shape \(1, 40, 3\)",
         ),
-        ("np.save(out / 'posteriors.npy', np.full((2, 40, 3), np.nan))", "NaN"),
-        ("np.save(out / 'posteriors.npy', -np.ones((2, 40, 3)))", "negative"),
+        ("np.save(out / 'posteriors.npy', np.full((1, 40, 3), np.nan))", "NaN"),
+        ("np.save(out / 'posteriors.npy', -np.ones((1, 40, 3)))", "negative"),
         ("np.save(out / 'posteriors.npy', np.array([{}], dtype=object), allow_pickle=True)", "not a NumPy array without objects"),
         ("(out / 'posteriors.npy').write_bytes(b'half')", "not a NumPy array"),
-        ("np.save(out / 'posteriors.npy', np.full((2, 40, 3), 0.3 + 0.1j))", "of complex128; expected real numbers"),
-        ("np.save(out / 'posteriors.npy', np.ones((2, 40, 3), 'm8[s]'))", "expected real numbers"),
+        ("np.save(out / 'posteriors.npy', np.full((1, 40, 3), 0.3 + 0.1j))", "of complex128; expected real numbers"),
+        ("np.save(out / 'posteriors.npy', np.ones((1, 40, 3), 'm8[s]'))", "expected real numbers"),
         ("import os; os.mkfifo(out / 'posteriors.npy')", "posteriors.npy: missing"),
         ("sys.stderr.buffer.write(b'\\xff\\x1b[31m\\0no\\r\\n\\n'); sys.exit(3)", "exit code 3: \ufffd \\[31m no$"),
     ],
@@ -64,7 +69,7 @@ def test_what_a_program_did_wrong_is_named(tmp_path, graph, body, words):
 
 def test_a_program_may_say_what_it_likes(tmp_path, graph):
     worlds = Game(graph, "edge", np.arange(4), Key("door")).rounds(2).worlds
-    says = "sys.stdout.buffer.write(b'\\xff\\xfe' * 10**6); np.save(out / 'posteriors.npy', np.ones((2, 40, 3)))"
+    says = "sys.stdout.buffer.write(b'\\xff\\xfe' * 10**6); np.save(out / 'posteriors.npy', np.ones((1, 40, 3)))"
     assert np.allclose(np.exp(program(tmp_path, says).fit(worlds)["posteriors"]), 1 / 3)
 
 
@@ -104,6 +109,33 @@ def test_a_class_that_is_no_model_is_told_what_it_lacks(tmp_path):
     path.write_text("class Mine:\n    name = 'mine'\n    mode = 'sound'\n")
     with pytest.raises(ValueError, match="lacks unit, releases"):
         own_models(None, f"{path}:Mine")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("return self.absent", "AttributeError: 'Mine' object has no attribute 'absent'"), ("return {}['k']", "KeyError: 'k'")],
+)
+def test_a_property_that_raises_is_not_called_missing(tmp_path, line, said):
+    path = tmp_path / "raises.py"
+    path.write_text(
+        "from gnnaudit import Looped\nclass Mine(Looped):\n    @property\n    def ledger(self):\n"
+        f"        {line}\nmodel = Mine(None, name='mine')\n"
+    )
+    with pytest.raises(ValueError, match=r"`ledger` raises: .*raises.py, line 5: ") as fault:
+        own_models(None, f"{path}:model")
+    assert said in str(fault.value)
+    assert "lacks" not in str(fault.value)
+
+
+def test_a_capability_whose_attribute_raises_is_not_called_undeclared():
+    class Sums(Looped):
+        @property
+        def offers(self):
+            return self.absent
+
+    assert "no attribute 'absent'" in (why := lacks(Sums(print), NoisySums))
+    assert why.startswith("`offers` of looped raises: ")
+    assert "does not declare" in lacks(Looped(print), NoisySums)
 
 
 def test_a_plain_function_and_an_unknown_unit_are_told_the_way_out(tmp_path):
@@ -182,3 +214,14 @@ def test_a_model_without_noise_is_audited_where_nothing_is_claimed_and_skipped_e
     plan = Plan(models=("gcn",), epsilon=(1.0, float("inf")))
     made, skips = cases(plan, graph, recipes(plan))
     assert ([c.claim.epsilon for c in made], [s.epsilon for s in skips]) == ([float("inf")], [1.0])
+
+
+@pytest.mark.parametrize(("row", "unit"), [("undirected or directed edge", u) for u in EDGES] + [("node", Unit.NODE)])
+def test_the_page_says_which_audits_each_door_gets_for_each_unit(row, unit):
+    page = (Path(__file__).parents[3] / "docs" / "own-model.md").read_text()
+    line = next(line for line in page.splitlines() if line.startswith(f"| {row} |"))
+    doors = External(f"{sys.executable} {{worlds}} {{out}}", unit), Looped(print, unit=unit)
+    for model, cell in zip(doors, line.split("|")[2:4], strict=True):
+        case = Case(model, Claim(1.0, 1e-5, unit, exposes=model.releases))
+        runs = {name for name, audit in AUDITS.items() if audit.refuses(case) is None}
+        assert runs == {name.strip() for name in cell.split(",")}

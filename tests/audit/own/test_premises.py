@@ -1,4 +1,4 @@
-"""What the audits assume of somebody's own model is checked before they run, and voids what rests on it."""
+"""The assumptions of audits about a user's model are checked before they run; a failed one withdraws the bounds that need it."""
 
 import dataclasses
 import json
@@ -9,12 +9,11 @@ import pytest
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.audit.case import Case, Outcome
+from gnnaudit.audit.faults.strangers import Sums
 from gnnaudit.audit.own.premises import broken, checked_first, clauses, resting_on
 from gnnaudit.audit.plan import Plan
 from gnnaudit.audit.run import run
 from gnnaudit.models.gap.gap import Gap
-
-from ..heard.strangers import Sums
 
 CLAIM = Claim(1.0, 1e-6)
 
@@ -78,4 +77,4 @@ def test_a_run_names_the_clauses_that_it_checked_and_the_one_that_fails(tmp_path
     for row in rows:
         if row["kind"] == "bound" and row["audit"] != "differential":
             assert row["value"] == 0
-    assert code == 0  # what `differential` found on graphs without the edge stands: it needs no mask
+    assert code == 0  # the bound of `differential` stays, because it removes edges without masks

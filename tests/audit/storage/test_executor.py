@@ -1,5 +1,6 @@
-"""Executors: the same parts whoever computes them, the graph sent once, and a lost worker costs nothing but time."""
+"""Executors: all compute the same parts, the graph is sent once, and a lost worker costs only time."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -27,7 +28,7 @@ from gnnaudit.models.random.streams import normal
 
 @dataclass(frozen=True)
 class Sums:
-    """Releases noisy degrees. The process that first finds `fuse` there removes it and dies as the kernel would kill it."""
+    """Releases noisy degrees. The process that first finds the file `fuse` removes it and kills itself with SIGKILL."""
 
     fuse: str = ""
     stubborn: str = ""  # a process other than this one, by id, always dies
@@ -44,7 +45,7 @@ class Sums:
         if self.stubborn and os.getpid() != int(self.stubborn):
             os.kill(os.getpid(), signal.SIGKILL)
         if len(worlds) > self.largest:
-            np.empty(1 << 59, dtype=np.int8)  # raises what NumPy raises
+            np.empty(1 << 59, dtype=np.int8)  # raises the error that NumPy raises
         present = worlds.edge_present()
         degree = np.stack([np.bincount(worlds.graph.edges[:, p].ravel(), minlength=worlds.graph.nodes) for p in present])
         return Release({"degrees": degree[:, worlds.watch] + normal(worlds.seeds, worlds.watch.shape, "d")}, worlds.watch)
@@ -74,6 +75,21 @@ def test_where_every_worker_dies_the_parent_computes(tmp_path, game):
     with processes(2) as execute:
         there = played(tmp_path / "a", Sums(stubborn=str(os.getpid())), game, execute, runs=12)
     np.testing.assert_array_equal(there, played(tmp_path / "b", Sums(), game, runs=12))
+
+
+def test_without_room_for_their_locks_this_process_computes_alone_and_says_so(tmp_path, game, monkeypatch, caplog):
+    """As with a full /dev/shm, where every lock of every worker takes a file."""
+
+    def full(*_: object) -> object:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("_multiprocessing.SemLock", full)
+    monkeypatch.setattr("multiprocessing.synchronize._multiprocessing.SemLock", full)
+    with processes(2) as execute:
+        there = played(tmp_path / "a", Sums(), game, execute, runs=12)
+    np.testing.assert_array_equal(there, played(tmp_path / "b", Sums(), game, runs=12))
+    assert "No space left on device" in caplog.text
+    assert "/dev/shm" in caplog.text
 
 
 def test_a_task_travels_without_its_graph(game):

@@ -3,10 +3,16 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 
+from gnnaudit.audit.key import Key
 from gnnaudit.audit.plan import Plan
-from gnnaudit.audit.storage.run_folder import opened
+from gnnaudit.audit.storage.run_folder import opened, randomness
+from gnnaudit.models.engine.dpsgd import add_noise
+from gnnaudit.models.engine.network import Weights
+from gnnaudit.models.random.streams import stream
 
 WITHOUT_POSIX = """
 import os, sys
@@ -44,3 +50,20 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "run" / ".lock").mkdir(parents=True)
     with pytest.raises(ValueError, match="cannot be written"), opened(Plan(out=tmp_path / "run")):
         pass
+
+
+def test_the_report_says_what_the_noise_came_from_and_what_it_is_not():
+    """The numbers are those of the code: bits of the key, of a seed, of the stream's key, and the precision of the noise."""
+    secret, repeatable = randomness(Plan()), randomness(Plan(seed="word"))
+    assert "256 bits from the operating system" in secret
+    assert len(Key.fresh()) * 4 == 256
+    assert "whoever knows it can subtract the noise" in repeatable
+    assert "seed of 64 bits" in secret
+    assert Key("a").seeds(0, 1).dtype.itemsize * 8 == 64
+    assert type(stream(1, "x").bit_generator).__name__ == "Philox"
+    assert "not for cryptography" in secret
+    assert "DP-SGD steps and of LPGNN's reports in float32" in secret
+    drawn = stream(1, "x").standard_normal(4, dtype=np.float32)
+    weights = Weights([((torch.zeros(1, 4),), ())])
+    add_noise(weights, [stream(1, "x")], 1.0)
+    np.testing.assert_array_equal(weights.flat.numpy(), drawn)

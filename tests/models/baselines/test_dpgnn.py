@@ -46,7 +46,7 @@ def test_no_node_reaches_more_receivers_than_the_bound(mode: str, graph: Graph) 
 
 
 def test_no_answer_of_sound_mode_reads_a_training_node(graph: Graph) -> None:
-    """Without training steps nothing is learned, so that whatever features of training nodes change must not be seen at all."""
+    """Without training steps the model learns nothing, so a change of training nodes' features must not change the release."""
     model = dataclasses.replace(MODELS["sound"], epochs=0)
     other = dataclasses.replace(graph, x=np.where(graph.train[:, None], graph.x + 1, graph.x).astype(np.float32))
     a, b = (model.fit(Worlds.of(g, [1]))["posteriors"] for g in (graph, other))

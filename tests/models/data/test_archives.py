@@ -1,4 +1,4 @@
-"""Members of an archive that lead out of the folder it is read in: nothing is written there, whoever reads it."""
+"""Members of an archive that point outside its folder: no reader writes there."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_nothing_is_written_outside_of_the_folder(kind: str, name: str, tmp_path
     monkeypatch.setattr("torch_geometric.datasets.Planetoid", Unpacking)
     before = {p for p in tmp_path.rglob("*") if not p.is_relative_to(folder)}
     with pytest.raises(ValueError, match=r"hostile|pyg:Planetoid") as said:
-        load(str(path)) if kind in ("npz", "pt") else load("pyg:Planetoid", data_dir=folder)
+        load(str(path)) if kind in ("npz", "pt") else load("pyg:Planetoid", data_dir=folder, trust=True)
     assert {p for p in tmp_path.rglob("*") if not p.is_relative_to(folder)} == before
     assert "\n" not in str(said.value)
     if name == "fine.npy" and kind in ("zip", "tar.gz"):

@@ -1,4 +1,4 @@
-"""Whatever a file says, it becomes a graph that can be trusted or one line that says why not."""
+"""Every file becomes a checked graph, or one line that says what is wrong."""
 
 import dataclasses
 

@@ -72,7 +72,7 @@ def test_a_bad_answer_leaves_nothing_and_says_the_way_out(server, tmp_path, page
 
 def test_offline_is_one_line_with_address_folder_and_way_out(tmp_path):
     with pytest.raises(ValueError, match="cannot be reached") as error:
-        obtain(Remote("set/file", "http://127.0.0.1:9/file"), tmp_path)
+        obtain(Remote("set/file", "http://127.0.0.1:9/file", "0" * 64), tmp_path)
     line = str(error.value)
     assert "\n" not in line
     assert "http://127.0.0.1:9/file" in line
@@ -83,19 +83,19 @@ def test_offline_is_one_line_with_address_folder_and_way_out(tmp_path):
 def test_a_folder_that_cannot_be_made_is_one_line(server, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="--data-dir"):
-        obtain(Remote("set/x", f"{server}/file"), tmp_path / "file")
+        obtain(Remote("set/x", f"{server}/file", "0" * 64), tmp_path / "file")
 
 
 def test_progress_goes_to_stderr_and_never_to_stdout(server, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(download, "QUIET", -1.0)
-    obtain(Remote("set/file", f"{server}/file"), tmp_path)
+    obtain(Remote("set/file", f"{server}/file"), tmp_path, trust=True)
     out, err = capsys.readouterr()
     assert out == ""
     assert "downloading file" in err
 
 
 def test_a_quick_download_is_silent(server, tmp_path, capsys):
-    obtain(Remote("set/file", f"{server}/file"), tmp_path)
+    obtain(Remote("set/file", f"{server}/file"), tmp_path, trust=True)
     assert capsys.readouterr() == ("", "")
 
 
@@ -116,3 +116,12 @@ def test_files_at_hand_are_the_published_ones(data_dir):
 
 def test_every_published_file_has_an_address():
     assert all(remote(at).url.startswith("https://") and remote(at).url.endswith(at.split("/")[1]) for at in SHA256)
+
+
+def test_without_a_known_checksum_nothing_is_fetched_unless_trusted(server, tmp_path):
+    remote = Remote("set/file", f"{server}/file")
+    with pytest.raises(ValueError, match="no sha256 of this file is known") as error:
+        obtain(remote, tmp_path)
+    assert "--trust" in str(error.value)
+    assert files(tmp_path) == []
+    assert obtain(remote, tmp_path, trust=True).read_bytes() == BODY

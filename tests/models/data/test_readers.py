@@ -27,7 +27,7 @@ MASKS = {f"{s}_mask": np.arange(6) // 2 == i for i, s in enumerate(("train", "va
 
 
 class Payload:
-    """What a stranger might put into a pickle: it makes a folder when it is loaded."""
+    """A malicious pickle: it makes a folder when it is loaded."""
 
     def __init__(self, mark):
         self.mark = str(mark)
@@ -142,7 +142,7 @@ def test_tables_that_make_no_graph_are_refused_in_one_line(tmp_path, nodes, edge
 
 
 def planetoid_files(where, name, gap=0, known=8):
-    """Four training rows among the known, three more to test in an order of their own; a gap leaves ids without a row."""
+    """Four training rows among the known ones, three test rows in a separate order; a gap leaves ids without a row."""
     n = known + 3
     test = np.array([n - 1, n - 3, n - 2 + gap])
     x, y = sp.csr_matrix(RNG.random((n, 4)).round(1)), np.eye(3, dtype=int)[RNG.integers(0, 3, n)]
@@ -265,7 +265,7 @@ def test_nothing_in_a_file_is_executed(tmp_path):
         pt(tmp_path / "g.pt")
     assert not mark.exists()
     pickle.loads(evil)
-    assert mark.exists()  # the payload does work where it is let in
+    assert mark.exists()  # the payload works in an unsafe reader
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def random_lists(graph: Graph, runs: int = 2, entries: int = 3) -> list[Lists]:
 @pytest.mark.parametrize("clip", [0.05, 1e9])
 @pytest.mark.parametrize(("hidden", "trained_by"), [(5, nullcontext), (20, nullcontext), (5, compiled.unused)])
 def test_sums_of_clipped_gradients_equal_those_of_autograd_row_by_row(graph, clip, sparse, hidden, trained_by):
-    """In the compiled kernel, where there is one, and in torch."""
+    """Runs the test in the compiled kernel, if there is one, and in torch."""
     if sparse:
         keep = np.random.default_rng(1).random(graph.x.shape) < 0.08
         graph = dataclasses.replace(graph, x=sp.csr_array((graph.x * keep).astype(np.float32)))
@@ -303,7 +303,7 @@ def test_arcs_are_taken_both_ways_unless_they_are_wanted_as_stored(graph):
 
     np.testing.assert_array_equal(rows(silent, arcs), rows(silent, graph))
     one_way = rows(dataclasses.replace(silent, both_ways=False), arcs)
-    assert not one_way.any()  # without a reverse, no arc moves anything, and a source's own entry is not released
+    assert not one_way.any()  # an arc without its reverse has no effect, and a source's own entry is not released
     published = dataclasses.replace(silent, **PAPER | {"node_rate": 1.0})
     assert ((rows(published, arcs) > 0).sum(axis=2) == 1).all()
 
@@ -311,7 +311,7 @@ def test_arcs_are_taken_both_ways_unless_they_are_wanted_as_stored(graph):
 def test_one_node_moves_clipped_rows_by_at_most_the_stated_sensitivity(graph):
     node = int(np.flatnonzero(graph.train)[0])
     absent = dataclasses.replace(Worlds.of(graph, [1]), nodes=Mask(np.array([node]), np.array([[False]])))
-    loud = dataclasses.replace(RECIPES["gaussian"], sigma=1e-9)  # the clip without any noise to speak of
+    loud = dataclasses.replace(RECIPES["gaussian"], sigma=1e-9)  # the clip with negligible noise
     a, b = (loud.fit(worlds)["rows"][0].astype(np.float64) for worlds in (Worlds.of(graph, [1]), absent))
     moved = np.linalg.norm(a - b, axis=1)
     assert moved.max() <= math.sqrt(2) * 0.5 + 1e-6
@@ -342,7 +342,7 @@ def test_published_batches_are_the_same_in_every_epoch_and_the_last_one_overlaps
 
 
 def test_private_pool_nodes_are_answered_from_their_features_alone(graph):
-    """Their edges do not show in answers, whatever the noise."""
+    """Predictions do not depend on their edges, at any noise level."""
     model = Dpar(sources=0, epochs=2, hidden=5)
     inside = (~(graph.val | graph.test))[graph.edges]
     worlds = dataclasses.replace(

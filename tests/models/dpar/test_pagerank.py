@@ -81,7 +81,7 @@ def test_on_its_support_the_vector_solves_the_regularised_equation(graph: Graph)
     on = p > 0
     assert 1 < on.sum() < graph.nodes
     np.testing.assert_allclose(left[on], right[on], atol=1e-6)
-    assert (left[~on] >= right[~on] - 1e-6).all()  # nobody outside the support would gain
+    assert (left[~on] >= right[~on] - 1e-6).all()  # the optimality condition holds outside the support
 
 
 def test_a_vector_does_not_depend_on_the_other_sources(graph: Graph):
@@ -94,7 +94,7 @@ def test_a_vector_does_not_depend_on_the_other_sources(graph: Graph):
 def test_the_source_keeps_its_guaranteed_share(graph: Graph):
     adjacency = among(graph.edges, np.ones(graph.nodes, dtype=bool), both_ways=True)
     found = page_rank(adjacency, np.arange(graph.nodes)).toarray()
-    assert (np.diag(found) >= 2 * 0.25 / 1.25 - 1e-2).all()  # p_s >= 2 a / (1 + a), less what the threshold takes
+    assert (np.diag(found) >= 2 * 0.25 / 1.25 - 1e-2).all()  # p_s >= 2 a / (1 + a), minus the effect of the threshold
     assert (found >= 0).all()
     assert (found.sum(axis=1) <= 1 + 1e-6).all()
 

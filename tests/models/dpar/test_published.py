@@ -1,4 +1,4 @@
-"""DPAR: the figures that its code prints, and what the same steps cost in the right order."""
+"""DPAR: the epsilons that its code prints, and the correct epsilons of the same steps."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The compiled kernel against the layers in torch, which are themselves held against autograd and Opacus."""
+"""The compiled kernel against the layers in torch, which other tests compare with autograd and Opacus."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from gnnaudit.models.engine import compiled_mlp
+from gnnaudit.models.engine.adam import Adam
 from gnnaudit.models.engine.dpsgd import Private, private_gradient, train_privately
 from gnnaudit.models.engine.features import Shared
 from gnnaudit.models.engine.layers import BatchNorm, GroupNorm, Layer, Linear, Selu, UnitLength, UnitLinear
@@ -74,7 +75,7 @@ def nodes(inputs: list[int], entries: tuple[float, ...] = (1.0,), runs: int = 1,
 
 
 def numbers(net: Network) -> tuple[Weights, Weights]:
-    """Numbers of which none stands at a value, such as one, that hides a mistake, and gradients that must be overwritten."""
+    """Parameters without special values such as 1, which could hide a mistake, and gradients that must be overwritten."""
     weights = Weights(draw(net.layers, np.array([4]), "test"))
     for layer in weights.trained:
         for a in layer:
@@ -154,11 +155,11 @@ def test_a_column_that_there_is_not_is_refused_before_it_becomes_an_address(colu
 def test_its_adam_is_torch_adam() -> None:
     weights, gradients = numbers(Network(((Linear(5, 7),),), (), 7))
     theirs = weights.flat.clone().requires_grad_()
-    mine, reference = compiled_mlp.Adam(weights, gradients, 0.01), torch.optim.Adam([theirs], 0.01)
+    mine, reference = Adam(weights.flat, 0.01), torch.optim.Adam([theirs], 0.01)
     random = torch.Generator().manual_seed(3)
     for _ in range(50):
         gradients.flat.normal_(std=0.02, generator=random)
-        mine.step(0.5)
+        mine.step(gradients.flat, 0.5)
         theirs.grad = gradients.flat * 0.5
         reference.step()
     torch.testing.assert_close(weights.flat, theirs.detach(), rtol=1e-5, atol=1e-6)

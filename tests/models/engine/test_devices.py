@@ -1,7 +1,7 @@
-"""A stand-in for an accelerator, where there is none: torch's device "meta", which computes shapes and no numbers.
+"""A replacement for an accelerator: torch's device "meta", which computes shapes and no numbers.
 
-A training there fails wherever a tensor was left behind, or is taken for one in memory. It says nothing of an accelerator's
-results, speed or memory. Graph networks without privacy are left out: their fused Adam does not know this device.
+A training there fails if a tensor stays on the CPU, or is read as CPU memory. It does not test an accelerator's results, speed or
+memory. Graph networks without privacy are left out: their fused Adam does not know this device.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def graph() -> Graph:
     return load("campus:n=300")
 
 
-MOVES = ("aten.copy_", "aten._to_copy", "aten.index", "aten.index_put")  # may read from memory on any accelerator too
+MOVES = ("aten.copy_", "aten._to_copy", "aten.index", "aten.index_put")  # may read CPU memory on a real accelerator too
 
 
 class OneDevice(TorchDispatchMode):
-    """Refuses what an accelerator refuses: an operation on tensors here and there."""
+    """Refuses operations on tensors of two devices, as an accelerator does."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         tensors = [a for a in tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor) and a.dim()]
@@ -65,7 +65,7 @@ class OneDevice(TorchDispatchMode):
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The device; what comes back from it is zeros, whatever it is asked is true, and sparse products are only checked."""
+    """The device; copies from it are zeros, every condition is true, and sparse products only check shapes."""
     back, asked = torch.Tensor.cpu, torch.Tensor.__bool__
 
     def multiply(matrix: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

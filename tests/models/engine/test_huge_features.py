@@ -1,4 +1,4 @@
-"""A node whose features are as large as float32 allows: its numbers stay finite, so that its NaN betrays no neighbour."""
+"""A node with the largest float32 features: all results stay finite, so no NaN reveals its neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hand-written layers against autograd, which knows the derivatives without our help."""
+"""The hand-written layers against autograd."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def network(norm: type) -> Network:
 
 
 def joined(norm: type) -> Network:
-    """As ProGAP has it: what the branches give is scaled to length 1 together, then classified."""
+    """As in ProGAP: the stacked outputs of the branches are scaled to length 1, then classified."""
     branches = network(norm).branches
     return Network(branches, (UnitLinear(2 * HIDDEN, CLASSES),), CLASSES)
 
 
 def plain(norm: type) -> Network:
-    """As GAP has it at node level, where nothing stands between the unit rows and the activation."""
+    """As in GAP at node level, with no layer between the unit rows and the activation."""
     branches = network(norm).branches
     return Network(branches, (UnitLength(), Selu(), Linear(2 * HIDDEN, CLASSES)), CLASSES)
 
@@ -68,7 +68,7 @@ def oracle(layers: list, numbers: list, x: torch.Tensor) -> torch.Tensor:
 def test_all_gradients_are_those_of_autograd(shape: Any, norm: type, kind: str, features: np.ndarray) -> None:
     net = shape(norm)
     weights = Weights(draw(net.layers, np.arange(RUNS), "test"))
-    for layer in weights.trained:  # no number may stay at a value, such as one, that hides a mistake
+    for layer in weights.trained:  # no special values such as 1, which could hide a mistake
         for a in layer:
             a.add_(torch.linspace(-0.3, 0.3, a.numel()).view_as(a))
     gradients = weights.copy()

@@ -1,4 +1,4 @@
-"""The processor's way with tiny numbers is changed for a while, and only for that while."""
+"""The processor's treatment of subnormal numbers changes within the context only."""
 
 import numpy as np
 import pytest

@@ -101,8 +101,7 @@ def test_a_model_keeps_the_contract(name: str, graph: Graph) -> None:
 def test_the_released_sums_carry_noise_of_the_stated_std(recipe: Any, factor: float, graph: Graph) -> None:
     release = recipe.fit(Worlds.of(graph, list(range(20))))
     assert release.public["noise_std"] == pytest.approx(2.0 * factor)
-    # The last node of the published node-level code sends nothing, which changes sums but not what is measured here: rows
-    # that hear from it are left out.
+    # The last node of the published node-level code sends nothing, so the test leaves out the rows that receive from it.
     quiet = ~np.isin(np.arange(graph.nodes), graph.arcs[1][graph.arcs[0] == graph.nodes - 1])
     base = Aggregation.of(Worlds.of(graph, [0]))
     for hop in range(2):
@@ -230,7 +229,7 @@ def test_the_ledger_counts_what_is_executed() -> None:
 
 
 def test_small_graph_is_learned_better_with_edges_than_without() -> None:
-    """Edges join nodes of one class and features say little: the sums must carry what features lack."""
+    """Edges join nodes of one class and features are weak, so accuracy must come from the sums."""
     random = np.random.default_rng(0)
     nodes, classes = 400, 4
     y = random.integers(classes, size=nodes)

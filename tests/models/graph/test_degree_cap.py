@@ -1,4 +1,4 @@
-"""The published cut of out-degrees: its law, and the flaw that it is audited for."""
+"""The published cut of out-degrees: its distribution, and its flaw, which an audit tests."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def test_a_masked_node_leaves_every_other_arc_in_its_place_and_lists_are_refille
     rest = worlds.removed(1).graph
     assert {tuple(a) for a in graph.arcs[:, without].T} == {tuple(a) for a in rest.arcs[:, removed].T}
     toward = np.bincount(graph.arcs[1][without], minlength=graph.nodes)[51:56]
-    assert (toward == 50).all()  # each remaining hub hears from every leaf, where the bound promised 5 changes a node
+    assert (toward == 50).all()  # each remaining hub receives from every leaf, although the bound promises 5 changes per node
     before = np.bincount(graph.arcs[1][with_hub], minlength=graph.nodes)[51:56]
     assert (toward - before).sum() > 5

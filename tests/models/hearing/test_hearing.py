@@ -1,4 +1,4 @@
-"""Listening changes no number, hears every generator that strangers use, and can put other numbers in their place."""
+"""Recording changes no number, covers every generator that users draw from, and can replace numbers."""
 
 import random
 import secrets
@@ -133,7 +133,7 @@ def test_a_generator_that_was_made_while_a_module_was_loaded_is_heard_later():
     with hearing() as heard:
         early.normal()
         plain.normal()
-    assert len(heard.draws) == 1  # one that was made before anybody could listen is not
+    assert len(heard.draws) == 1  # draws of a generator that was made before are not recorded
 
 
 def test_old_generators_are_still_instances_of_their_class():

@@ -1,4 +1,4 @@
-"""Where compiled code is kept, which way is taken and told, and that compiled loops are worth their while."""
+"""The cache of compiled code, the choice between compiled code and torch, and the speed of compiled loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gnnaudit.models.data.loading import load
 from gnnaudit.models.dpar import compiled_rows
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.graph.graph import Worlds
-from gnnaudit.models.kernels import compiled
+from gnnaudit.models.kernels import compiled, kept
 from gnnaudit.models.kernels.ahead import compile_ahead
 from gnnaudit.models.privgnn.privgnn import PrivGnn
 
@@ -31,9 +31,9 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
-    compiled.kept_in.cache_clear()
+    kept.kept_in.cache_clear()
     yield tmp_path
-    compiled.kept_in.cache_clear()
+    kept.kept_in.cache_clear()
 
 
 def test_what_is_switched_off_is_not_used_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,35 +66,79 @@ def test_the_way_and_the_processor_are_named() -> None:
 
 @needs_numba
 def test_compiled_code_is_kept_in_a_folder_that_nobody_else_can_write(fresh: Path) -> None:
-    folder = compiled.kept_in()
+    folder = kept.kept_in()
     assert folder is not None
     assert folder.is_relative_to(fresh)
     assert folder.stat().st_mode & 0o022 == 0
 
 
 @needs_numba
-@pytest.mark.skipif(sys.platform == "win32", reason="there, a home folder is its user's by other means")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows protects a home folder by other means")
 def test_a_folder_that_others_can_write_is_not_trusted(fresh: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = compiled.kept_in()
+    folder = kept.kept_in()
     assert folder is not None
     folder.chmod(0o777)
-    compiled.kept_in.cache_clear()
-    other = compiled.kept_in()
+    kept.kept_in.cache_clear()
+    other = kept.kept_in()
     assert other is not None
     assert other.parent.name.startswith("gnnaudit-")
     other.chmod(0o777)
-    compiled.kept_in.cache_clear()
-    assert compiled.kept_in() is None
+    kept.kept_in.cache_clear()
+    assert kept.kept_in() is None
     assert "every process compiles anew" in caplog.text
 
 
 @needs_numba
 def test_what_is_compiled_already_is_not_announced(fresh: Path) -> None:
-    folder, said = compiled.kept_in(), list[str]()
+    folder, said = kept.kept_in(), list[str]()
     assert folder is not None
-    (folder / "some.nbi").touch()
+    (folder / f"complete-{compiled.processor()}").touch()
     compile_ahead(said.append)
     assert not said
+
+
+@needs_numba
+def test_a_compilation_that_was_killed_is_taken_up_again(fresh: Path) -> None:
+    code = "from gnnaudit.models.kernels.ahead import compile_ahead; compile_ahead(lambda line: print(line, flush=True))"
+    killed = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=fresh)
+    assert killed.stdout is not None
+    assert "Compiling" in killed.stdout.readline()
+    folder = compiled.kept_in()
+    assert folder is not None
+    until = time.monotonic() + 300
+    while not any(folder.rglob("*.nbi")) and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.2)  # within the next function
+    killed.kill()
+    killed.wait()
+    there = set(folder.rglob("*.nbi"))
+    assert there
+    assert not list(folder.glob("complete-*"))
+    check = (
+        code
+        + """
+import numpy as np
+from gnnaudit.models.kernels.arithmetic import adam
+x = np.zeros((4, 8), np.float32)
+x[1] = 1
+adam(*x, np.float32(1), np.float32(1), np.float32(1))
+print(x[0, 0])"""
+    )
+    again = subprocess.run([sys.executable, "-c", check], stdout=subprocess.PIPE, text=True, cwd=fresh, check=True)
+    said = again.stdout.splitlines()
+    assert "Compiling" in said[0]
+    assert float(said[1]) == pytest.approx(-0.1 / 0.001**0.5, rel=1e-5)  # the first moment over the root of the second
+    assert there < set(folder.rglob("*.nbi"))
+    assert len(list(folder.glob("complete-*"))) == 1
+
+
+def test_whoever_switches_compiled_loops_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compiled.SWITCH, "off")
+    compiled.found.cache_clear()
+    said = list[str]()
+    compile_ahead(said.append)
+    compiled.found.cache_clear()
+    assert said == ["GNNAUDIT_KERNEL=off: torch trains the models, several times as slowly as compiled loops."]
 
 
 @needs_numba
@@ -104,6 +148,77 @@ def test_processes_that_start_at_once_compile_once(fresh: Path) -> None:
     told = "".join(run.communicate()[1] for run in runs)
     assert told.count("compiling gnnaudit.models.kernels.arithmetic.adam") == 1
     assert [run.returncode for run in runs] == [0, 0, 0]
+
+
+def step(folder: Path) -> subprocess.CompletedProcess[str]:
+    """A process that loads or compiles one loop and runs it."""
+    code = "from gnnaudit.models.kernels import trial; trial.run(); print('right')"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+
+
+def kept_files(folder: Path, ending: str) -> list[Path]:
+    return sorted((folder / "cache").rglob(f"*.{ending}"))
+
+
+def planted(path: Path, command: str) -> None:
+    """A malicious index file: a pickle that runs a command when it is loaded."""
+    path.write_bytes(b"cposix\nsystem\n(S'" + command.encode() + b"'\ntR.")
+
+
+@needs_numba
+@pytest.mark.skipif(sys.platform == "win32", reason="the pickle that is planted names posix")
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("how", ["changed", "link", "writable", "truncated"])
+def test_a_planted_or_damaged_file_is_not_run(fresh: Path, ending: str, how: str) -> None:
+    assert step(fresh).stdout == "right\n"
+    (path,) = kept_files(fresh, ending)
+    if how == "truncated":
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        planted(path, f"touch {fresh}/ran")
+    if how == "writable":
+        path.chmod(0o666)
+    if how == "link":
+        path.rename(fresh / "elsewhere")
+        path.symlink_to(fresh / "elsewhere")
+    again = step(fresh)
+    assert again.stdout == "right\n"
+    assert "removed and compiled again" in again.stderr
+    assert not (fresh / "ran").exists()
+    assert step(fresh).stderr == ""
+
+
+@needs_numba
+@pytest.mark.skipif(sys.platform == "win32", reason="the pickle that is planted names posix")
+def test_code_that_ends_a_process_ends_a_child(fresh: Path) -> None:
+    """The sums are right here: the code came from another machine, say."""
+    assert step(fresh).stdout == "right\n"
+    (path,) = kept_files(fresh, "nbi")
+    planted(path, f"touch {fresh}/ran; kill -BUS $PPID")
+    kept.record(path.parent.parent, path.name)
+    told = step(fresh)
+    assert told.stdout == "right\n"
+    assert "trial of the compiled code ended with exit code -7" in told.stderr
+    assert (fresh / "ran").exists()
+    assert step(fresh).stderr == ""
+
+
+@needs_numba
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no modes there")
+def test_a_folder_that_cannot_be_trusted_is_named_and_left_alone(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (fresh / "open").mkdir()
+    (fresh / "open").chmod(0o777)
+    (fresh / "link").symlink_to(fresh)
+    for place, reason in (("open", "can be written by others"), ("link", "is a symbolic link"), ("open/in", "written by others")):
+        monkeypatch.setattr("numba.config.CACHE_DIR", str(fresh / place))
+        kept.kept_in.cache_clear()
+        found = kept.kept_in()
+        assert found is not None
+        assert not found.is_relative_to(fresh / place)
+        assert f"{fresh / place}: " in caplog.text
+        assert reason in caplog.text
 
 
 @needs_numba

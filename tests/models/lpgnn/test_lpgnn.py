@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
+from gnnaudit.models.kernels import compiled
 from gnnaudit.models.lpgnn import drop, ldp, lpgnn
 from gnnaudit.models.lpgnn.lpgnn import Lpgnn
 from gnnaudit.models.random.streams import stream
@@ -82,6 +83,25 @@ def test_narrow_features_are_propagated_once_and_wide_ones_in_every_epoch_to_the
     np.testing.assert_allclose(narrow["posteriors"], model.fit(worlds)["posteriors"], atol=2e-3)
 
 
+@pytest.mark.skipif(not compiled.found(), reason="no numba here: nothing is compiled")
+@pytest.mark.parametrize("fields", [{}, {"label_steps": 2}, {"forward_correction": False, "dropout": 0.3}, {"dropout": 0.0}])
+@pytest.mark.parametrize("widest", [lpgnn.NARROW, 0])
+def test_the_compiled_layer_trains_as_torch_does(graph, fields, widest, monkeypatch):
+    monkeypatch.setattr(lpgnn, "NARROW", widest)
+    model = Lpgnn(4.0, 2.0, **{"epochs": 12, "label_steps": 0, "feature_steps": 2, **fields})
+    worlds = Worlds.of(graph, [1, 2, 3])
+    fast = model.fit(worlds)["posteriors"]
+    with compiled.unused():
+        np.testing.assert_allclose(fast, model.fit(worlds)["posteriors"], atol=2e-3)
+
+
+@pytest.mark.skipif(not compiled.found(), reason="no numba here: nothing is compiled")
+def test_a_label_of_no_class_is_refused_before_memory_is_touched(graph):
+    strange = dataclasses.replace(graph, y=np.where(np.arange(graph.nodes) == 1, -1, graph.y))
+    with pytest.raises(ValueError, match="label -1: must be in"):
+        Lpgnn(math.inf, math.inf, epochs=2, label_steps=0).fit(Worlds.of(strange, [0]))
+
+
 def test_an_epoch_is_kept_only_if_it_is_better_and_not_too_good():
     best = torch.zeros(2, 1)
     choice = drop.Choice(60.0, best)
@@ -89,7 +109,7 @@ def test_an_epoch_is_kept_only_if_it_is_better_and_not_too_good():
     def offer(value, loss, val, train):
         choice.offer(*(torch.tensor(t) for t in (loss, val, train)), lambda: torch.full((2, 1), float(value)))
 
-    offer(1, [2.0, 2.0], [90.0, 20.0], [10.0, 10.0])  # the first, whatever it is
+    offer(1, [2.0, 2.0], [90.0, 20.0], [10.0, 10.0])  # the first epoch is always kept
     assert best.ravel().tolist() == [1, 1]
     offer(2, [1.0, 1.0], [50.0, 50.0], [20.0, 20.0])  # run 0 has less validation accuracy than before
     assert best.ravel().tolist() == [1, 2]
@@ -252,7 +272,7 @@ def test_the_ledger_adds_the_budgets_and_no_noise_is_no_privacy():
 
 
 def test_the_likelihood_ratio_of_reports_is_the_ledgers_worst_case(graph):
-    """All-low against all-high users: the sign alone tells them apart with the odds of the budget."""
+    """Users with all features low against all high: the sign alone distinguishes them, with the odds of the budget."""
     low, high = (dataclasses.replace(graph, x=np.full_like(graph.x, v)) for v in (-3.0, 3.0))
     model = Lpgnn(1.0, 1.0, **FAST | {"epochs": 1})
     seeds = list(range(60))

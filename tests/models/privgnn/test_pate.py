@@ -1,4 +1,4 @@
-"""PATE and the baselines of PrivGNN: one node changes one vote, and each baseline reads what it says and nothing else."""
+"""PATE and the baselines of PrivGNN: one node changes one vote, and each baseline reads only the data that it declares."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ def test_the_model_contract_holds(teacher):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_contract_holds_for_baselines(kind):
-    """But for what asks for noise, which networks without any refuse."""
+    """All clauses except those that need noise, which networks without noise refuse."""
     failed = {c.name for c in contract(PrivGnnBaseline(kind, epochs=8, hidden=8)) if c.failure}
     refused = set() if kind == "noisy-labels" else {"no noise means no privacy", "calibrated within the claim"}
     assert failed <= refused
@@ -63,7 +63,7 @@ def test_teachers_of_features_read_no_edges():
 
 
 def test_trained_teachers_know_the_classes_and_untrained_ones_do_not():
-    """Resetting the teachers, as the released code does, is training them for no epoch: 3 classes, chance is a third."""
+    """Resetting the teachers, as the released code does, equals zero epochs of training: with 3 classes, chance is a third."""
     graph = small_graph(300, 300, dim=6)
     graph = dataclasses.replace(graph, x=graph.x + 4 * np.eye(3, 6, dtype=np.float32)[graph.y])
     public = Public.of(Worlds.of(graph, [3]))

@@ -37,7 +37,7 @@ def test_the_model_contract_holds(model):
 
 
 def perfect(classes: int, runs: int, logarithms: float = 0.0) -> tuple[Worlds, Taught, np.ndarray]:
-    """Worlds whose every teacher is right, with full confidence or so many nats above the others."""
+    """Worlds in which every teacher is correct, with certainty or by this many nats."""
     nodes = 400
     y = np.arange(nodes) % classes
     everyone, none = np.ones(nodes, bool), np.zeros(nodes, bool)
@@ -118,7 +118,9 @@ def test_a_teacher_learns_from_the_sampled_nodes_nearest_to_its_query(sparse):
 
 
 def test_private_nodes_reach_the_student_through_their_labels_only():
-    """With the same teachers' answers, other private features' labels and edges, and other edges across, change nothing."""
+    """With the same answers of teachers, other private features, labels and edges change nothing, nor do other edges between the
+    sides.
+    """
     graph = small_graph(60, 200)
     model = PrivGnn(sigma=1.0, **QUICK)
     taught = model.teachers(Worlds.of(graph, [4]))
@@ -131,7 +133,7 @@ def test_private_nodes_reach_the_student_through_their_labels_only():
 
 
 def test_as_coded_private_data_reach_the_student_past_the_noise():
-    """Noise drowns the labels, which are the same; the optimiser's moments still carry the private features."""
+    """The noise determines the labels, which are equal, but the optimiser's moments still depend on the private features."""
     graph = small_graph(60, 200)
     model = PrivGnn(sigma=1e9, **QUICK, mode="paper", as_coded=True)
     noise = stream(1, "features").standard_normal(graph.x.shape).astype(np.float32)

@@ -215,7 +215,9 @@ def test_noisy_argmax_of_two_classes_end_to_end():
 
 @pytest.mark.parametrize(("scale", "queries"), [(10.0, 300), (2.5, 300), (1.0, 50)])
 def test_noisy_argmax_of_ten_classes_end_to_end(scale, queries):
-    """Most labels are of neither class and say nothing: less than randomised response of the same epsilon, which bounds it."""
+    """Most labels are of neither class and carry no information, so the cost is below that of randomised response of the same
+    epsilon.
+    """
     found = curve(events.noisy_argmax(10, scale, 0.3, queries)).epsilon(1e-4)
     assert found == pytest.approx(multinomial_epsilon(closed_forms.argmax_pair(10, scale), 0.3, queries, 1e-4), rel=2e-5)
     assert found < 0.7 * binomial_epsilon(closed_forms.noisy_argmax_epsilon(10, scale), 0.3, queries, 1e-4)

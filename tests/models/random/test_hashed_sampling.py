@@ -1,4 +1,6 @@
-"""Keyed draws of edges and neighbours: fair, fixed by the secret and the pair alone, and what a substituted neighbour costs."""
+"""Keyed draws of edges and neighbours: uniform, determined by the secret and the pair alone, and the effect of a replaced
+neighbour.
+"""
 
 import math
 from dataclasses import replace
@@ -73,7 +75,7 @@ def test_a_node_has_one_noisy_row_in_a_batch_however_often_it_is_asked_for():
     rows = ask(channel, "BATCH", np.array([3, 5, 3]), "FWD")
     np.testing.assert_array_equal(rows[..., 0], rows[..., 2])
     again = ask(channel, "BATCH", np.array([3, 5, 3]), "FWD")
-    assert (rows != again).any()  # and another one in the next
+    assert (rows != again).any()  # and a different sample in the next refresh
 
 
 def test_a_rule_for_high_degrees_refuses_a_graph_with_a_low_one():

@@ -1,4 +1,4 @@
-"""Neighbour sums of many worlds against a product with each world's own matrix, physically without what it lacks."""
+"""Neighbour sums of many worlds, against a product with each world's own matrix, built without its absent edges."""
 
 from __future__ import annotations
 

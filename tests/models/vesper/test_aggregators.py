@@ -29,7 +29,7 @@ def moved(aggregator, floor, edges, rows, edge):
 
 
 def double_star(left, right):
-    """Nodes 0 and 1 joined, with so many leaves of their own."""
+    """Nodes 0 and 1, joined, each with this number of leaves."""
     leaves = [(0, 2 + i) for i in range(left)] + [(1, 2 + left + i) for i in range(right)]
     return [(0, 1), *leaves], 2 + left + right
 
@@ -74,7 +74,7 @@ def test_a_degree_floor_bounds_what_an_edge_moves_on_any_graph(aggregator, floor
         rows[list(edge)[trial % 2 :]] *= -1
         worst = max(worst, moved(aggregator, floor, edges, rows, edge))
     assert worst <= sensitivity(aggregator, floor) * (1 + 1e-5)
-    assert worst >= 0.5 * sensitivity(aggregator, floor)  # the graphs are bad enough to be a test
+    assert worst >= 0.5 * sensitivity(aggregator, floor)  # the graphs come close to the bound
 
 
 @pytest.mark.parametrize("floor", [2, 3, 5, 10])
@@ -122,7 +122,9 @@ def test_truncated_message_passing_moves_more_than_its_printed_sensitivity(floor
 
 @pytest.mark.parametrize("floor", [2, 5, 10])
 def test_low_degree_senders_break_the_printed_bound_where_no_gate_opens(floor):
-    """Receivers stay above the gate; their partner and neighbours are leaves, which truncation lets send."""
+    """The receivers' degrees stay above the gate. Their other neighbours are leaves, which truncation does not exclude as
+    senders.
+    """
     edges, nodes = double_star(floor, 0)
     rows = np.ones((nodes, 1))
     rows[1] = -1.0
@@ -174,4 +176,4 @@ def test_one_power_iteration_understates_a_spectral_norm():
         start = torch.nn.functional.normalize(torch.randn(32, generator=random), dim=0)
         over.append(float(torch.linalg.matrix_norm(spectral_scale(weight, start)[0], 2)))
     assert min(over) > 1
-    assert 1.2 < np.median(over) < 1.5  # what one iteration from a random start leaves of a Gaussian weight
+    assert 1.2 < np.median(over) < 1.5  # expected spectral norm of a Gaussian weight after one iteration from a random start

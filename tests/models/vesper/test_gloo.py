@@ -29,7 +29,7 @@ def answering(model):
 
 
 def serve(address):
-    """Party A's whole life, in a process of its own: one conversation a model."""
+    """Party A in a separate process: one conversation for each model."""
     torch.set_num_threads(1)
     with connected(PARTY_A, address, 60) as channel:
         for model in MODELS:

@@ -39,7 +39,7 @@ def fresh_and_recorded(model):
 
 
 def replayed(tape):
-    """In place of fresh noise, what was released before; gradients still reach the clean tensor, as they would."""
+    """Replaces fresh noise by the earlier release; gradients still reach the clean tensor, as in a normal run."""
     return lambda path, clean: clean + (tape[path].detach() - clean.detach())
 
 
@@ -82,7 +82,8 @@ def test_in_paper_mode_a_learns_from_private_edges_and_shows_it_in_rows_that_nev
     a.sender.perturb = there.sender.perturb = lambda path, clean: clean
     far = np.setdiff1d(everyone, ends)
     means = [ask(end, "EVAL_REQ", far, "EVAL") for end in (channel, channel2)]
-    assert abs(means[0] - means[1]).max() > 1e-3  # so that rows without the edge have other means; the proof needs 0
+    # so rows without the edge have different means; the proof needs a difference of 0
+    assert abs(means[0] - means[1]).max() > 1e-3
 
 
 @pytest.mark.parametrize("size", [1e6, 3e38])
@@ -103,8 +104,8 @@ def test_gradients_are_clipped_before_they_cross_the_adjacency(size):
     norms = crossing[0][0].norm(dim=0)
     ends = graph.edges[:, 0]
     assert (norms[ends] <= 1 + 1e-6).all()
-    assert (norms[ends] > 0.99).any() == (size < 1e30)  # far above the clip; one too long for a norm crosses as zero
-    assert norms.sum() == norms[ends].sum()  # and nothing else has a neighbour
+    assert (norms[ends] > 0.99).any() == (size < 1e30)  # far above the clip; a row whose norm overflows is sent as zero
+    assert norms.sum() == norms[ends].sum()  # and no other node has a neighbour
 
 
 @pytest.mark.parametrize("model", [SOUND[0], SOUND[2], SOUND[4], PAPER[0]], ids=str)
@@ -116,7 +117,7 @@ def test_a_refuses_what_the_ledger_does_not_hold(model):
     (kind,) = a.odometer.prices
     with pytest.raises(BudgetSpent, match=f"refused {kind}"):
         ask(channel, kind, np.arange(4) if kind == "BATCH" else NOTHING, "FWD")
-    assert b.posteriors(channel, np.arange(3)).shape == (1, 3, 3)  # what was paid for stays at hand
+    assert b.posteriors(channel, np.arange(3)).shape == (1, 3, 3)  # rows that were charged can be requested again
 
 
 def test_a_counts_what_it_has_spent_so_far():

@@ -1,4 +1,4 @@
-"""VESPER against physical removal, its own noise, and the ledger's promises."""
+"""VESPER: physical removal of edges, its noise, and what its ledger charges."""
 
 from dataclasses import replace
 

@@ -1,18 +1,20 @@
-"""The page stands alone, mixes no units, and says everything that the rows say."""
+"""The page needs no other file, mixes no units, and shows every row."""
 
 import csv
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
-from gnnaudit.accounting.claim import Unit
-from gnnaudit.reports import results
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.reports import evidence, results
+from gnnaudit.reports.evidence import Evidence
 from gnnaudit.reports.figures.run_figures import of_run
 from gnnaudit.reports.figures.style import Plot, save
 from gnnaudit.reports.figures.subgroup_rows import sliced
 from gnnaudit.reports.formats import html
-from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run, SkippedRow, Slice, UtilityRow
+from gnnaudit.reports.results import AccountRow, AttackRow, BoundRow, Results, Run, SkippedRow, Slice, UtilityRow
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
@@ -57,6 +59,16 @@ def test_the_page_loads_nothing_and_runs_nothing(rendered):
     page = outline(rendered / "report.html")
     assert page.loads == []
     assert "url(http" not in (rendered / "report.html").read_text()
+
+
+def test_a_browser_is_told_to_load_and_run_nothing(rendered):
+    """Whatever a name might smuggle into the page: no script, no address, no form. Styles stand in the page itself."""
+    (policy,) = re.findall(
+        r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', (rendered / "report.html").read_text()
+    )
+    allowed = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
+    assert allowed.pop("style-src") == ["'unsafe-inline'"]
+    assert allowed == {key: ["'none'"] for key in ("default-src", "base-uri", "form-action")}
 
 
 def test_links_lead_somewhere(rendered):
@@ -134,7 +146,7 @@ def test_what_would_have_been_noticed_is_drawn_through_the_mark_of_this_run(rend
     marks = {r["test"]: (float(r["rounds"]), float(r["factor"])) for r in rows if r["run"]}
     assert marks == {"game, ledger": (5000.0, 1.2), "game, any": (5000.0, 1.9)}
     drawn = [float(r["factor"]) for r in rows if not r["run"] and r["test"] == "game, ledger"]
-    assert drawn == sorted(drawn, reverse=True)  # more rounds, smaller violations
+    assert drawn == sorted(drawn, reverse=True)  # more rounds detect smaller violations
     assert drawn[-1] < 1.1 < 3 < drawn[0]
 
 
@@ -176,3 +188,86 @@ def test_the_same_numbers_give_the_same_picture(tmp_path):
 @pytest.mark.parametrize(("seconds", "words"), [(0.5, "0.5 s"), (59.4, "59.4 s"), (212, "3 min 32 s"), (7260, "2 h 1 min")])
 def test_durations_read_as_a_person_says_them(seconds, words):
     assert html.clock(seconds) == words
+
+
+def test_every_verdict_stands_with_its_delta_and_the_header_says_what_was_claimed(rendered):
+    text = " ".join(outline(rendered / "report.html").text.split())
+    for row in results.read(rendered).of(BoundRow):
+        if row.epsilon < float("inf"):
+            assert f"ε = {row.epsilon:g}, δ = {row.delta:g} for" in text
+    page = (rendered / "report.html").read_text()
+    assert page.count('data-label="δ "') == page.count('data-label="upper "') == 14
+
+
+WHERE = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 4.0, "delta": 1e-5}
+
+
+def written(tmp_path, *rows, **run):
+    results.write(Results(run=Run(name="r", **run), rows=rows), tmp_path)
+    return " ".join(outline(html.render(tmp_path)).text.split())
+
+
+def test_the_upper_bound_of_a_model_of_ones_own_is_called_its_authors_word(tmp_path):
+    text = written(tmp_path, AccountRow(**WHERE, accountant="exact", value=4.0, own=True))
+    assert "Upper bound: by the model's own ledger, which nobody checked." in text
+    assert "(sound)" not in text
+    ours = {**WHERE, "model": "gap", "mode": "sound"}
+    assert "nobody checked" not in written(tmp_path / "ours", AccountRow(**ours, accountant="exact", value=4.0))
+
+
+def test_a_lower_bound_above_the_upper_bound_is_explained(tmp_path):
+    shown = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 9, "verdict": "refuted"}
+    rows = AccountRow(**WHERE, accountant="exact", value=4.0), BoundRow(**WHERE, **shown, value=28.4, notices=1.1, reach=4.1)
+    assert "Upper bound: of the ledger, which is not what was run." in written(tmp_path, *rows)
+
+
+@pytest.mark.parametrize(("low", "flagged"), [(0.17, True), (0.26, False)])
+def test_an_accuracy_that_chance_explains_is_flagged(tmp_path, low, flagged):
+    row = UtilityRow(**WHERE, metric="accuracy", split="test", value=0.3, ci95=(low, 0.4), runs=3)
+    text = written(tmp_path, row, data={"classes": [25, 15, 20, 20, 20]})  # naming the largest class is right for 25 %
+    assert ("chance not excluded" in text) is flagged
+    assert ("may be that of a model that has learned nothing: mine (own) at ε = 4" in text) is flagged
+
+
+def test_the_strongest_attack_is_marked_as_the_best_of_as_many_as_were_run(tmp_path):
+    row = {**WHERE, "game": "node"}
+    text = written(tmp_path, *(AttackRow(**row, attack=f"a{i}", auc=0.5 + i / 100) for i in range(7)))
+    assert "a6 best of 7" in text
+    assert "not corrected for this choice" in text
+
+
+def test_what_does_not_apply_is_one_line_a_model_and_what_was_not_tested_stands_first(tmp_path):
+    many = [SkippedRow(**WHERE, what=f"audit a{i}", reason=f"reason {i}") for i in range(30)]
+    whole = SkippedRow(model="gap", mode="sound", epsilon=1.0, what="gap sound epsilon=1", reason="the graph is too small")
+    text = written(tmp_path, *many, whole)
+    page = (tmp_path / "report.html").read_text()
+    section = page[page.index('<section id="skipped">') : page.index('<section id="reproduce">')]
+    assert section.count("<summary>") == 1
+    assert all(row.reason in text for row in many)
+    assert text.index("the graph is too small") < text.index("mine (own): audits a0, a1")
+
+
+def test_on_a_refutation_the_evidence_that_refutes_is_drawn_first_and_no_other_curve_beside_it(tmp_path):
+    from ..conftest import bound, curves, uppers
+
+    claim, rng = Claim(4.0, 1e-5, Unit.NODE), np.random.default_rng(0)
+    common = {"claim": claim, "model": "mine", "mode": "own", "uppers": uppers(claim)}
+    fatal = Evidence(**common, game="replay", bounds=(bound(claim, 28.4, "exact", True, audit="replay"),))
+    other = Evidence(**common, game="game", bounds=(bound(claim, 2.0, "any", False),), curves=curves(claim, 1.0, rng))
+    for one in (fatal, other):
+        evidence.write(one, tmp_path)
+    rows = [row for one in (other, fatal) for row in results.bound_rows(one, 1.5)]
+    written(tmp_path, *rows)
+    page = (tmp_path / "report.html").read_text()
+    curves_section = page[page.index('<section id="curves">') : page.index('<section id="reproduce">')]
+    titles = re.findall(r"<figcaption>(.*?)</figcaption>", curves_section.partition("<details>")[0])
+    assert titles == ["What refutes mine (own), ε = 4: replay"]
+    drawn = list(csv.DictReader((tmp_path / "figures" / "bounds-mine-own-4-node.csv").open()))
+    assert [(r["audit"], float(r["lower"]), r["refutes"]) for r in drawn] == [("replay", 28.4, "True"), ("game", 2.0, "False")]
+
+
+def test_no_two_figures_of_a_claim_have_one_title_and_a_view_has_one_colour(rendered):
+    page = (rendered / "report.html").read_text()
+    for item in re.findall(r"<details>.*?</details>", page[page.index('<section id="evidence">') :], re.S):
+        titles = re.findall(r"<figcaption>(.*?)</figcaption>", item)
+        assert len(set(titles)) == len(titles)

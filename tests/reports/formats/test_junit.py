@@ -1,4 +1,4 @@
-"""Each claim is a test that passes, fails or could not tell, as its verdict says."""
+"""Each claim is a test that passes, fails or is an error, as its verdict says."""
 
 import xml.etree.ElementTree as ET
 
@@ -40,6 +40,25 @@ def test_a_claim_that_nothing_looked_at_is_no_mere_warning_in_a_pull_request():
     told = suite(Results(run=Run(name="r", preset="ci"), rows=rows))
     assert [told.get(n) for n in ("tests", "failures", "errors", "skipped")] == ["2", "0", "1", "1"]
     assert "no audit tested" in next(told.iter("error")).get("message")
+
+
+def test_an_error_carries_its_cause_and_a_case_its_delta():
+    where = {"model": "mine", "mode": "own", "unit": "undirected-edge", "epsilon": 1.0, "delta": 1e-5}
+    account = AccountRow(**where, accountant="exact", value=1.0)
+    for what, said in (("mine own epsilon=1", "target: nothing came out"), ("audit game", None)):
+        skipped = SkippedRow(**where, what=what, reason="target: nothing came out")
+        told = suite(Results(run=Run(name="r"), rows=(account, skipped)))
+        (error,) = told.iter("error")
+        assert error.text == "target: nothing came out"
+        assert (said or "no audit tested this claim") in error.get("message")
+        assert told.find("testcase").get("name") == "mine (own) ε = 1, δ = 1e-05 per undirected-edge"
+
+
+def test_what_does_not_apply_to_a_model_is_one_case_with_all_reasons():
+    rows = [SkippedRow(model="gap", mode="sound", epsilon=1.0, what=f"audit a{i}", reason=f"reason {i}") for i in range(9)]
+    (skipped,) = suite(Results(run=Run(name="r"), rows=tuple(rows))).iter("skipped")
+    assert skipped.get("message").startswith("audits a0, a1")
+    assert all(row.reason in skipped.text for row in rows)
 
 
 def test_what_is_skipped_in_both_modes_is_two_tests():

@@ -1,4 +1,4 @@
-"""MLflow shows what the run folder holds, again and again, whoever else is writing; and nothing waits for it."""
+"""MLflow shows the contents of the run folder, after repeated and concurrent writes too, and no run waits for it."""
 
 import os
 import signal

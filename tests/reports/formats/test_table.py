@@ -1,4 +1,4 @@
-"""The terminal says first what fell, and never puts two kinds of epsilon into one table."""
+"""The terminal lists refuted claims first, and never puts two kinds of epsilon into one table."""
 
 import io
 import re
@@ -9,7 +9,7 @@ from rich.console import Console
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.reports import results
 from gnnaudit.reports.formats import table
-from gnnaudit.reports.results import AttackRow, BoundRow, Results, Run, SkippedRow
+from gnnaudit.reports.results import AccountRow, AttackRow, BoundRow, Results, Run, SkippedRow, UtilityRow
 from gnnaudit.reports.summary import lines, skips, strongest
 
 
@@ -35,7 +35,7 @@ def test_each_unit_has_tables_of_its_own(example_run):
 
 
 def test_a_reason_in_brackets_is_printed_as_it_is():
-    row = SkippedRow(model="gap", what="attack", reason="needs ['aggregates']")
+    row = SkippedRow(model="gap", epsilon=1.0, what="gap  epsilon=1", reason="needs ['aggregates']")
     assert "needs ['aggregates']" in shown(Results(run=Run(name="r"), rows=(row,)))
 
 
@@ -95,3 +95,29 @@ def test_one_direction_is_said_to_be_half_an_edge_of_an_undirected_graph(directe
     row = BoundRow(**where, **look, verdict="not-refuted", notices=1.1, reach=1.1, seconds=1.0)
     text = shown(Results(run=Run(name="r", data={"directed": directed}), rows=(row,)))
     assert ("each edge of this graph is two" in text) is told
+
+
+def test_a_table_of_verdicts_says_delta_once_where_it_is_one_and_by_row_where_it_is_not():
+    where = {"model": "gap", "unit": Unit.NODE, "epsilon": 1.0, "accountant": "exact", "value": 1.0}
+    rows = tuple(AccountRow(**where, mode=mode, delta=delta) for mode, delta in (("paper", 1e-4), ("sound", 1e-6)))
+    one, both = (shown(Results(run=Run(name="r"), rows=some)) for some in (rows[:1], rows))
+    assert "Claims on a node with its edges, δ = 0.0001\n" in one
+    assert "Claims on a node with its edges\n" in both
+    assert re.search(r"gap \(sound\) +1 +1e-06", both)
+
+
+def test_what_chance_explains_and_what_is_the_best_of_many_are_marked():
+    where = {"model": "gap", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0}
+    low = UtilityRow(**where, metric="accuracy", split="test", value=0.18, ci95=(0.1, 0.26), runs=3)
+    attacks = [AttackRow(**where, attack=f"a{i}", game="node", auc=0.5 + i / 100) for i in range(9)]
+    text = shown(Results(run=Run(name="r", data={"classes": [10] * 6}), rows=(low, *attacks)))
+    assert "18.0*" in text
+    assert "chance is not excluded: a model that has learned nothing has 16.7" in text
+    assert "best of 9" in text
+    assert "each the best of many and uncorrected" in text
+
+
+def test_what_does_not_apply_is_one_line_a_model():
+    rows = [SkippedRow(model="gap", mode="sound", epsilon=1.0, what=f"audit a{i}", reason=f"r{i}") for i in range(9)]
+    text = shown(Results(run=Run(name="r"), rows=tuple(rows)))
+    assert [line.split()[:3] for line in text.splitlines() if "gap" in line] == [["gap", "(sound)", "audits"]]

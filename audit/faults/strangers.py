@@ -1,17 +1,27 @@
-"""Models as somebody would bring them: noisy sums of unit rows, no call that tells of anything; faults override one hook each."""
+"""Models as a user would write them: noisy sums of unit rows, without any call to the tool. Each fault overrides one method."""
+
+from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import dp_accounting as dp
 import numpy as np
 import torch
 
-from gnnaudit.accounting.claim import Unit
-from gnnaudit.models.base import Release
+from ...accounting.claim import Unit
+from ...models.base import Release
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.graph.graph import Graph, Worlds
+
+    Floats = NDArray[np.float64]
 
 
-def unit(rows):
+def unit(rows: Floats) -> Floats:
     return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
 
 
@@ -21,40 +31,48 @@ class Sums:
 
     sigma: float = 1.0
     hops: int = 2
-    keep: tuple = ("posteriors",)
-    mode = "sound"
-    unit = Unit.UNDIRECTED_EDGE
-    offers = ("posteriors", "aggregates", "inputs")
-    public = ("features",)
-
-    name = property(lambda self: type(self).__name__.lower())
-    releases = property(lambda self: self.keep)
-    std = property(lambda self: 2**0.5 * self.sigma)
+    keep: tuple[str, ...] = ("posteriors",)
+    mode: ClassVar[str] = "sound"
+    unit: ClassVar[Unit] = Unit.UNDIRECTED_EDGE
+    offers: ClassVar[tuple[str, ...]] = ("posteriors", "aggregates", "inputs")
+    public: ClassVar[tuple[str, ...]] = ("features",)
 
     @property
-    def ledger(self):
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return self.keep
+
+    @property
+    def std(self) -> float:
+        return float(2**0.5 * self.sigma)
+
+    @property
+    def ledger(self) -> dp.DpEvent:
         return dp.SelfComposedDpEvent(dp.GaussianDpEvent(self.sigma), self.hops) if self.sigma else dp.NonPrivateDpEvent()
 
-    def with_noise(self, sigma):
+    def with_noise(self, sigma: float) -> Self:
         return dataclasses.replace(self, sigma=float(sigma))
 
-    def printed(self, delta):
+    def printed(self, delta: float) -> float | None:
         return None
 
-    def footprint(self, graph):
+    def footprint(self, graph: Graph) -> int:
         return 64 * graph.nodes * graph.dim
 
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return self.std * np.random.default_rng([int(seed), hop]).standard_normal(shape)
 
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return clean + noise
 
-    def scores(self, rows, graph, degree, seed):
+    def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         return rows @ np.random.default_rng(0).standard_normal((rows.shape[1], graph.classes))
 
-    def fit(self, worlds, device="cpu"):
-        out = {}
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        out: dict[str, list[Any]] = {}
         for run in range(worlds.runs):
             graph, seed = worlds.removed(run).graph, worlds.seeds[run]
             adjacency, rows, inputs, sums = graph.adjacency().astype(float), unit(np.asarray(graph.x, float)), [], []
@@ -73,44 +91,44 @@ class Sums:
 
 
 class TorchNoise(Sums):
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         torch.manual_seed(int(seed) % 2**63 + hop)
         return self.std * torch.randn(*shape, dtype=torch.float64).numpy()
 
 
 class RowByRow(Sums):
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         rng = np.random.default_rng([int(seed), hop])
         return np.stack([rng.normal(0, self.std, size=shape[1]) for _ in range(shape[0])])
 
 
 class NodesLast(Sums):
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return super().noise(seed, shape[::-1], hop).T
 
 
 class AroundTheSum(Sums):
     """The clean sum is the location of the draw."""
 
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         torch.manual_seed(int(seed) % 2**63 + hop)
         return np.zeros(shape)
 
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return torch.normal(torch.from_numpy(clean), self.std).numpy()
 
 
 class TwoServers(Sums):
     """Each of two adds noise of half the variance."""
 
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return (super().noise(seed, shape, hop) + super().noise(seed, shape, hop + 100)) / 2**0.5
 
 
 class TrainedHead(Sums):
     """Class scores from a network that is trained on the noisy rows, with dropout and random batches."""
 
-    def scores(self, rows, graph, degree, seed):
+    def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         torch.manual_seed(int(seed) % 2**31)
         x, y = torch.tensor(rows, dtype=torch.float32), torch.tensor(graph.y)
         net = torch.nn.Sequential(torch.nn.Linear(x.shape[1], 8), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
@@ -129,67 +147,70 @@ class LaplaceSums(Sums):
     """Laplace noise of scale sigma times the L1 sensitivity of counts."""
 
     hops: int = 1
-    ledger = property(lambda self: dp.LaplaceDpEvent(self.sigma) if self.sigma else dp.NonPrivateDpEvent())
 
-    def noise(self, seed, shape, hop):
+    @property
+    def ledger(self) -> dp.DpEvent:
+        return dp.LaplaceDpEvent(self.sigma) if self.sigma else dp.NonPrivateDpEvent()
+
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return 2 * shape[1] ** 0.5 * self.sigma * np.random.default_rng([int(seed), hop]).laplace(size=shape)
 
 
 class Rounded(Sums):
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return np.round(clean + noise)
 
 
 class Clipped(Sums):
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return np.clip(clean + noise, -2, 3)
 
 
 class OnlyTheLargest(Sums):
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         noisy = clean + noise
         size = np.linalg.norm(noisy, axis=1)
         return noisy * (size >= np.sort(size)[-len(size) // 4])[:, None]
 
 
 class NoisyAnswers(Sums):
-    """Nothing leaves but the class with the largest noisy score."""
+    """Releases only the class with the largest noisy score."""
 
-    offers = ("posteriors",)
+    offers: ClassVar[tuple[str, ...]] = ("posteriors",)
 
-    def scores(self, rows, graph, degree, seed):
+    def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         return 5.0 * np.eye(graph.classes)[rows[:, : graph.classes].argmax(1)]
 
 
 class NoiseByDegree(Sums):
-    """Rows are divided by the exact degree, noise and all."""
+    """Divides rows, noise included, by the exact degree."""
 
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return (clean + noise) / np.maximum(degree, 1)[:, None]
 
 
 class StudentT(Sums):
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return 3 * self.std * np.random.default_rng([int(seed), hop]).standard_t(5, size=shape)
 
 
 class EveryOtherColumn(Sums):
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return clean + noise * (np.arange(clean.shape[1]) % 2)
 
 
 class OneStream(Sums):
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return super().noise(seed, shape, 0)
 
 
 class ConstantSeed(Sums):
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return super().noise(42, shape, hop)
 
 
 class ConstantGlobalSeed(Sums):
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         np.random.seed(hop)
         return self.std * np.random.randn(*shape)
 
@@ -197,55 +218,56 @@ class ConstantGlobalSeed(Sums):
 class LonelyRows(Sums):
     """Rows without neighbours stay zero."""
 
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return np.where(degree[:, None] > 0, clean + noise, 0.0)
 
 
 class PopularRows(Sums):
     """Rows with very many neighbours get no noise."""
 
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return np.where(degree[:, None] > 100, clean, clean + noise)
 
 
 class DegreeBeside(Sums):
-    def scores(self, rows, graph, degree, seed):
+    def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         return super().scores(rows, graph, degree, seed) + np.log1p(degree)[:, None] * np.arange(graph.classes)
 
 
 class ServedClean(Sums):
-    """Without noise where the sums are not kept."""
+    """Adds no noise if the sums are not kept."""
 
-    def release(self, clean, noise, degree):
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return clean + noise if "aggregates" in self.keep else clean
 
 
 class SecondPass(Sums):
-    """Class scores from noisy sums of their own, that nobody charged."""
+    """Computes class scores from additional noisy sums that the ledger does not charge."""
 
-    def scores(self, rows, graph, degree, seed):
+    def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         again = unit(graph.adjacency() @ unit(np.asarray(graph.x, float)) + self.noise(seed, rows.shape, 7))
         return super().scores(rows + again, graph, degree, seed)
 
 
 class QuietSecondHop(Sums):
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return super().noise(seed, shape, hop) / (1 + 3 * hop)
 
 
 class SeededByTheGraph(Sums):
     """The same seed draws other noise on another graph."""
 
-    def fit(self, worlds, device="cpu"):
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         edges = worlds.edge_present().sum(1).astype(np.uint64)
         return super().fit(dataclasses.replace(worlds, seeds=worlds.seeds + edges), device)
 
 
 class NoSeed(Sums):
-    def noise(self, seed, shape, hop):
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return self.std * np.random.default_rng().standard_normal(shape)
 
 
-HONEST = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)
-UNKNOWN = (Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoiseByDegree, SecondPass, SeededByTheGraph, NoSeed)
+HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and not refuted
+HONEST = (*HEARD, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)  # honest; some of these are inconclusive
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
+FAULTY = (*INFINITE, NoiseByDegree, SecondPass, QuietSecondHop, SeededByTheGraph)

@@ -1,0 +1,139 @@
+"""A ledger written as text, such as `2 * gaussian(sigma) + 100 * poisson(0.01, gaussian(1.1))`.
+
+The text holds numbers, names with a value, + - * / **, and the functions below. Nothing else is carried out.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+import dp_accounting as dp
+from dp_accounting import DpEvent
+
+from .mechanisms import composed, gaussian, on_sampled_nodes, randomised_response, repeated
+from .types import PureDpEvent
+
+LONGEST = 2000  # characters
+Value: TypeAlias = float | DpEvent
+
+
+def laplace(scale: float) -> DpEvent:
+    """One Laplace release. scale: of the noise / L1 sensitivity."""
+    if not (math.isfinite(scale) and scale >= 0):
+        raise ValueError(f"scale={scale}: must be a finite number of at least 0; 0 means no privacy.")
+    return dp.LaplaceDpEvent(float(scale)) if scale else dp.NonPrivateDpEvent()
+
+
+def pure(epsilon: float) -> DpEvent:
+    """Any mechanism with this epsilon, in nats, and delta 0."""
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise ValueError(f"epsilon={epsilon}: must be a finite number of at least 0.")
+    return PureDpEvent(float(epsilon)) if epsilon else dp.NoOpDpEvent()
+
+
+# name -> the function, and what each argument must be; the last one may come any number of times where the flag is set
+FUNCTIONS: dict[str, tuple[Callable[..., Value], tuple[type, ...], bool]] = {
+    "gaussian": (gaussian, (float,), False),
+    "laplace": (laplace, (float,), False),
+    "randomized_response": (lambda epsilon, categories=2.0: randomised_response(epsilon, int(categories)), (float, float), False),
+    "pure": (pure, (float,), False),
+    "poisson": (on_sampled_nodes, (float, DpEvent), True),
+    "compose": (composed, (DpEvent,), True),
+    "sqrt": (math.sqrt, (float,), False),
+}
+OPERATORS: dict[type, Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+
+
+def ledger(text: str, values: Mapping[str, float]) -> DpEvent:
+    """The event of a text. values: of the names in it. Raises ValueError, one line, for anything else than a ledger."""
+    found = _read(text, values)
+    if not isinstance(found, DpEvent):
+        raise ValueError(f"{text!r} is the number {found:g}; expected mechanisms, such as 2 * gaussian(sigma).")
+    return found
+
+
+def number(text: str, values: Mapping[str, float]) -> float:
+    """The number of a text. Raises ValueError, one line, for anything else than a finite number."""
+    found = _read(text, values)
+    if not isinstance(found, float) or not math.isfinite(found):
+        raise ValueError(f"{text!r} is no finite number; expected one, such as 3.7 or sqrt(2) * sigma.")
+    return found
+
+
+def _read(text: str, values: Mapping[str, float]) -> Value:
+    if len(text) > LONGEST:
+        raise ValueError(f"a text of {len(text)} characters; at most {LONGEST} are read.")
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body, values)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f"{text!r} cannot be read; expected mechanisms, such as 2 * gaussian(sigma).") from None
+    except (ArithmeticError, TypeError) as fault:
+        raise ValueError(f"{text!r}: {fault}.") from None
+
+
+def _value(node: ast.AST, values: Mapping[str, float]) -> Value:
+    match node:
+        case ast.Constant(value=int() | float() as constant) if not isinstance(constant, bool):
+            return float(constant)
+        case ast.Name(id=name):
+            if name not in values:
+                raise ValueError(f"{name!r} has no value. Write {name} = NUMBER under [values].")
+            return float(values[name])
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_number(_value(inner, values), "a mechanism cannot be negative")
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            return _combined(_value(left, values), type(op), _value(right, values))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            _known(name)
+            return _called(name, [_value(a, values) for a in args])
+    raise ValueError(f"{ast.unparse(node)!r} is not allowed. Use numbers, names, + - * / ** and {', '.join(FUNCTIONS)}.")
+
+
+def _combined(left: Value, op: type, right: Value) -> Value:
+    """Events add up by composition, and a number times an event is its repetition."""
+    if isinstance(left, float) and isinstance(right, float):
+        found = OPERATORS[op](left, right)
+        return _number(found, "a root of a negative number")
+    if op is ast.Add and isinstance(left, DpEvent) and isinstance(right, DpEvent):
+        return composed(left, right)
+    if op is ast.Mult and isinstance(left, DpEvent) != isinstance(right, DpEvent):
+        event, count = (left, right) if isinstance(left, DpEvent) else (right, left)
+        count = _number(count, "mechanisms cannot be multiplied by one another")
+        if not count.is_integer():
+            raise ValueError(f"{count:g}: a mechanism is repeated a whole number of times.")
+        return repeated(event, int(count))
+    raise ValueError("mechanisms can be added to one another and multiplied by a whole number, and nothing else.")
+
+
+def _known(name: str) -> None:
+    if name not in FUNCTIONS:
+        near = get_close_matches(name, FUNCTIONS, 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise ValueError(f"{name!r} is no mechanism.{meant} There are {', '.join(FUNCTIONS)}.")
+
+
+def _called(name: str, args: list[Value]) -> Value:
+    call, kinds, many = FUNCTIONS[name]
+    wanted = kinds + kinds[-1:] * (len(args) - len(kinds)) if many else kinds[: max(len(args), 1)]
+    if len(args) != len(wanted) or not all(isinstance(a, kind) for a, kind in zip(args, wanted, strict=True)):
+        shown = ", ".join("a mechanism" if kind is DpEvent else "a number" for kind in kinds)
+        raise ValueError(f"{name}(…) takes {shown}{', …' if many else ''}.")
+    found: Any = call(*args)
+    return float(found) if isinstance(found, int | float) else found
+
+
+def _number(value: Any, otherwise: str) -> float:
+    if not isinstance(value, float):
+        raise ValueError(f"{otherwise}.")
+    return value

@@ -1,0 +1,71 @@
+"""Checks that only this user can write a folder or file. Caches are read from such folders only."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def make_own(folder: Path) -> Path:
+    """Makes the folder where it is missing, for this user alone, and returns it.
+
+    Raises PermissionError with the reason if another user could put files into it.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if reason := shared(folder):
+        raise PermissionError(f"{folder}: {reason}")
+    return folder
+
+
+def shared(folder: Path) -> str | None:
+    """The reason why a user other than this one and root could change the contents of the folder, or None.
+
+    The folder must be the user's own, no symbolic link, and writable by nobody else. No folder above it may let others replace
+    it: each belongs to the user or root, and others write there only under the sticky bit, as in /tmp.
+    """
+    if not hasattr(os, "getuid"):
+        return None  # on Windows, the access lists of a user's profile do this
+    if folder.is_symlink():
+        return "is a symbolic link"
+    for place in (folder, *folder.absolute().parents, *folder.resolve().parents):
+        about = place.stat()
+        if about.st_uid not in ({os.getuid()} if place == folder else {os.getuid(), 0}):
+            return f"{_named(place, folder)}belongs to another user"
+        if about.st_mode & _by_others(about) and (place == folder or not about.st_mode & stat.S_ISVTX):
+            return f"{_named(place, folder)}can be written by others"
+    return None
+
+
+def read_own(path: Path) -> bytes:
+    """The contents of a file that belongs to this user. Raises OSError for a file that others can write, for a link and for a
+    missing file.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(handle)
+        raise PermissionError(f"{path}: is not a file")
+    with open(handle, "rb") as file:
+        if hasattr(os, "getuid") and (about.st_uid != os.getuid() or about.st_mode & _by_others(about)):
+            raise PermissionError(f"{path}: can be written by others")
+        return file.read()
+
+
+def _named(place: Path, folder: Path) -> str:
+    return "" if place == folder else f"{place} "
+
+
+def _by_others(about: os.stat_result) -> int:
+    """The bits of a mode that let others write. A group whose only member is this user does not count."""
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(about.st_gid), pwd.getpwuid(os.getuid())
+    except KeyError:  # an id without a name, as in a container
+        return OTHERS
+    private = group.gr_name == user.pw_name and user.pw_gid == about.st_gid and set(group.gr_mem) <= {user.pw_name}
+    return stat.S_IWOTH if private else OTHERS

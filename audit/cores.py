@@ -1,0 +1,43 @@
+"""How many cores this process may use: not those of the machine, but those of its affinity mask and its control group."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+GROUPS = Path("/sys/fs/cgroup")
+
+
+def usable_cores(groups: Path = GROUPS, own: Path = Path("/proc/self/cgroup")) -> int:
+    """The smallest of the cores of the affinity mask and the quotas of all control groups above this process, rounded up.
+
+    groups, own: where the system tells of them; both versions of control groups are read.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min([float(cores), *_quotas(groups, own)])))
+
+
+def _quotas(groups: Path, own: Path) -> Iterator[float]:
+    """The cores that each control group allows, where it limits them."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = groups / controllers if controllers else groups
+        inside = root / path.lstrip("/")
+        for folder in (inside, *(p for p in inside.parents if p.is_relative_to(root))):
+            try:
+                if controllers:
+                    quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
+                else:
+                    quota, period = (folder / "cpu.max").read_text().split()
+                if quota not in ("max", "-1"):
+                    yield int(quota) / int(period)
+            except (OSError, ValueError):
+                continue

@@ -1,0 +1,131 @@
+"""Runs planted faults and honest models as a user's own models, through all of `audit run`, from the contract to the exit
+code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Console
+
+from ...accounting.upper.calibration import calibrate
+from ...models.facts import Facts
+from ..case import keeping, offered
+from ..plan import Plan
+from ..run import carry_out, publish
+from .fault import EDGE
+from .honest_models import HONEST
+from .planted import FAULTS
+from .strangers import FAULTY
+from .strangers import HONEST as HONEST_STRANGERS
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from ...accounting.claim import Claim, Unit
+    from ...models.base import Model, Release
+    from ...models.graph.graph import Graph, Worlds
+
+FILES = ("results.json", "report.html", "junit.xml")
+CODES = {True: (1, 3), False: (0, 3)}  # planted -> the correct exit codes; 3 means inconclusive
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A system of this package without the attributes that identify it: its noise is fixed, and it declares no capability."""
+
+    model: Any
+    label: str
+    unit: Unit  # the unit that its author states
+    keep: tuple[str, ...] = ("posteriors",)
+
+    @property
+    def name(self) -> str:
+        return "own-" + re.sub(r"[^a-z0-9]+", "-", self.label.lower()).strip("-")
+
+    @property
+    def mode(self) -> str:
+        return "sound"
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        return offered(self.model)
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return self.kept.releases
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return tuple(self.model.public)
+
+    @property
+    def ledger(self) -> DpEvent:
+        ledger: DpEvent = self.model.ledger
+        return ledger
+
+    @property
+    def kept(self) -> Model:
+        return keeping(self.model, self.keep)
+
+    def with_noise(self, sigma: float) -> Self:
+        return self
+
+    def printed(self, delta: float) -> float | None:
+        return None
+
+    def footprint(self, graph: Graph) -> int:
+        return int(self.model.footprint(graph))
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        return self.kept.fit(worlds, device)
+
+
+def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
+    """Name, whether it is faulty, claim and model: all planted faults and honest models, and models as users would write them.
+
+    Faults that no sampling can show are left out.
+    """
+    done: set[str] = set()
+    for planted, faults in ((True, FAULTS), (False, HONEST)):
+        for fault in faults:
+            if not fault.undetectable and fault.name not in done:
+                done.add(fault.name)
+                yield fault.name, planted, fault.claim, Stranger(fault.model(facts), fault.name, fault.claim.unit)
+    for planted, kinds in ((True, FAULTY), (False, HONEST_STRANGERS)):
+        for kind in kinds:
+            model = kind()
+            yield model.name, planted, dataclasses.replace(EDGE, exposes=model.offers), calibrate(model, EDGE)
+
+
+def whole_run(name: str, planted: bool, claim: Claim, model: Model, graph: Graph, seed: str) -> tuple[bool, str]:
+    """Whether `audit run` gives the correct verdict on the model, and the verdict. It also has to write the report, JUnit and
+    results.
+    """
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        out = Path(folder) / "run"
+        given: dict[str, Any] = {"attacks": "none", "repeats": 1, "mlflow": "none", "jobs": 1, "seed": f"{seed} {name}"}
+        plan = Plan(epsilon=(claim.epsilon,), delta=claim.delta, unit=claim.unit.value, out=out, **given)
+        results = carry_out(
+            plan,
+            {model.name: lambda mode, facts, private: model},
+            graph,
+            None,
+            Console(quiet=True),
+            verbose=False,
+            publish=partial(publish, quiet=True),
+        )
+        code = results.run.exit_code
+        absent = [file for file in FILES if not (out / file).is_file()]
+        if not absent:
+            absent = [] if json.loads((out / FILES[0]).read_text())["run"]["exit_code"] == code else [FILES[0]]
+    wrote = f"; wrong or not written: {', '.join(absent)}" if absent else ""
+    return code in CODES[planted] and not absent, f"exit {code}: {results.run.verdict}{wrote}"

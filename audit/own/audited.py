@@ -1,0 +1,30 @@
+"""What was audited, for the report: the files of somebody's own model or program, with their hashes."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .declaration import Declared
+from .files import hashed
+from .model_file import is_built_in
+from .program import External
+
+if TYPE_CHECKING:
+    from ...models.base import Model
+
+
+def audited(model: Model) -> dict[str, str]:
+    """What -> its name and hash, or its version. Empty for a system of this package, whose version the report holds."""
+    if isinstance(model, Declared):
+        return model.audited
+    if isinstance(model, External):
+        return {"program": hashed([Path(word) for word in shlex.split(model.command)])}
+    if is_built_in(model):
+        return {}
+    parts = (type(model), getattr(model, "train", None))
+    files = (getattr(sys.modules.get(getattr(part, "__module__", "")), "__file__", None) for part in parts)
+    own = [Path(f) for f in files if f and not Path(f).is_relative_to(Path(__file__).parents[2])]
+    return {"model": f"{own[-1].name}, {hashed(own[-1:])}"} if own else {}

@@ -1,0 +1,222 @@
+"""A program with a declaration: a TOML file that says what the program releases, and what its ledger charges for it.
+
+With it, audits that need a ledger, noisy sums or the size of the noise work on a program as they do on a model in a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...accounting.claim import Unit
+from ...accounting.events.language import ledger, number
+from ...models.base import Release
+from ...models.capabilities import SUMS
+from ...models.errors import one_line
+from .arrays import read_array
+from .files import hashed, python_files
+from .program import OPTIONAL, External
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from ...models.graph.graph import Worlds
+
+TEXTS = ("command", "unit", "ledger", "source", "name", "python", "checkout")
+LISTS = ("releases", "requires", "public")
+KEYS = (*TEXTS, *LISTS, "noise_std", "values")
+SMALL = 1 << 20  # bytes of a file that holds numbers
+ASKED = """
+import importlib.metadata as m, importlib.util as u, json, sys
+found = {}
+for name in sys.argv[1:]:
+    try:
+        found[name] = m.version(name)
+    except m.PackageNotFoundError:
+        found[name] = "" if u.find_spec(name.replace("-", "_")) else None
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Declared(External):
+    """A user's own program, and what its declaration says of it.
+
+    charged: the ledger as text, "" for none. values: of the names in it. noise: the standard deviation of the noise on
+    "aggregates" as text; "": the program writes noise_std.npy. keep: the arrays that are read of it, all by default. about: what
+    was audited, as it stands in the report. digest: of the declaration and of the program's files.
+    """
+
+    charged: str = ""
+    values: tuple[tuple[str, float], ...] = ()
+    noise: str = ""
+    keep: tuple[str, ...] = ()
+    about: tuple[tuple[str, str], ...] = ()
+    digest: str = field(default="", repr=False)
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        return self.releases
+
+    @property
+    def ledger(self) -> DpEvent:
+        return ledger(self.charged, dict(self.values)) if self.charged else super().ledger
+
+    @property
+    def audited(self) -> dict[str, str]:
+        """What was audited, by name: the declaration and the program with their hashes, the source, the packages."""
+        return dict(self.about)
+
+    def read(self, out: Path, worlds: Worlds) -> Release:
+        """Raises ValueError with the file and the expected shape."""
+        release = super().read(out, worlds)
+        for name in self.releases:
+            if name not in release:
+                raise ValueError(f"{name}.npy: missing; the declaration says that the program releases it.")
+        release = release.only(self.keep or self.releases)
+        if not set(SUMS) & set(release.arrays):
+            return release
+        for name in set(SUMS) & set(release.arrays):
+            found, expected = release[name].shape, f"({worlds.runs}, hops, {worlds.watch.size}, columns)"
+            if len(found) != 4 or (found[0], found[2]) != (worlds.runs, worlds.watch.size):
+                raise ValueError(f"{name}.npy: shape {found}; expected {expected}.")
+        return dataclasses.replace(release, public={"noise_std": self._noise_std(out, worlds.runs)})
+
+    def _noise_std(self, out: Path, runs: int) -> float:
+        if self.noise:
+            return number(self.noise, dict(self.values))
+        path, expected = out / "noise_std.npy", f"expected one positive number, or one for each of {runs} runs"
+        if not path.is_file():
+            raise ValueError(f"noise_std.npy: missing; {expected}. Or set noise_std in the declaration.")
+        found = np.unique(read_array(path, (...,), SMALL).astype(np.float64))
+        if found.size != 1 or not found[0] > 0:
+            raise ValueError(f"noise_std.npy: holds {found[:3].tolist()}; {expected}, all the same.")
+        return float(found[0])
+
+
+def declared(path: Path, **limits: Any) -> Declared:
+    """The program of a declaration. limits: other fields of `External`.
+
+    Raises ValueError, one line, with the file, the key, the value and the way out.
+    """
+    try:
+        text = path.read_bytes()
+        table = tomllib.loads(text.decode("utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"target={path}: no such file.") from None
+    except OSError as fault:
+        raise ValueError(f"target={path}: cannot be read ({fault.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise ValueError(f"target={path}: not a TOML file: {one_line(fault)}") from None
+    try:
+        return dataclasses.replace(_declared(table, path, hashlib.sha256(text).hexdigest()), **limits)
+    except ValueError as fault:
+        raise ValueError(f"target={path}: {fault}") from None
+
+
+def _declared(table: dict[str, Any], path: Path, digest: str) -> Declared:
+    _typed(table)
+    for key in ("command", "unit"):
+        if key not in table:
+            raise ValueError(f"{key}: missing. docs/own-model.md shows a declaration.")
+    if table["unit"] not in tuple(Unit):
+        raise ValueError(f"unit={table['unit']!r}: must be one of {', '.join(Unit)}.")
+    values = {name: float(v) for name, v in table.get("values", {}).items()}
+    releases = tuple(dict.fromkeys(table.get("releases", ["posteriors"])))
+    if strange := [r for r in releases if r not in ("posteriors", *OPTIONAL)]:
+        raise ValueError(f"releases={strange[0]!r}: must be among posteriors, {', '.join(OPTIONAL)}.")
+    if len(set(SUMS) & set(releases)) == 1:
+        raise ValueError(f"releases={list(releases)}: noisy sums are two arrays, {' and '.join(SUMS)}; name both or neither.")
+    noise = str(table.get("noise_std", ""))
+    if noise and not number(noise, values) > 0:
+        raise ValueError(f"noise_std={noise}: must be above 0.")
+    if table.get("ledger"):
+        ledger(table["ledger"], values)  # refused here rather than in the middle of a run
+    python = table.get("python", sys.executable)
+    command, files = _command(table["command"], path.parent, python, values)
+    checkout = path.parent / table["checkout"] if "checkout" in table else None
+    if checkout is not None and not checkout.is_dir():
+        raise ValueError(f"checkout={table['checkout']}: no such folder.")
+    about = {"declaration": f"{path.name}, sha256 {digest[:16]}", "program": hashed(files)}
+    about |= {"source": table["source"]} if "source" in table else {}
+    about |= {"checkout": f"{checkout.name}, {hashed(python_files(checkout))}"} if checkout is not None else {}
+    about |= {"packages": _packages(table.get("requires", []), table["command"], python)} if table.get("requires") else {}
+    says = f"everything that the declaration {path.name} says, and that the program assumes to be public"
+    return Declared(
+        command,
+        unit=Unit(table["unit"]),
+        name=table.get("name", External.name),
+        releases=releases,
+        public=(says, *table.get("public", ())),
+        charged=table.get("ledger", ""),
+        values=tuple(values.items()),
+        noise=noise,
+        about=tuple(about.items()),
+        digest=hashlib.sha256("".join([digest, *about.values()]).encode()).hexdigest()[:16],
+    )
+
+
+def _typed(table: Mapping[str, Any]) -> None:
+    for key, value in table.items():
+        if key not in KEYS:
+            near = get_close_matches(key, KEYS, 1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            raise ValueError(f"{key}: no such key.{meant} Keys are {', '.join(KEYS)}.")
+        if key in TEXTS and not (isinstance(value, str) and value):
+            raise ValueError(f"{key}={value!r}: must be a text in quotes that is not empty.")
+        if key in LISTS and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
+            raise ValueError(f"{key}={value!r}: must be a list of texts in quotes.")
+        if key == "noise_std" and not (isinstance(value, str | int | float) and not isinstance(value, bool)):
+            raise ValueError(f"{key}={value!r}: must be a number, or a text such as 'sigma'.")
+        if key == "values" and not (isinstance(value, dict) and all(type(v) in (int, float) for v in value.values())):
+            raise ValueError(f"{key}={value!r}: must be a table of numbers, such as sigma = 3.7.")
+
+
+def _command(text: str, folder: Path, python: str, values: Mapping[str, float]) -> tuple[str, list[Path]]:
+    """The command with its places filled, files beside the declaration by their full path; and the program's files."""
+    try:
+        words = shlex.split(text)
+    except ValueError as fault:
+        raise ValueError(f"command={text!r}: {one_line(fault)}.") from None
+    files: list[Path] = []
+    for place, word in enumerate(words):
+        beside = folder / word
+        if word == "{python}":
+            words[place] = python
+        elif beside.is_file():
+            words[place] = str(beside.resolve())
+            files += python_files(beside.parent) if beside.suffix == ".py" else []
+            files.append(beside)
+        else:
+            for name, value in values.items():
+                words[place] = words[place].replace(f"{{{name}}}", repr(value))
+    return shlex.join(words), files
+
+
+def _packages(names: list[str], command: str, python: str) -> str:
+    """The versions of what is required in the program's Python. Raises ValueError for what is not installed there."""
+    if "{python}" not in command:
+        raise ValueError("requires: needs a command that begins with {python}, whose packages are looked up.")
+    wanted = dict(name.partition("==")[::2] for name in names)
+    try:
+        done = subprocess.run([python, "-c", ASKED, *wanted], capture_output=True, text=True, timeout=60, check=True)
+        found = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as fault:
+        raise ValueError(f"python={python}: cannot be asked for its packages ({type(fault).__name__}).") from None
+    for name, version in wanted.items():
+        if found[name] is None or (version and found[name] != version):
+            has = "has not got it" if found[name] is None else f"has {found[name]}"
+            raise ValueError(f"requires={name}{'==' * bool(version)}{version}: {python} {has}. Install it there, or set python.")
+    return ", ".join(f"{name} {version}".strip() for name, version in found.items())

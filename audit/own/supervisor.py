@@ -1,0 +1,177 @@
+"""Runs a user's program and ends all its processes: when the program ends, when its time is over, or when the run dies.
+
+    python -I supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
+
+It stands between a run and the program, knows nothing of gnnaudit, and lives as long as the program. Its standard input is a pipe
+from the run, which closes when the run dies, even by SIGKILL. It prints one JSON document: code (exit code, negative for a
+signal; null if the program did not end by itself), error (why it could not be started), hidden (whether `hide` was out of the
+program's sight).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+KEPT = 1 << 16  # bytes of each output that are kept: the last ones
+PARENT_DEATH = 1  # prctl
+SUBREAPER = 36  # prctl: orphans of the program become children of this process, so that it finds them
+NEW_MOUNTS, NEW_USER = 0x20000, 0x10000000
+PRIVATE, RECURSIVE = 1 << 18, 1 << 14
+
+
+def hide(folder: str) -> None:
+    """Hides `folder` behind an empty folder, for this process and its children only. Raises OSError if the system refuses.
+
+    An ordinary user does it in a user namespace, where the program also has no rights over the processes of the run.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    uid, gid = os.getuid(), os.getgid()
+    if libc.unshare(NEW_MOUNTS) != 0:  # only root needs no user namespace
+        _do(libc.unshare(NEW_MOUNTS | NEW_USER))
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    _do(libc.mount(b"none", b"/", None, PRIVATE | RECURSIVE, None))
+    _do(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=4k,mode=500"))
+
+
+def _do(result: int) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def can_hide(folder: str | None) -> bool:
+    """Whether there is a folder to hide and the system allows it; a child process tries."""
+    if folder is None or not sys.platform.startswith("linux"):
+        return False
+    child = os.fork()
+    if child == 0:
+        try:
+            hide(folder)
+        except (OSError, AttributeError):
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def limit(most: int) -> None:
+    """No core dumps, and no file beyond `most` bytes."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def supervise(words: list[str], folder: str, seconds: float, hidden: str | None, most: int) -> dict[str, object]:
+    """Runs the program until it ends, until `seconds` are over, or until standard input closes, and ends all its processes."""
+    libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+    if libc is not None:
+        libc.prctl(SUBREAPER, 1, 0, 0, 0)
+    out_of_sight = can_hide(hidden)
+
+    def before() -> None:
+        if hidden is not None and out_of_sight:
+            hide(hidden)
+        limit(most)
+        if libc is not None:
+            libc.prctl(PARENT_DEATH, signal.SIGKILL, 0, 0, 0)  # a program that kills this process ends with it
+
+    try:
+        program = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=before,
+        )
+    except OSError as fault:
+        return {"code": None, "error": fault.strerror, "hidden": out_of_sight, "orphaned": False}
+    assert program.stdout is not None
+    assert program.stderr is not None
+    tails: dict[IO[bytes], bytes] = {program.stdout: b"", program.stderr: b""}
+    orphaned = follow(program, tails, time.monotonic() + seconds)
+    code = program.poll()
+    end(program)
+    for name, pipe in (("stdout", program.stdout), ("stderr", program.stderr)):
+        (Path(folder) / name).write_bytes(tails[pipe])
+    return {"code": code, "error": None, "hidden": out_of_sight, "orphaned": orphaned}
+
+
+def follow(program: subprocess.Popen[bytes], tails: dict[IO[bytes], bytes], until: float) -> bool:
+    """Reads the outputs until the program ends or its time is over. Returns whether the run has died meanwhile."""
+    open_pipes = set(tails)
+    while program.poll() is None and time.monotonic() < until:
+        readable: list[Any] = select.select([sys.stdin, *open_pipes], [], [], 0.02)[0]
+        if sys.stdin in readable:
+            return True  # nothing is ever written to it: it is readable when it closes
+        for pipe in readable:
+            if not (part := os.read(pipe.fileno(), 1 << 16)):
+                open_pipes.discard(pipe)
+            tails[pipe] = (tails[pipe] + part)[-KEPT:]
+    for pipe in tails:  # what is left in the pipes
+        os.set_blocking(pipe.fileno(), False)
+        with contextlib.suppress(BlockingIOError):
+            while part := os.read(pipe.fileno(), 1 << 16):
+                tails[pipe] = (tails[pipe] + part)[-KEPT:]
+                if time.monotonic() > until + 1:
+                    break
+    return False
+
+
+def end(program: subprocess.Popen[bytes]) -> None:
+    """Kills the program, its process group, and everything that they left behind in sessions of their own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(program.pid, signal.SIGKILL)
+    program.wait()
+    for _ in range(1000):  # the children of a killed process become children of this process
+        children = [pid for pid in descendants() if pid != os.getpid()]
+        if not children:
+            return
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.001)
+
+
+def descendants() -> list[int]:
+    """The processes below this one; none where the system has no /proc."""
+    below: dict[int, list[int]] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            below.setdefault(int(place.read_text().rpartition(")")[2].split()[1]), []).append(int(place.parent.name))
+    found, todo = [], [os.getpid()]
+    while todo:
+        children = below.get(todo.pop(), [])
+        found += children
+        todo += children
+    return found
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, lambda *_: None)  # the run decides: its end closes the pipe
+    told = supervise(asked["words"], asked["folder"], asked["seconds"], asked["hide"], asked["bytes"])
+    if told["orphaned"]:
+        shutil.rmtree(asked["folder"], ignore_errors=True)
+    else:
+        print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

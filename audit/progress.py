@@ -1,0 +1,51 @@
+"""Says which case and which of its stages is at work, and how long the rest may take: a bar on a terminal, lines in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from .case import Case
+
+QUIET = 30.0  # seconds after which a log gets a line within a case
+
+Say = Callable[[str], object]  # told what begins
+
+
+def announced(todo: Sequence[Case], stages: int, console: Console) -> Iterator[tuple[Case, Say]]:
+    """The cases in order, each with what to call when one of its `stages` begins."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    start, total = time.monotonic(), len(todo) * stages
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar, last = progress.add_task("", total=total), start
+        for number, case in enumerate(todo, 1):
+            begun = 0
+
+            def say(what: str = "", number: int = number, case: Case = case) -> None:
+                nonlocal begun, last
+                done, now = (number - 1) * stages + max(0, begun - 1), time.monotonic()
+                text, begun = f"{case}: {what}" if what else str(case), begun + 1
+                progress.update(bar, description=text, completed=done)
+                if console.is_terminal or (what and now - last < QUIET):
+                    return
+                left = f", about {clock((now - start) * (total - done) / done)} left" if done else ""
+                console.print(f"[{number}/{len(todo)}] {text} ({clock(now - start)}{left})", highlight=False, markup=False)
+                last = now
+
+            say()
+            yield case, say
+
+
+def clock(seconds: float) -> str:
+    """Hours if there are any, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

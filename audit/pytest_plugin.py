@@ -1,0 +1,73 @@
+"""The pytest plugin: the fixture `assert_private`, the marker `privacy`, and one line for each audited claim at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+if TYPE_CHECKING:
+    from ..accounting.claim import Claim
+    from ..models.graph.graph import Graph
+    from ..reports.results import Results
+
+LINES = pytest.StashKey[list[str]]()
+ALPHA = 1e-4  # a test that runs with every commit must hardly ever fail by chance
+USUAL: dict[str, Any] = {"alpha": ALPHA, "repeats": 1, "rounds": 20, "jobs": 1}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "privacy: audits a privacy claim; set on tests that use assert_private")
+    config.stash[LINES] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "assert_private" in getattr(item, "fixturenames", ()):
+            item.add_marker("privacy")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if config.stash[LINES]:
+        terminalreporter.section("privacy audits")
+        for line in config.stash[LINES]:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
+    """assert_private(train, claim): audits a training function or a model, and fails the test if its claim does not pass.
+
+    train: a function (graph, seed) -> {"posteriors": (nodes, classes) natural logarithms}, or a model. claim: a `Claim`. graph: a
+    `Graph`, or the name of a data set. weak: what a test is worth that could not have noticed a violation, "fail" or "pass";
+    a refuted claim fails either way. Other options are those of `gnnaudit.audit`. Returns the results.
+    """
+
+    def check(
+        train: Any, claim: Claim, graph: Graph | str = "campus:n=400", weak: Literal["fail", "pass"] = "fail", **options: Any
+    ) -> Results:
+        if weak not in ("fail", "pass"):
+            raise ValueError(f"weak={weak!r}: must be fail or pass.")
+        found, line, code = audited(train, claim, graph, options)
+        request.config.stash[LINES].append(f"{request.node.nodeid}: {line}")
+        if code == 1 or (code == 3 and weak == "fail"):
+            way = "" if code == 1 else ' (weak="pass" lets a claim pass that the audit is too weak to test)'
+            pytest.fail(f"{line}{way}", pytrace=False)
+        return found
+
+    return check
+
+
+def audited(train: Any, claim: Claim, graph: Graph | str, options: dict[str, Any]) -> tuple[Results, str, int]:
+    """The results, one line with the claim and its verdict, and the exit code: 0 not refuted, 1 refuted, 3 too weak."""
+    from ..models.base import Model
+    from ..models.data.loading import load
+    from ..models.looped import Looped
+    from ..reports.summary import UNITS, claimed, lines
+    from .from_python import audit
+
+    model = train if isinstance(train, Model) else Looped(train, unit=claim.unit, name=getattr(train, "__name__", "train"))
+    found = audit(model, load(graph) if isinstance(graph, str) else graph, claim, **{**USUAL, **options})
+    told = [f"{line.key.model}, {claimed(line)} for {UNITS[line.key.unit]}: {line.verdict.sentence}" for line in lines(found)]
+    return found, "; ".join(told) or f"{model.name}: nothing was tested", found.run.exit_code

@@ -1,0 +1,53 @@
+"""Temporary folders that are locked while their process lives, so that a later process removes those of killed ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+PREFIX, LOCK = "gnnaudit-run-", "alive"
+
+
+@contextmanager
+def temporary() -> Iterator[Path]:
+    """A folder of this user's alone, removed at the end. The first one of a process removes those of dead processes."""
+    sweep(tempfile.gettempdir())
+    new = Path(tempfile.mkdtemp(prefix="gnnaudit-new-"))
+    lock = FileLock(new / LOCK)
+    folder = new.with_name(PREFIX + new.name.removeprefix("gnnaudit-new-"))
+    try:
+        with lock:
+            new.rename(folder)  # from here on other processes can see it, and it is locked
+            yield folder
+    finally:
+        remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Removes a folder with its contents, also if the write permission of its subfolders was removed."""
+    for place, _, _ in os.walk(folder):  # from the top down; links are not followed
+        with suppress(OSError):
+            os.chmod(place, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def sweep(root: str) -> None:
+    """Removes the user's folders whose lock no process holds."""
+    for folder in Path(root).glob(f"{PREFIX}*"):
+        try:
+            about = folder.lstat()
+            if not stat.S_ISDIR(about.st_mode) or (hasattr(os, "getuid") and about.st_uid != os.getuid()):
+                continue
+            with FileLock(folder / LOCK, timeout=0):
+                remove(folder)
+        except (Timeout, OSError):  # in use, or gone meanwhile
+            continue

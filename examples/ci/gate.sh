@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Audits one claim and decides whether a job passes. Environment: MODEL or TARGET, EPSILON, and optionally DELTA, UNIT, DATA,
+# ARGUMENTS, BASELINE (folder of an earlier run), WEAK (pass or fail). Exit codes: 0 passes, 1 refuted or worse, 2 wrong use,
+# 3 unfinished, untested, too weak (with WEAK=fail), or a claim of the baseline vanished.
+set -uo pipefail
+folder=${FOLDER:-runs/ci}
+output=${GITHUB_OUTPUT:-/dev/null}
+words=(run --preset ci --out "$folder" --fresh --epsilon "$EPSILON")
+[ -z "${MODEL:-}" ] || words+=(--model "$MODEL")
+[ -z "${TARGET:-}" ] || words+=(--target "$TARGET")
+[ -z "${DELTA:-}" ] || words+=(--delta "$DELTA")
+[ -z "${UNIT:-}" ] || words+=(--unit "$UNIT")
+[ -z "${DATA:-}" ] || words+=(--data "$DATA")
+if [ -z "${MODEL:-}${TARGET:-}" ]; then
+  echo "::error::Give model or target: which of your models is audited?"
+  exit 2
+fi
+read -r -a more <<< "${ARGUMENTS:-}"
+rm -f "$folder/junit.xml" "$folder/card.md"  # of an earlier run: a run that breaks off must not leave a report that passes
+audit "${words[@]}" ${more[@]+"${more[@]}"}
+code=$?
+echo "exit-code=$code" >> "$output"
+if [ ! -f "$folder/junit.xml" ]; then
+  echo "::error::The audit did not finish (exit code $code). Its log says why."
+  exit "$((code == 0 ? 3 : code))"
+fi
+echo "folder=$folder" >> "$output"
+cat "$folder/card.md" >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
+if [ "$code" -eq 1 ]; then
+  echo "::error::The privacy claim is refuted, or its ledger exceeds it. The report says by what."
+  exit 1
+fi
+if ! grep -q 'errors="0"' "$folder/junit.xml"; then
+  echo "::error::A claim was tested by no audit. junit.xml says why."
+  exit 3
+fi
+if [ "$code" -eq 3 ]; then
+  if [ "${WEAK:-pass}" != pass ]; then
+    echo "::error::The claim is not refuted, but the audit was too weak to notice a violation."
+    exit 3
+  fi
+  echo "::warning::The claim is not refuted, but the audit was too weak to notice a violation."
+elif [ "$code" -ne 0 ]; then
+  exit "$code"
+fi
+if [ -n "${BASELINE:-}" ]; then
+  audit compare "$BASELINE" "$folder"
+  worse=$?
+  [ "$worse" -eq 0 ] || echo "::error::Compared with $BASELINE, a verdict is worse or a claim vanished."
+  exit "$worse"
+fi

@@ -1,0 +1,92 @@
+"""Computes how much memory a file of a data set will take, from its headers, before it is unpacked."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+from ..errors import one_line
+
+MEMORY = 8 << 30  # bytes; the default of --memory
+CHUNK = 1 << 20  # bytes
+
+
+def fits(path: Path, memory: int = MEMORY) -> None:
+    """Raises ValueError for a file that unpacks to more than `memory` bytes, and for a table that holds NUL characters.
+
+    A damaged file passes, because its reader reports the damage.
+    """
+    try:
+        size = UNPACKED.get(path.suffix.lower(), plain)(path, memory)
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+        return
+    room(size, memory, str(path))
+
+
+def room(size: int, memory: int, what: str) -> None:
+    """Raises ValueError where `size` bytes are more than `memory`."""
+    if size > memory:
+        raise ValueError(
+            f"{what}: takes {_mebibytes(size)} of memory or more; memory={_mebibytes(memory)}. "
+            f"If you trust its source, use --memory {_mebibytes(size)} or more."
+        )
+
+
+def plain(path: Path, memory: int) -> int:
+    return path.stat().st_size
+
+
+def zipped(path: Path, memory: int) -> int:
+    """The sum of the sizes in the headers, which no reader of zip files exceeds; the file's own size where it is no zip file."""
+    if not zipfile.is_zipfile(path):
+        return plain(path, memory)
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
+
+
+def matlab(path: Path, memory: int) -> int:
+    """Counts the bytes while unpacking, because Matlab's files do not state them; stops beyond `memory`."""
+    from .matlab import COMPRESSED, elements
+
+    content, total = path.read_bytes(), 0
+    order = {b"IM": "<", b"MI": ">"}.get(content[126:128], "<")
+    for kind, body in elements(content[128:], order):
+        total += len(body)
+        if kind == COMPRESSED:
+            opened = zlib.decompressobj()
+            while body and total <= memory:
+                total += len(opened.decompress(body, CHUNK))
+                body = opened.unconsumed_tail
+    return total
+
+
+def parquet(path: Path, memory: int) -> int:
+    """Counts eight bytes for each entry, because a few bytes in the file may encode many equal entries."""
+    import pyarrow.parquet
+    from pyarrow import ArrowException
+
+    try:
+        about = pyarrow.parquet.read_metadata(path)
+    except ArrowException as error:
+        raise OSError(one_line(error)) from None
+    return max(8 * about.num_rows * about.num_columns, path.stat().st_size)
+
+
+def table(path: Path, memory: int) -> int:
+    """Eight bytes an entry. Raises ValueError for NUL characters, after which readers disagree about what a line holds."""
+    entries = 0
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            if b"\0" in chunk:
+                at = file.tell() - len(chunk) + chunk.index(0)
+                raise ValueError(f"{path}: holds a NUL character at byte {at}: not a table.")
+            entries += chunk.count(b",") + chunk.count(b"\n")
+    return max(8 * entries, path.stat().st_size)
+
+
+def _mebibytes(size: int) -> str:
+    return f"{-(-size >> 20)}MiB"
+
+
+UNPACKED = {".npz": zipped, ".pt": zipped, ".mat": matlab, ".parquet": parquet, ".csv": table}

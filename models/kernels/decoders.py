@@ -1,0 +1,165 @@
+"""VESPER's small networks, one run after the other: unit rows of an encoder, and a decoder's gradients.
+
+No loop writes where it reads: the compiler checks for that, and would take one number after the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float32, int64, void
+from numpy.typing import NDArray
+
+from .compiled import compiled, helper
+from .layers import (
+    BLOCK,
+    ONE,
+    ZERO,
+    add_outer,
+    add_product,
+    add_squares,
+    entropy_slope,
+    fill,
+    row,
+    selu,
+    selu_slope,
+    total,
+    unit_slope,
+)
+
+Floats = NDArray[np.float32]
+
+PLANE, CUBE = float32[:, ::1], float32[:, :, ::1]
+
+
+@helper
+def load(x: Floats, first: int, to: Floats) -> None:
+    """to[u * BLOCK + n] = x[u, first + n], zero beyond the last node."""
+    here = min(BLOCK, x.shape[1] - first)
+    for u in range(x.shape[0]):
+        own, read = row(to, u), x[u, first : first + here]
+        for n in range(here):
+            own[n] = read[n]
+        own[here:] = ZERO
+
+
+@helper
+def save(block: Floats, first: int, x: Floats) -> None:
+    """x[u, first + n] = block[u * BLOCK + n]."""
+    here = min(BLOCK, x.shape[1] - first)
+    for u in range(x.shape[0]):
+        own, to = row(block, u), x[u, first : first + here]
+        for n in range(here):
+            to[n] = own[n]
+
+
+@helper
+def to_unit(y: Floats, made: Floats, inverse: Floats, least: np.float32) -> None:
+    """made: every node of y divided by its length; inverse: (BLOCK,), by what it was multiplied."""
+    add_squares(y, inverse, ZERO)
+    for n in range(BLOCK):
+        inverse[n] = ONE / np.sqrt(max(inverse[n], least))
+    for u in range(y.size // BLOCK):
+        own, to = row(y, u), row(made, u)
+        for n in range(BLOCK):
+            to[n] = own[n] * inverse[n]
+
+
+@compiled(void(CUBE, CUBE, float32))
+def unit_selu(before: Floats, rows: Floats, least: np.float32) -> None:
+    """rows = selu(before), each node's divided by its length; one whose square is below `least`, by the root of that.
+
+    before, rows: (K, units, nodes).
+    """
+    size = before.shape[1] * BLOCK
+    x, y, made = np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.float32)
+    inverse = np.empty(BLOCK, np.float32)
+    for run in range(before.shape[0]):
+        for first in range(0, before.shape[2], BLOCK):
+            load(before[run], first, x)
+            selu(x, y)
+            to_unit(y, made, inverse, least)
+            save(made, first, rows[run])
+
+
+@compiled(void(CUBE, CUBE, CUBE, float32))
+def unit_selu_slope(before: Floats, slope: Floats, to: Floats, least: np.float32) -> None:
+    """to = the gradient of `before`, slope being that of the rows that `unit_selu` made of it."""
+    size = before.shape[1] * BLOCK
+    x, y, made = np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.float32)
+    d, through = np.empty(size, np.float32), np.empty(size, np.float32)
+    inverse, along = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    for run in range(before.shape[0]):
+        for first in range(0, before.shape[2], BLOCK):
+            load(before[run], first, x)
+            selu(x, y)
+            to_unit(y, made, inverse, least)
+            load(slope[run], first, d)
+            unit_slope(made, inverse, d, through, along)
+            selu_slope(y, through, d)
+            save(d, first, to[run])
+
+
+@compiled(void(CUBE, int64[::1], PLANE, *(PLANE,) * 4, *(PLANE,) * 4, CUBE))
+def decoder_slope(
+    rows: Floats,
+    labels: NDArray[np.int64],
+    share: Floats,
+    inner: Floats,
+    inner_bias: Floats,
+    outer: Floats,
+    outer_bias: Floats,
+    inner_slope: Floats,
+    inner_bias_slope: Floats,
+    outer_slope: Floats,
+    outer_bias_slope: Floats,
+    back: Floats,
+) -> None:
+    """Gradients of each run's cross-entropy, node by node times `share`, of outer relu(inner rows + inner_bias) + outer_bias.
+
+    rows: (K, units, nodes). labels: (nodes,). share: (K, nodes). Weights: (K, outputs * inputs), biases: (K, outputs). Of a
+    linear decoder the inner ones are (K, 0), and `outer` reads the rows. Written: the slopes, and back (K, units, nodes), that of
+    the rows, or (K, 0, nodes) for none.
+    """
+    runs, units, nodes = rows.shape
+    hidden, classes = inner_bias.shape[1], outer_bias.shape[1]
+    wide = hidden if hidden else units
+    x, dx = np.empty(units * BLOCK, np.float32), np.empty(units * BLOCK, np.float32)
+    middle, slope = np.empty(hidden * BLOCK, np.float32), np.empty(hidden * BLOCK, np.float32)
+    logits, d = np.empty(classes * BLOCK, np.float32), np.empty(classes * BLOCK, np.float32)
+    spare = np.empty(2 * BLOCK, np.float32)
+    for to in (inner_slope, inner_bias_slope, outer_slope, outer_bias_slope):
+        to[:] = ZERO
+    for run in range(runs):
+        for first in range(0, nodes, BLOCK):
+            here = min(BLOCK, nodes - first)
+            load(rows[run], first, x)
+            if hidden:
+                fill(inner_bias[run], middle)
+                add_product(inner[run], units, 1, x, middle)
+                for i in range(middle.size):
+                    middle[i] = max(middle[i], ZERO)
+            read = middle if hidden else x
+            fill(outer_bias[run], logits)
+            add_product(outer[run], wide, 1, read, logits)
+            entropy_slope(logits, labels[first : first + here], ONE, d, spare)
+            for c in range(classes):
+                own = row(d, c)
+                for n in range(here):
+                    own[n] *= share[run, first + n]
+                outer_bias_slope[run, c] += total(own)
+            add_outer(d, read, outer_slope[run])
+            if hidden:
+                slope[:] = ZERO
+                add_product(outer[run], 1, wide, d, slope)
+                for i in range(slope.size):
+                    slope[i] = slope[i] if middle[i] > ZERO else ZERO
+                for h in range(hidden):
+                    inner_bias_slope[run, h] += total(row(slope, h))
+                add_outer(slope, x, inner_slope[run])
+            if back.shape[1]:
+                dx[:] = ZERO
+                if hidden:
+                    add_product(inner[run], 1, units, slope, dx)
+                else:
+                    add_product(outer[run], 1, units, d, dx)
+                save(dx, first, back[run])

@@ -1,0 +1,186 @@
+"""The second GraphSAGE layer of one run and the loss on randomised labels, forward and backward; sums over arcs lie in between.
+
+Every pass carries two sets of hidden rows: as they are, to validate the weights, and with some units dropped, to train them.
+Rows of nodes come in and go out; within a block they lie as in `layers`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, float32, float64, int64, types, void
+from numpy.typing import NDArray
+
+from .arithmetic import power
+from .compiled import compiled, helper
+from .layers import BLOCK, ZERO, add_outer, add_product, row, selu, selu_slope, total
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+LEAST = np.float32(1e-20)  # added to a probability before its logarithm
+FLAT, PLANE = float32[::1], float32[:, ::1]
+
+
+@helper
+def load(rows: Floats, first: int, to: Floats) -> None:
+    """to[u * BLOCK + n] = rows[first + n, u], zero beyond the last row."""
+    here = min(BLOCK, rows.shape[0] - first)
+    to[:] = ZERO
+    for n in range(here):
+        for u in range(rows.shape[1]):
+            to[u * BLOCK + n] = rows[first + n, u]
+
+
+@helper
+def save(block: Floats, first: int, column: int, rows: Floats) -> None:
+    """rows[first + n, column + u] = block[u * BLOCK + n]."""
+    for n in range(min(BLOCK, rows.shape[0] - first)):
+        for u in range(block.size // BLOCK):
+            rows[first + n, column + u] = block[u * BLOCK + n]
+
+
+@compiled(void(PLANE, PLANE, FLAT, FLAT, PLANE, PLANE, PLANE, PLANE))
+def spread(
+    before: Floats, mask: Floats, neighbours: Floats, own: Floats, hidden: Floats, dropped: Floats, sent: Floats, kept: Floats
+) -> None:
+    """What every node sends to its neighbours, and what it keeps.
+
+    before: (nodes, hidden), the first layer. mask: factors of dropout. neighbours, own: (hidden * classes,).
+    Written: hidden, dropped (blocks, hidden * BLOCK) for `pull`; sent, kept (nodes, 2 * classes), undropped and then dropped.
+    """
+    classes = sent.shape[1] // 2
+    x, y = np.empty(hidden.shape[1], np.float32), np.empty(classes * BLOCK, np.float32)
+    for block in range(hidden.shape[0]):
+        first, plain, some = block * BLOCK, hidden[block], dropped[block]
+        load(before, first, x)
+        selu(x, plain)
+        load(mask, first, some)
+        for i in range(x.size):
+            some[i] *= plain[i]
+        for part in range(2):
+            rows = some if part else plain
+            y[:] = ZERO
+            add_product(neighbours, 1, classes, rows, y)
+            save(y, first, part * classes, sent)
+            y[:] = ZERO
+            add_product(own, 1, classes, rows, y)
+            save(y, first, part * classes, kept)
+
+
+@helper
+def probabilities(logits: Floats, to: Floats, top: Floats, sums: Floats) -> None:
+    """The softmax of every node. top, sums: (BLOCK,), the largest logit and room for one more row."""
+    top[:] = np.float32(-np.inf)
+    sums[:] = ZERO
+    for c in range(logits.size // BLOCK):
+        read = row(logits, c)
+        for n in range(BLOCK):
+            top[n] = max(top[n], read[n])
+    for c in range(logits.size // BLOCK):
+        read, own = row(logits, c), row(to, c)
+        for n in range(BLOCK):
+            own[n] = power(read[n] - top[n])
+            sums[n] += own[n]
+    for c in range(logits.size // BLOCK):
+        own = row(to, c)
+        for n in range(BLOCK):
+            own[n] /= sums[n]
+
+
+@compiled(
+    types.UniTuple(float64, 3)(PLANE, PLANE, FLAT, FLAT, int64[::1], boolean[::1], boolean[::1], float32, float32, PLANE, PLANE)
+)
+def judge(
+    sums: Floats,
+    kept: Floats,
+    scale: Floats,
+    bias: Floats,
+    labels: NDArray[np.int64],
+    trained: Bools,
+    valid: Bools,
+    keep: np.float32,
+    other: np.float32,
+    scores: Floats,
+    slope: Floats,
+) -> tuple[float, float, float]:
+    """The summed loss and the hits of the validation nodes, and the hits of the trained ones, by the label each node sent.
+
+    sums: (nodes, 2 * classes), of what the neighbours sent; scale: (nodes,), of a node's sums. A label is sent as it is with
+    chance `keep`, as any single other one with chance `other`; the loss is -log(P(label sent) + 1e-20).
+    Written: scores (2 * classes, nodes), undropped and then dropped; slope (nodes, classes), the gradient of the trained nodes'
+    summed loss with respect to their dropped scores, 0 at other nodes.
+    """
+    nodes, classes = slope.shape
+    logits, chances = np.empty(classes * BLOCK, np.float32), np.empty(classes * BLOCK, np.float32)
+    top, spare = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    loss, right, learned = 0.0, 0.0, 0.0
+    for first in range(0, nodes, BLOCK):
+        here = min(BLOCK, nodes - first)
+        for part in range(2):
+            logits[:] = ZERO
+            for n in range(here):
+                factor, at = scale[first + n], first + n
+                for c in range(classes):
+                    column = part * classes + c
+                    logits[c * BLOCK + n] = sums[at, column] * factor + kept[at, column] + bias[c]
+            for c in range(classes):
+                scores[part * classes + c, first : first + here] = row(logits, c)[:here]
+            probabilities(logits, chances, top, spare)
+            for n in range(here):
+                at = first + n
+                label = labels[at] * BLOCK + n
+                seen, hit = other + (keep - other) * chances[label] + LEAST, logits[label] == top[n]
+                if not part and valid[at]:
+                    loss -= np.log(seen)
+                    right += hit
+                if not part:
+                    continue
+                learned += hit and trained[at]
+                pull = (keep - other) * chances[label] / seen if trained[at] else ZERO
+                for c in range(classes):
+                    slope[at, c] = pull * chances[c * BLOCK + n]
+                slope[at, labels[at]] -= pull
+    return loss, right, learned
+
+
+@compiled(void(PLANE, PLANE, PLANE, FLAT, FLAT, PLANE, PLANE, FLAT, FLAT, FLAT, PLANE))
+def pull(
+    back: Floats,
+    slope: Floats,
+    mask: Floats,
+    neighbours: Floats,
+    own: Floats,
+    hidden: Floats,
+    dropped: Floats,
+    neighbours_slope: Floats,
+    own_slope: Floats,
+    bias_slope: Floats,
+    before_slope: Floats,
+) -> None:
+    """The gradients of the second layer's weights and of the first layer's rows.
+
+    back: (nodes, classes), the gradient of what each node sent; slope: that of its dropped scores. The rest as in `spread`.
+    """
+    classes = slope.shape[1]
+    sent, scored = np.empty(classes * BLOCK, np.float32), np.empty(classes * BLOCK, np.float32)
+    size = hidden.shape[1]
+    d, through, factors = np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.float32)
+    neighbours_slope[:] = ZERO
+    own_slope[:] = ZERO
+    bias_slope[:] = ZERO
+    for block in range(hidden.shape[0]):
+        first = block * BLOCK
+        load(back, first, sent)
+        load(slope, first, scored)
+        add_outer(dropped[block], sent, neighbours_slope)
+        add_outer(dropped[block], scored, own_slope)
+        for c in range(classes):
+            bias_slope[c] += total(row(scored, c))
+        d[:] = ZERO
+        add_product(neighbours, classes, 1, sent, d)
+        add_product(own, classes, 1, scored, d)
+        load(mask, first, factors)
+        for i in range(d.size):
+            through[i] = d[i] * factors[i]
+        selu_slope(hidden[block], through, d)
+        save(d, first, 0, before_slope)

@@ -1,0 +1,71 @@
+"""Trains K graph networks on randomised labels, in step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..engine.adam import Adam
+from ..engine.gnn_layers import KINDS
+from . import drop
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..engine.dropout import Dropout
+    from ..engine.gnn_layers import Values
+    from ..sparse.normalised_sums import Weighted, Whole
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What K runs learn, and how.
+
+    y, target: (K, nodes) int64, the labels sent and those to aim at, which differ where `hop` propagates labels, `label_steps`
+    times. trained, val: (K, nodes) bool. keep: how likely a label is sent as it is; 1 leaves the loss as it is. watch: node ids.
+    """
+
+    backbone: str
+    blocks: Whole
+    hop: Weighted
+    y: Tensor
+    target: Tensor
+    trained: Tensor
+    val: Tensor
+    keep: float
+    label_steps: int
+    watch: Tensor
+    epochs: int
+    learning_rate: float
+    weight_decay: float
+
+    def training_loss(self, scores: Tensor) -> Tensor:
+        """(K,), of (K, classes, nodes)."""
+        posterior = drop.propagated(drop.corrected(scores.softmax(1), self.keep), self.hop, self.label_steps)
+        return drop.cross_entropy(posterior, self.target, self.trained)
+
+
+def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, choice: drop.Choice) -> None:
+    """Offers every epoch to `choice`. x: what the first layer reads. first, second: the values of the layers, which change."""
+    layer, blocks, values = KINDS[task.backbone].forward, task.blocks, [*first.values(), *second.values()]
+    adams = [Adam(value.detach(), task.learning_rate) for value in values]
+    train_accuracy = torch.zeros(len(task.y), device=task.y.device)
+    for epoch in range(task.epochs + 1):
+        hidden = torch.selu(layer(first, x, blocks))
+        if epoch:  # validates the weights that the last step made; their first layer serves the next step too
+            with torch.no_grad():
+                scores = drop.nodes_last(layer(second, hidden.detach(), blocks))
+                loss = drop.cross_entropy(drop.corrected(scores.softmax(1), task.keep), task.y, task.val)
+                accuracy = drop.accuracy(scores, task.y, task.val)
+                choice.offer(loss, accuracy, train_accuracy, partial(drop.watched, scores, task.watch))
+        if epoch == task.epochs:
+            return
+        dropped = hidden * dropout.mask(hidden.shape) if dropout.share else hidden
+        scores = drop.nodes_last(layer(second, dropped, blocks))
+        train_accuracy = drop.accuracy(scores.detach(), task.y, task.trained)
+        loss = task.training_loss(scores)
+        for adam, value, grad in zip(adams, values, torch.autograd.grad(loss.sum(), values), strict=True):
+            adam.step(grad.add(value.detach(), alpha=task.weight_decay))

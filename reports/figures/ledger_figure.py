@@ -1,0 +1,71 @@
+"""The observed ledger as a picture: each mechanism in order, from the data past its noise to where it is released."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from ..evidence import Evidence
+from .run_figures import slug
+from .style import COLOURS, INK, Plot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 12  # rows that are drawn; the table lists all
+WIDE = 30  # letters of a line in a box
+COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
+OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # arrays that no heard noise accounts for
+ELSEWHERE = " on a small graph of odd parts"
+
+
+def observed_plot(found: Evidence) -> Plot:
+    """A row for each mechanism: data -> noise -> release; and one for each array that is released past all noise."""
+    seen = found.observed
+    rows = [_row(m) for m in seen["mechanisms"][:MOST]]
+    rows += [_open(r) for r in seen["released"] if r["how"] in OPEN]
+    rows = rows or [("data", "no noise was found\nin what is released", "released", COLOURS[4])]
+
+    def draw(axes: Axes) -> None:
+        axes.set_axis_off()
+        axes.set(xlim=(0, 1), ylim=(len(rows) - 0.4, -0.75))
+        for x, head in zip(COLUMNS, ("clean value", "noise, and the line that draws it", "released as"), strict=True):
+            axes.text(x, -0.6, head, ha="center", va="center", fontsize=8, alpha=0.8)
+        for y, (data, noise, release, colour) in enumerate(rows):
+            for x, text, edge in zip(COLUMNS, (data, noise, release), (INK, colour, INK), strict=True):
+                box = {"boxstyle": "round,pad=0.45", "facecolor": "none", "edgecolor": edge, "linewidth": 1.2}
+                axes.text(x, y, text, ha="center", va="center", fontsize=8, bbox=box)
+            for start, end in ((0.27, 0.335), (0.665, 0.73)):
+                axes.annotate("", (end, y), (start, y), arrowprops={"arrowstyle": "->", "color": INK})
+            if y + 1 < len(seen["mechanisms"][:MOST]):
+                axes.annotate("", (COLUMNS[0], y + 0.62), (COLUMNS[0], y + 0.38), arrowprops={"arrowstyle": "->", "color": INK})
+
+    columns = ("number", "line", "law", "scale", "released", "move", "secret")
+    table = tuple(tuple(m[c] for c in columns) for m in seen["mechanisms"])
+    told = [f"{len(table)} mechanisms in order, each from data past noise to release.", *seen["compared"], *seen["faults"]]
+    name = f"ledger-{slug(found.model, found.mode, f'{found.claim.epsilon:g}', found.claim.unit)}"
+    size = 7.4, 0.9 + 0.78 * len(rows)
+    return Plot(name, "Mechanisms in the order of the run", " ".join(told), columns, table, draw, size)
+
+
+def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
+    """The texts of data, noise and release, and the colour of the noise."""
+    data = "no secret moves it"
+    if m["move"] is None:
+        data = "no secret was tried"
+    elif m["secret"]:
+        data = f"{m['secret'].removesuffix(ELSEWHERE)}\nmoves it by {m['move'] * m['scale'][0]:.3g}"
+    low, high = m["scale"]
+    size = f"{low:.3g}" if high - low <= 1e-3 * high else f"{low:.3g} to {high:.3g}"
+    part = "" if m["covered"] > 0.999 else f" on {100 * m['covered']:.0f} %"
+    noise = f"{m['law']} noise, scale {size}{part}\n{_short(m['line'])}"
+    return data, noise, f"{m['released']}\n{' × '.join(map(str, m['shape']))}", COLOURS[2]
+
+
+def _open(r: dict[str, Any]) -> tuple[str, str, str, str]:
+    noise = "no noise covers it" if r["how"] == "past the noise" else "not known"
+    return "data", noise, f"'{r['array']}'", OPEN[r["how"]]
+
+
+def _short(line: str) -> str:
+    return "\n".join(textwrap.wrap(line, WIDE))

@@ -1,0 +1,65 @@
+"""A run as a Markdown card for a model's README: what is claimed, what an audit found, and what it could not have seen."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from .. import results
+from ..files import write_text
+from ..results import Results
+from ..rounding import down, percent, up
+from ..summary import UNITS, Line, budget, headline, lines, name
+
+HEAD = ("model", "protects", "claimed ε", "δ", "proved at least", "would have noticed ε above", "upper bound", "verdict")
+
+
+def write(run_dir: Path) -> Path:
+    """Writes RUN/card.md from RUN/results.json."""
+    return write_text(Path(run_dir) / "card.md", to_markdown(results.read(run_dir)))
+
+
+def to_markdown(found: Results) -> str:
+    """The card: a sentence, one table row for each claim, how it was found, and what it does not say."""
+    claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
+    run = found.run
+    rows = [HEAD, tuple("---" for _ in HEAD), *map(_row, claims)]
+    graph = ", ".join(
+        str(part) for part in (run.data.get("name"), f"{run.data['nodes']} nodes" if "nodes" in run.data else None) if part
+    )
+    version = run.versions.get("gnnaudit", "")
+    notes = [f"- {name(c.key.model, c.key.mode)}: the upper bound is {c.upper_is}." for c in claims if c.upper_is]
+    return "\n".join(
+        [
+            "## Privacy audit",
+            "",
+            headline(claims),
+            "",
+            *(f"| {' | '.join(_cell(text) for text in row)} |" for row in rows),
+            "",
+            *notes,
+            f"- All lower bounds hold together with {percent(1 - run.alpha)} confidence. ε is in nats.",
+            f"- Audited by gnnaudit {version} on {run.started[:10] or 'an unknown day'}, on the graph {graph or 'unknown'}.",
+            "- An audit can refute a claim and never proves one. It sees what the model released in this run, on this graph.",
+            "",
+        ]
+    )
+
+
+def _row(line: Line) -> tuple[str, ...]:
+    noticed = line.noticing.detectable_epsilon if line.noticing else None
+    return (
+        name(line.key.model, line.key.mode),
+        UNITS[line.key.unit],
+        budget(line.key.epsilon),
+        "–" if line.delta is None else f"{line.delta:g}",
+        "–" if line.lower is None else "infinite" if math.isinf(line.lower.value) else down(line.lower.value),
+        "unknown" if noticed is None else up(noticed, 3),
+        up(line.upper[0]) if line.upper else "none known",
+        line.verdict.sentence,
+    )
+
+
+def _cell(text: str) -> str:
+    """Text that neither ends a cell nor becomes markup."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

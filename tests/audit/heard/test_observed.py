@@ -1,0 +1,118 @@
+"""The observed ledger: of honest models it is the declared one, and of others it says where what is released is not covered."""
+
+import json
+import math
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from gnnaudit import Claim, Looped, Unit, audit
+from gnnaudit.accounting.gaussian import mu_of_claim
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.faults import strangers
+from gnnaudit.audit.heard.observed import observe
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.contract import tiny
+
+CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
+GRAPH = tiny(48)
+SIGMA = 2**0.5 / mu_of_claim(CLAIM)  # two hops of sums of unit rows: each is moved by the square root of two, over sigma sqrt(2)
+
+
+def observed(model):
+    return observe(Case(model, CLAIM), GRAPH, Key("observed"))
+
+
+def charged_line(text, module):
+    """The number of the line of a function's file that holds a text once."""
+    return next(n for n, line in enumerate(open(module), 1) if text in line)
+
+
+@pytest.mark.parametrize("kind", strangers.HEARD)
+def test_of_an_honest_model_the_observed_ledger_is_the_declared_one(kind):
+    found = observed(kind(sigma=SIGMA))
+    assert found.agrees
+    assert len(found.mechanisms) == 2
+    assert [m.number for m in found.mechanisms] == [1, 2]
+    assert [m.released for m in found.mechanisms] == ["hop 1 of 'aggregates'", "hop 2 of 'aggregates'"]
+    for m in found.mechanisms:
+        assert m.scale == pytest.approx((SIGMA * 2**0.5,) * 2, rel=1e-4)
+        assert m.move == pytest.approx(1 / SIGMA, rel=1e-4)
+        assert m.covered == 1
+    assert found.costs == pytest.approx(4.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", strangers.INFINITE)
+def test_what_leaves_past_the_noise_is_named(kind):
+    found = observed(kind(sigma=SIGMA))
+    assert found.faults
+    assert not found.agrees
+    assert found.costs is None
+    assert any(r.how == "past the noise" for r in found.released)
+
+
+def noisy(graph, scale, draw):
+    clean = graph.adjacency() @ np.eye(graph.classes)[graph.y]
+    return clean + scale * draw(clean.shape)
+
+
+def laplace(graph, seed):
+    rng = np.random.default_rng(seed)
+    rng.permutation(3)  # heard, and noise on nothing
+    sums = noisy(graph, 2.0, lambda shape: rng.laplace(size=shape))  # the noise is drawn here
+    return {"posteriors": sums - np.logaddexp.reduce(sums, axis=1, keepdims=True), "aggregates": sums[None]}
+
+
+def fixed(graph, seed):
+    sums = noisy(graph, 2.0, lambda shape: np.random.default_rng(7).standard_normal(shape))
+    return {"posteriors": sums - np.logaddexp.reduce(sums, axis=1, keepdims=True)}
+
+
+def test_laplace_noise_costs_what_its_law_says():
+    found = observed(Looped(laplace, releases=("posteriors", "aggregates"), events=dp.LaplaceDpEvent(1.0)))
+    (mechanism,) = found.mechanisms
+    assert mechanism.law == "laplace"
+    assert mechanism.move == pytest.approx(2 / 2.0, rel=1e-3)  # an edge moves two counts by one, over the scale
+    assert found.costs == pytest.approx(1.0 + 2 * math.log(1 - 1e-6), abs=5e-3)  # nearly pure epsilon at so small a delta
+    assert mechanism.line == f"{__name__.rpartition('.')[2]}.py, line {charged_line('noise is drawn here', __file__)}"
+    assert [(h.law, h.draws) for h in found.unplaced] == [("permutation", 1)]
+
+
+def test_noise_that_is_the_same_for_every_seed_is_listed_and_no_mechanism():
+    found = observed(Looped(fixed))
+    assert not found.mechanisms
+    assert [h.note for h in found.unplaced] == ["the same for every seed"]
+    assert found.agrees is None
+
+
+def test_too_little_noise_disagrees_with_the_ledger_at_the_closed_form():
+    def train(graph, seed):
+        rng = np.random.default_rng(seed)
+        return {"aggregates": noisy(graph, 1.0, lambda shape: rng.standard_normal(shape))[None]}
+
+    found = observed(Looped(train, releases=("aggregates",), events=dp.GaussianDpEvent(2.0)))
+    assert found.agrees is False
+    mu, epsilon = 2**0.5, found.costs
+    delta = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)  # Balle and Wang (2018)
+    assert delta == pytest.approx(CLAIM.delta, rel=1e-3)
+
+
+def test_the_report_shows_the_mechanisms_and_no_record_leaves_them_out(tmp_path):
+    model = Looped(laplace, releases=("posteriors", "aggregates"), events=dp.LaplaceDpEvent(1.0))
+    claim = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE)
+    options = {"audits": "none", "repeats": 1, "jobs": 1, "seed": "a"}
+    results = audit(model, GRAPH, claim, out=tmp_path / "on", **options)
+    (heard,) = results.run.observed
+    assert (heard["model"], heard["epsilon"]) == ("looped", 1.0)
+    assert heard["mechanisms"][0]["released"] == "hop 1 of 'aggregates'"
+    (file,) = (tmp_path / "on" / "evidence").glob("*recorder.json")
+    assert json.loads(file.read_text())["observed"]["mechanisms"] == heard["mechanisms"]
+    page = (tmp_path / "on" / "report.html").read_text()
+    assert 'id="recorder"' in page
+    assert heard["mechanisms"][0]["line"] in page
+    assert (tmp_path / "on" / "figures" / "ledger-looped-sound-1-undirected-edge.png").is_file()
+    results = audit(model, GRAPH, claim, out=tmp_path / "off", record=False, **options)
+    assert results.run.observed == []
+    assert 'id="recorder"' not in (tmp_path / "off" / "report.html").read_text()

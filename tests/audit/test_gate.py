@@ -1,0 +1,77 @@
+"""The gate of the GitHub Action, run with an `audit` that ends as a test wants: which jobs pass, which fail, by which code."""
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FAKE = """#!/usr/bin/env bash
+echo "$@" >> calls
+if [ "$1" = compare ]; then exit {compare}; fi
+mkdir -p runs/ci
+[ {errors} = none ] || echo '<testsuite errors="{errors}"/>' > runs/ci/junit.xml
+echo '## card' > runs/ci/card.md
+exit {code}
+"""
+
+
+def gate(folder, code=0, errors="0", compare=0, **environment):
+    """Its exit code, what it printed, and how it called `audit`."""
+    path = folder / "bin" / "audit"
+    path.parent.mkdir()
+    path.write_text(FAKE.format(code=code, errors=errors, compare=compare))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    (folder / "runs" / "ci").mkdir(parents=True)
+    (folder / "runs" / "ci" / "junit.xml").write_text('<testsuite errors="0"/>')  # of an earlier run
+    given = {"EPSILON": "1", "MODEL": "mine.py:Mine", "GITHUB_OUTPUT": str(folder / "output")} | environment
+    given |= {"PATH": f"{path.parent}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(folder / "summary")}
+    script = ["bash", ROOT / "examples" / "ci" / "gate.sh"]
+    done = subprocess.run(script, cwd=folder, env=given, capture_output=True, text=True, check=False)
+    calls = folder / "calls"
+    return done.returncode, done.stdout + done.stderr, calls.read_text() if calls.exists() else ""
+
+
+@pytest.mark.parametrize(
+    ("run", "code", "said"),
+    [
+        ({"code": 0}, 0, ""),
+        ({"code": 1}, 1, "::error::The privacy claim is refuted"),
+        ({"code": 2, "errors": "none"}, 2, "did not finish"),
+        ({"code": 3}, 0, "::warning::"),
+        ({"code": 3, "WEAK": "fail"}, 3, "::error::The claim is not refuted, but"),
+        ({"code": 3, "errors": "2"}, 3, "tested by no audit"),
+        ({"code": 3, "errors": "none"}, 3, "did not finish"),
+        ({"code": 0, "errors": "none"}, 3, "did not finish"),
+        ({"code": 0, "compare": 1, "BASELINE": "accepted"}, 1, "worse or a claim vanished"),
+        ({"code": 3, "compare": 3, "BASELINE": "accepted"}, 3, "worse or a claim vanished"),
+        ({"code": 0, "compare": 0, "BASELINE": "accepted"}, 0, ""),
+        ({"MODEL": ""}, 2, "Give model or target"),
+    ],
+)
+def test_what_passes_and_what_fails(tmp_path, run, code, said):
+    ended, printed, _ = gate(tmp_path, **run)
+    assert ended == code
+    assert said in printed
+    assert ("::" in printed) is bool(said)
+
+
+def test_options_reach_the_command_as_they_were_given(tmp_path):
+    _, _, calls = gate(
+        tmp_path, MODEL="", TARGET="python a b.py {worlds} {out}", DELTA="1e-5", UNIT="node", ARGUMENTS="--rounds 3"
+    )
+    assert "--target python a b.py {worlds} {out} --delta 1e-5 --unit node --rounds 3" in calls
+    assert (tmp_path / "summary").read_text() == "## card\n"
+    assert set((tmp_path / "output").read_text().split()) == {"exit-code=0", "folder=runs/ci"}
+
+
+def test_the_action_hands_every_input_on_and_the_example_uses_no_other():
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    steps = "".join(str(step) for step in action["runs"]["steps"])
+    assert all(f"inputs.{name} " in steps for name in action["inputs"])
+    assert all(step.get("shell") or step.get("uses") for step in action["runs"]["steps"])
+    (job,) = yaml.safe_load((ROOT / "examples" / "ci" / "privacy.yml").read_text())["jobs"].values()
+    assert set(job["steps"][1]["with"]) <= set(action["inputs"])

@@ -1,0 +1,76 @@
+"""A user's own test suite with the plugin: what passes, what fails, and the line that it prints."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+ALONE = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # an installed copy would be the plugin a second time
+SUITE = """
+import numpy as np
+import pytest
+from gnnaudit import Claim, Unit
+
+def logs(scores):
+    return {"posteriors": scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)}
+
+def leaks(graph, seed):
+    "Counts of neighbours without noise: each edge shows."
+    return logs(graph.adjacency() @ np.eye(graph.classes)[graph.y])
+
+def blind(graph, seed):
+    "Looks at no edge."
+    return logs(np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes)))
+
+CLAIM = Claim(epsilon=0.5, delta=1e-5, unit=Unit.UNDIRECTED_EDGE)
+def test_leak(assert_private):
+    assert_private(leaks, CLAIM, audits="differential", weak="pass", graph="campus:n=300")
+
+def test_weak(assert_private):
+    assert_private(blind, CLAIM, audits="one-run", rounds=2, graph="campus:n=300")
+
+def test_weak_but_let_pass(assert_private):
+    assert assert_private(blind, CLAIM, audits="one-run", weak="pass", rounds=2, graph="campus:n=300").rows
+
+def test_without():
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "test_mine.py").write_text(SUITE)
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "gnnaudit.audit.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "-rA",
+        "--strict-markers",
+    ]
+    done = subprocess.run([*words, "."], cwd=folder, env=ALONE, capture_output=True, text=True, check=False)
+    return folder, words, done.stdout
+
+
+def test_a_leak_fails_and_its_line_says_the_claim_and_the_bound(outcome):
+    assert "FAILED test_mine.py::test_leak - " in outcome[2]
+    (line,) = (line for line in outcome[2].splitlines() if line.startswith("test_mine.py::test_leak: "))
+    assert line.startswith("test_mine.py::test_leak: leaks, ε = 0.5, δ = 1e-05 for an undirected edge: refuted: infinite ")
+
+
+def test_an_audit_that_is_too_weak_fails_with_the_way_out_and_passes_only_when_told_so(outcome):
+    assert "FAILED test_mine.py::test_weak - " in outcome[2]
+    assert 'weak="pass" lets a claim pass' in outcome[2]
+    assert "PASSED test_mine.py::test_weak_but_let_pass" in outcome[2]
+
+
+def test_audits_can_be_deselected_by_their_marker(outcome):
+    folder, words, _ = outcome
+    done = subprocess.run([*words, "-m", "not privacy", "."], cwd=folder, env=ALONE, capture_output=True, text=True, check=False)
+    assert "1 passed, 3 deselected" in done.stdout
+    assert "privacy audits" not in done.stdout

@@ -1,0 +1,36 @@
+"""The card for a README says every claim with its numbers, and cannot be broken by a name."""
+
+from gnnaudit.accounting.claim import Unit
+from gnnaudit.reports import results
+from gnnaudit.reports.formats import card
+from gnnaudit.reports.results import AccountRow, BoundRow, Results, Run
+
+WHERE = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 4.0, "delta": 1e-5}
+FOUND = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 9, "detectable_epsilon": 4.321}
+
+
+def rows_of(text):
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_a_card_has_one_row_for_each_claim(example_run):
+    found = results.read(example_run)
+    head, _, *rows = rows_of(card.to_markdown(found))
+    claims = {(r.model, r.mode, r.epsilon) for r in found.of(BoundRow) if r.epsilon < float("inf")}
+    assert len(rows) == len(claims) == 14
+    assert {len(row) for row in rows} == {len(head)}
+
+
+def test_a_card_rounds_a_lower_bound_down_and_what_would_be_noticed_up():
+    bound = BoundRow(**WHERE, **FOUND, value=0.12399, verdict="not-refuted", notices=1.2, reach=4.321)
+    account = AccountRow(**WHERE, accountant="exact", value=4.0, own=True)
+    text = card.to_markdown(Results(run=Run(name="r", alpha=0.05), rows=(bound, account)))
+    assert rows_of(text)[2][:7] == ["mine (own)", "a node with its edges", "4", "1e-05", "0.123", "4.33", "4"]
+    assert "by the model's own ledger, which nobody checked" in text
+    assert "never proves one" in text
+
+
+def test_a_name_cannot_end_a_cell():
+    row = AccountRow(**{**WHERE, "model": "a|b\n<i>"}, accountant="exact", value=4.0)
+    _, _, cells = rows_of(card.to_markdown(Results(run=Run(name="r"), rows=(row,))))
+    assert (len(cells), cells[0]) == (8, "a\\|b &lt;i> (own)")
