@@ -189,7 +189,10 @@ def test_no_worker_is_left_when_the_context_ends_in_a_fault(tmp_path, game):
 
 @pytest.mark.parametrize(
     ("body", "said"),
-    [("import msgpack_of_no_index", "ray is installed but cannot be imported .*msgpack_of_no_index"), (None, "ray is not installed")],
+    [
+        ("import msgpack_of_no_index", "ray is installed but cannot be imported .*msgpack_of_no_index"),
+        (None, "ray is not installed"),
+    ],
 )
 def test_what_ray_lacks_is_not_called_ray(tmp_path, monkeypatch, body, said):
     if body:
