@@ -16,6 +16,7 @@ def findings(
     ids: Annotated[list[str] | None, typer.Argument(help="Findings by id; all of them by default.")] = None,
     out: Annotated[Path, Option(help="Folder for findings.json, findings.html and the figures.")] = Path("findings"),
     seed: Annotated[str, Option(help="Any word. Another word gives other randomness in all experiments.")] = "findings",
+    json: Json = False,
     checkout: Annotated[
         Path | None,
         Option(help="Run the experiment of one finding on this copy of the public code. Exit code 1: refuted there, 0: not."),
@@ -23,7 +24,6 @@ def findings(
     python: Annotated[
         str | None, Option(help="The interpreter for the code of --checkout. Default: the one of this command.")
     ] = None,
-    json: Json = False,
 ) -> None:
     """Repeat the experiments that refute published claims, and write each bound with its certificate.
 

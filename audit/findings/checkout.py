@@ -20,9 +20,12 @@ CHILD, SECONDS = Path(__file__).parent / "checkout_child.py", 300
 
 @dataclass(frozen=True)
 class Checkout:
-    """file: what is imported, relative to the checkout. needs: the name in it that is called. claim: what is tested."""
+    """files: what is imported, relative to the checkout; the first that is there. needs: the name in it that is called.
 
-    file: str
+    claim: what is tested. score: of one round.
+    """
+
+    files: tuple[str, ...]
     needs: str
     claim: Claim
     score: str
@@ -30,19 +33,19 @@ class Checkout:
 
 CHECKOUTS = {
     "arr-density-chunk": Checkout(
-        "core/privacy/algorithms/graph/arr.py",
+        ("core/privacy/algorithms/graph/arr.py", "core/privacy/algorithms/arr.py"),
         "AsymmetricRandResponse",
         Claim(1.0, 0.0, Unit.DIRECTED_EDGE, exposes=("edges",)),
         "ones in the released row; -1 for an error",
     ),
     "blink-symrr-diagonal": Checkout(
-        "src/symrr/client.py",
+        ("src/symrr/client.py",),
         "Client",
         Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",)),
         "released entry of a pair (i, i + 1)",
     ),
     "lpgnet-shared-noise": Checkout(
-        "src/graph_utils.py",
+        ("src/graph_utils.py",),
         "getCommunityCountsMP",
         Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("counts",)),
         "whether two noisy counts differ by exactly 1",
@@ -58,13 +61,15 @@ def play(name: str, folder: Path, python: str, key: Key) -> Certificate:
     if name not in CHECKOUTS:
         raise ValueError(f"finding {name!r}: has no experiment for a checkout. Those that have one: {', '.join(CHECKOUTS)}.")
     checkout = CHECKOUTS[name]
-    path = folder / checkout.file
-    if not path.is_file():
-        raise ValueError(f"{folder}: holds no {checkout.file}. Name the root folder of the repository that {name} is about.")
+    path = next((folder / file for file in checkout.files if (folder / file).is_file()), None)
+    if path is None:
+        raise ValueError(
+            f"{folder}: holds no {' or '.join(checkout.files)}. Name the root folder of the repository that {name} is about."
+        )
     if checkout.needs not in path.read_text(encoding="utf-8", errors="replace"):
         raise ValueError(f"{path}: does not define {checkout.needs}, which the experiment calls.")
     found = _child(python, name, path, key.seed >> 1)
-    summary = f"{checkout.file} of {folder}. {found['note']}"
+    summary = f"{path.relative_to(folder).as_posix()} of {folder}. {found['note']}"
     return sampled(checkout.claim, found["without"], found["present"], key, summary, checkout.score)
 
 

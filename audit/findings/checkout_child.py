@@ -38,6 +38,9 @@ class SparseTensor:
 
         return self.dense.to({bool: torch.bool, None: torch.float32}.get(dtype, dtype))
 
+    def set_value(self, value: None) -> SparseTensor:
+        return self
+
     def size(self, axis: int) -> int:
         return int(self.dense.shape[axis])
 

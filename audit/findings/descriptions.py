@@ -14,7 +14,8 @@ PROOFS = ("experiment", "exact", "argued")
 class Description:
     """The text of a finding.
 
-    paper: where the claim was published. short: the claim in a few words. claim: what is claimed, under which adjacency, in the
+    paper: where the claim was published. short: the claim in a few words. plain: what is wrong, for readers who know nothing of
+    the field. claim: what is claimed, under which adjacency, in the
     paper's terms. printed: its epsilon (nats). view: what the adversary sees. argument: why the claim does not hold, with the
     smallest graph that shows it. remains: what remains true. repair: the counterpart that holds. source: where the paper
     and the code say so. proof: "experiment" (sampled), "exact" (computed, nothing sampled) or "argued" (reasoned only).
@@ -23,6 +24,7 @@ class Description:
     id: str
     paper: str
     short: str
+    plain: str
     claim: str
     printed: float
     view: str

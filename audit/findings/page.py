@@ -49,6 +49,7 @@ def row(result: Result) -> dict[str, Any]:
         "delta": c.claim.delta,
         "id": f.id,
         "short": f.short,
+        "plain": f.plain,
         "claim": f.claim,
         "printed_epsilon": f.printed,
         "lower": c.bound.epsilon,
@@ -138,8 +139,33 @@ def repaired_verdict(result: Result) -> str:
     return "refuted" if result.repaired.bound.refuted else "not refuted"
 
 
+def severity(result: Result) -> tuple[int, float]:
+    """Sorts the worst first: refuted before argued, and among the refuted by how many times epsilon exceeds the claim."""
+    epsilon, claimed = result.certificate.bound.epsilon, result.certificate.claim.epsilon
+    return list(WORDS).index(result.verdict), -epsilon / max(claimed, 1e-9)
+
+
+def letter(result: Result) -> str:
+    """What could be sent to the authors: what, where, how to see it, what remains true, how to mend it. Markdown."""
+    from .checkout import CHECKOUTS
+
+    f, c = result.finding, result.certificate
+    shown = "Nothing was run; this rests on reading." if result.verdict == "argued" else f"Epsilon is {in_words(c)}."
+    see = f"audit findings {f.id}"
+    see += f"\naudit findings {f.id} --checkout PATH/TO/THE/REPOSITORY" if f.id in CHECKOUTS else ""
+    mended = ""
+    if result.repaired:
+        mended = f" The same experiment then gives: {result.repaired.summary} ({repaired_verdict(result)})"
+    return (
+        f"# {f.paper}: {f.short}\n\n{f.plain}\n\n"
+        f"**What is claimed.** {f.claim} The adversary sees {f.view}.\n\n**Where.** {f.source}\n\n"
+        f"**What happens.** {f.argument}\n\n**How to see it.** {c.summary} {shown}\n\n```\n{see}\n```\n\n"
+        f"**What remains true.** {f.remains}\n\n**How to mend it.** {f.repair[0].upper()}{f.repair[1:]}.{mended}\n"
+    )
+
+
 def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> None:
-    """Writes OUT/findings.json, OUT/findings.html, and each figure to OUT/figures as SVG, PNG and CSV."""
+    """Writes OUT/findings.json, OUT/findings.html, OUT/letters/ID.md, and each figure to OUT/figures as SVG, PNG and CSV."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -162,9 +188,14 @@ def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> Non
             "said": in_words(r.certificate),
             "svg": Markup(style.save(plot(r), out / "figures")),
             "repaired": repaired_verdict(r),
+            "text": " ".join(
+                (r.finding.id, r.finding.paper, r.finding.short, r.finding.plain, r.finding.argument, r.verdict)
+            ).lower(),
         }
-        for r in results
+        for r in sorted(results, key=severity)
     ]
+    for r in results:
+        write_text(out / "letters" / f"{r.finding.id}.md", letter(r))
     text = environment.get_template("findings.html").render(
         css=Markup((html.HERE / "report.css").read_text(encoding="utf-8")),
         parts=parts,

@@ -49,9 +49,9 @@ def play(
     model: Model, worlds: Worlds, instead: Numbers | None = None, script: list[Draw] | None = None, follow: Follow | None = None
 ) -> Play:
     """One run of one world. script: the draws of another run, which this one must make too. instead: other numbers for some of
-    them. follow: as in `Hearing`.
+    them.
 
-    Raises Diverged if the run makes other draws than the script.
+    follow: what the training gets of each draw, as in `Hearing`. Raises Diverged if the run makes other draws than the script.
     """
 
     def change(at: int, draw: Draw) -> NDArray[Any] | None:

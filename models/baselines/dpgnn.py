@@ -35,7 +35,8 @@ class DpGnn(common.NodeRecipe):
     sum of clipped gradients is sigma x 2 (max_degree + 1) clip. "sound": the degree is a public promise; nodes join batches
     independently; noise std is sigma x (1 + 2 max_degree) clip, because a node's own gradient disappears and the others may
     reverse. The ledger charges no prediction, so only validation and test nodes get one, computed from validation and test
-    neighbours alone. The other fields are those of `NodeRecipe` and its base.
+    neighbours alone. Both modes clip all tensors together, as GAP and ProGAP do; the authors' code clips each tensor and charges
+    once (finding dpgnn-per-tensor). The other fields are those of `NodeRecipe` and its base.
     """
 
     unit: Unit = Unit.NODE

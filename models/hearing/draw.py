@@ -59,8 +59,8 @@ class Follow(Protocol):
 
 @dataclass(eq=False)
 class Hearing:
-    """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: may pass drawn
-    numbers on as an array that knows its origin.
+    """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: it may replace
+    a drawn array by one that knows its origin.
     """
 
     change: Change | None = None

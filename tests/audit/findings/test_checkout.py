@@ -67,7 +67,7 @@ BOTH = {
 
 
 def written(folder, name, text):
-    path = folder / CHECKOUTS[name].file
+    path = folder / CHECKOUTS[name].files[-1]
     path.parent.mkdir(parents=True)
     path.write_text(text)
     return folder

@@ -11,6 +11,7 @@ import pytest
 from gnnaudit.models.base import Model
 from gnnaudit.models.baselines.dpgnn import DpGnn
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
+from gnnaudit.models.random.witness import heard_by
 
 FIELDS: dict[str, Any] = {"sigma": 0.5, "epochs": 3, "hidden": 4, "train_nodes": 20, "batch": 5}
 MODELS = {"paper": DpGnn(mode="paper", max_degree=3, **FIELDS), "sound": DpGnn(max_degree=12, **FIELDS)}
@@ -69,6 +70,38 @@ def test_the_contract_the_noise_and_the_ledger(graph: Graph) -> None:
     # The multi-term bound at the noise that its authors' accountant asks for (N = 20000, B = 256, 10 epochs, D = 10, epsilon 8).
     large = DpGnn(mode="paper", sigma=0.6720876, train_nodes=20000, max_degree=10)
     assert large.printed(1e-5) == pytest.approx(8, rel=1e-3)
+
+
+class Steps:
+    """Remembers the norm of each clean sum over all tensors together, and the noise that is said to cover it."""
+
+    def __init__(self) -> None:
+        self.norms: list[float] = []
+        self.tensors: list[int] = []
+        self.scales: list[float] = []
+
+    def drew(self, seed: int, path: Any, numbers: Any) -> None: ...
+
+    def sampled(self, purpose: str, joined: Any) -> None: ...
+
+    def clean(self, purpose: str, values: Any) -> None:
+        self.norms.append(float(np.sqrt(sum(float((v.double() ** 2).sum()) for v in values))))
+        self.tensors.append(len(values))
+
+    def released(self, purpose: str, values: Any, scale: float, events: int, order: int) -> None:
+        self.scales.append(scale)
+
+
+def test_one_clip_holds_all_tensors_so_that_one_mechanism_is_charged(graph: Graph) -> None:
+    """The public code of the paper clips each tensor and charges once (finding dpgnn-per-tensor); this recipe must not."""
+    model = dataclasses.replace(MODELS["paper"], batch=1, clip=1e-3)  # every gradient reaches the clip
+    steps = Steps()
+    with heard_by(steps):
+        model.fit(Worlds.of(graph, [1]))
+    assert min(steps.tensors) > 2  # clipped one by one, their norm would be more than sqrt(2) clips
+    assert max(steps.norms) <= model.clip * (1 + 1e-4)
+    assert max(steps.norms) >= model.clip * 0.9
+    np.testing.assert_allclose(steps.scales, model.noise_std)
 
 
 def test_recipes_that_do_not_exist_are_refused(graph: Graph) -> None:
