@@ -140,7 +140,9 @@ class Plan(BaseModel):
         return {name: (mine[name], theirs[name]) for name in mine if name not in UNMEASURED and mine[name] != theirs[name]}
 
 
-UNMEASURED = frozenset({"out", "mlflow", "memory", "jobs", "ray", "fresh", "preset"})  # they change no result
+UNMEASURED = frozenset(
+    {"out", "mlflow", "memory", "jobs", "ray", "fresh", "preset", "trust", "target_timeout"}
+)  # they change no result
 
 PRESETS: dict[str, dict[str, Any]] = {
     # For a pull request: the most sensitive audits, few trainings, no MLflow. Weakly tested claims are warnings in JUnit.

@@ -9,23 +9,26 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A place where noise meets data. number: in the order of the run, from 1. line: file and line that drew the noise.
+    """A place where noise meets data. number: in the order of the run, from 1. line: file and line that drew the noise. meets:
+    the line where the noise is added to data; "" where it was not followed there.
 
     scale: smallest and largest over the entries: the standard deviation of normal noise, the scale of another law. shape: of
-    what is released there. covered: the share of its entries that the noise is on. released: array and hop. move: how far the
-    worst secret that was tried moves the clean value, over the scale: Euclidean for normal noise, else the sum; None where
-    nothing was tried. secret: which one.
+    what the noise is on. covered: the share of its entries. released: array and hop, or that it is used within the run. move:
+    how far the worst secret that was tried moves the clean value, over the scale: Euclidean for normal noise, else the sum;
+    None where nothing was tried. secret: which one. note: why this is no fresh noise; "" where it is.
     """
 
     number: int
     line: str
+    meets: str
     law: str
     scale: tuple[float, float]
     shape: tuple[int, ...]
     covered: float
     released: str
-    move: float | None
-    secret: str
+    move: float | None = None
+    secret: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)

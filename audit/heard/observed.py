@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dp_accounting as dp
@@ -14,71 +16,125 @@ from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.tradeoff import curve
 from ...reports.observed import Heard, Mechanism, Observed, Released
 from .gate import examined
+from .inside import Inside, inside
+from .playing import rounding
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ...models.graph.graph import Graph
+    from ...models.hearing.meetings import Meeting
     from ..case import Case
     from ..key import Key
     from .examination import Examination
+    from .study import Study
 
 SLACK = 1e-3  # relative: what rounding leaves of a move
+WITHIN = "used within the run"
 EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # by the multiplier: scale over move
 
 
+Moves = list[tuple[str, tuple[float, ...]]]  # a secret, and how far it moves each mechanism, over the scale
+
+
 def observe(case: Case, graph: Graph, key: Key) -> Observed:
-    """What `examined` found of the case's model, as a ledger. graph: with one edge for each unit of the claim."""
+    """What was heard of the case's model, as a ledger: mechanisms within the run where they were found, else those on releases.
+
+    graph: with one edge for each unit of the claim.
+    """
     found = examined(case, graph, key)
     made = found.study
-    mechanisms = tuple(_mechanism(found, group, number) for number, group in enumerate(_groups(found), 1))
-    epsilon = _epsilon(found, case.claim.delta)
-    agrees, compared = _compared(case, found, len(mechanisms), epsilon)
+    within = inside(made, case.claim.unit, key.fold("inside"))
+    mechanisms, moves = _on_releases(found)
+    if within is not None and len(within.meetings) >= len(mechanisms):
+        mechanisms, moves = _within(within, made), list(within.moves)
+    else:
+        within = None
+    mechanisms = tuple(_worst(m, i, moves) for i, m in enumerate(mechanisms))
+    doubts = {array: text for array, text in found.doubts.items() if within is None or array in within.past or not array}
+    if within is not None and within.moves:
+        doubts = {**within.past, **({"": within.doubts[0]} if within.doubts else {})}
+    fresh = not any(m.note for m in mechanisms)
+    known = not found.faults and not doubts and bool(moves) and fresh
+    costs = _costs([m.law for m in mechanisms], moves, case.claim.delta) if known else None
+    agrees, compared = _compared(case, mechanisms, moves, known, costs)
     return Observed(
         mechanisms,
-        _released(found),
-        _unplaced(found),
-        epsilon,
+        _released(found, doubts),
+        _unplaced(found, within),
+        costs,
         str(case.model.ledger),
-        agrees,
+        agrees if not found.faults and fresh else False,
         compared,
         found.faults,
-        tuple(f"'{array}': {text}" if array else text for array, text in found.doubts.items()),
-        len(found.moves),
+        tuple(f"'{array}': {text}" if array else text for array, text in doubts.items()),
+        len(moves),
         len(made.base.draws),
     )
 
 
-def _groups(found: Examination) -> list[list[int]]:
-    """The sources in the order of the run. Normal noise from several draws on the same value is one mechanism."""
+def _on_releases(found: Examination) -> tuple[tuple[Mechanism, ...], Moves]:
+    """Noise that was found on what is released. Normal noise from several draws on the same value is one mechanism."""
     sources = found.study.sources
     first = [source.block.parts[0] for source in sources]
     groups: dict[object, list[int]] = {}
     for i in sorted(range(len(first)), key=lambda i: (first[i][0], first[i][1].start)):
         groups.setdefault(sources[i].cell if sources[i].block.law == "normal" else i, []).append(i)
-    return list(groups.values())
-
-
-def _mechanism(found: Examination, group: list[int], number: int) -> Mechanism:
-    """One place where noise meets data. Its move is the largest of all secrets that were taken away one by one."""
-    sources, count = [found.study.sources[i] for i in group], len(found.study.sources)
-    factor = np.sqrt(sum(source.factor**2 for source in sources))
-    sizes = factor[factor > 0]
-    tried = [
-        (float(np.linalg.norm([move.each[i] for i in group])), move.secret) for move in found.moves if len(move.each) == count
+    mechanisms = []
+    for number, group in enumerate(groups.values(), 1):
+        some = [sources[i] for i in group]
+        factor = np.sqrt(sum(source.factor**2 for source in some))
+        scale = float(factor[factor > 0].min()), float(factor.max())
+        lines = ", ".join(dict.fromkeys(source.block.line for source in some))
+        covered, cell = float((factor > 0).mean()), str(some[0].cell)
+        mechanisms.append(Mechanism(number, lines, "", some[0].block.law, scale, tuple(factor.shape), covered, cell))
+    told = [
+        (move.secret, tuple(float(np.linalg.norm([move.each[i] for i in group])) for group in groups.values()))
+        for move in found.moves
+        if len(move.each) == len(sources)
     ]
-    by, secret = max(tried, key=lambda t: float(f"{t[0]:.4g}"), default=(None, ""))  # of equal moves the first
-    lines = ", ".join(dict.fromkeys(source.block.line for source in sources))
-    scales, covered = (float(sizes.min()), float(sizes.max())), float((factor > 0).mean())
-    return Mechanism(
-        number, lines, sources[0].block.law, scales, tuple(factor.shape), covered, str(sources[0].cell), by, secret if by else ""
-    )
+    return tuple(mechanisms), told
 
 
-def _released(found: Examination) -> tuple[Released, ...]:
+def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
+    """Noise that was followed to where it meets data, whether or not the sum is released."""
+    found = []
+    for number, m in enumerate(within.meetings, 1):
+        scale = float(np.min(m.scale)), float(np.max(m.scale))
+        cell = next((str(c) for c, a in made.base.cells.items() if _is(m, a)), WITHIN)
+        note = _stale(within, number - 1, made)
+        found.append(Mechanism(number, m.draw.line, m.line, m.draw.law, scale, m.noisy.shape, 1.0, cell, note=note))
+    return tuple(found)
+
+
+def _stale(within: Inside, i: int, made: Study) -> str:
+    """Why the noise of a mechanism is not fresh; "" where it is."""
+    meeting = within.meetings[i]
+    for number, earlier in enumerate(within.meetings[:i], 1):
+        same = earlier.draw is meeting.draw and earlier.noisy.shape == meeting.noisy.shape
+        if same and np.allclose((earlier.noisy - earlier.clean) / earlier.scale, (meeting.noisy - meeting.clean) / meeting.scale):
+            return f"the noise of mechanism {number} again"
+    at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, meeting.draw.values)), None)
+    return "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
+
+
+def _is(meeting: Meeting, cell: NDArray[np.float64]) -> bool:
+    """Whether what is released is the noisy value itself."""
+    return cell.shape == meeting.noisy.shape and bool((np.abs(cell - meeting.noisy) <= rounding(cell)).all())
+
+
+def _worst(mechanism: Mechanism, i: int, moves: Moves) -> Mechanism:
+    """The mechanism with the largest of its moves; of equal ones the first."""
+    by, secret = max(((each[i], name) for name, each in moves), key=lambda t: float(f"{t[0]:.4g}"), default=(None, ""))
+    return replace(mechanism, move=by, secret=secret if by else "")
+
+
+def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, ...]:
     """Every array that is released, and what stands between it and the secrets."""
     noisy, arrays = set(found.noisy), dict.fromkeys(cell.array for cell in found.study.base.cells)
     told = []
     for array in arrays:
-        doubt = found.doubts.get(array, found.doubts.get(""))
+        doubt = doubts.get(array, doubts.get(""))
         past = next((f for f in found.faults if f"'{array}'" in f), None)
         if past:
             told.append(Released(array, "past the noise", past))
@@ -91,14 +147,15 @@ def _released(found: Examination) -> tuple[Released, ...]:
     return tuple(told)
 
 
-def _unplaced(found: Examination) -> tuple[Heard, ...]:
-    """Draws that were heard and not found as noise on what is released: weights, samples, noise within the run."""
+def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
+    """Draws that were heard and are the noise of no mechanism: weights, samples, noise that was not followed."""
     made = found.study
     placed = {at for source in made.sources for at, _ in source.block.parts}
+    followed = {m.draw.values.tobytes() for m in within.meetings} if within is not None else set()
     groups: Counter[tuple[str, str, str]] = Counter()
     numbers: Counter[tuple[str, str, str]] = Counter()
     for at, draw in enumerate(made.base.draws):
-        if at in placed:
+        if at in placed or draw.values.tobytes() in followed:
             continue
         note = "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
         groups[draw.line, draw.law, note] += 1
@@ -106,40 +163,39 @@ def _unplaced(found: Examination) -> tuple[Heard, ...]:
     return tuple(Heard(line, law, count, numbers[line, law, note], note) for (line, law, note), count in groups.items())
 
 
-def _epsilon(found: Examination, delta: float) -> float | None:
-    """What the heard mechanisms cost for the worst secret that was tried, in nats; None where a law is not one of EVENTS."""
-    laws = [source.block.law for source in found.study.sources]
-    moves = [move for move in found.moves if len(move.each) == len(laws)]
-    if found.faults or "" in found.doubts or not moves or not set(laws) <= set(EVENTS):
+def _costs(laws: list[str], moves: Moves, delta: float) -> float | None:
+    """What the mechanisms cost for the worst secret that was tried, in nats; None where a law is not one of EVENTS."""
+    if not set(laws) <= set(EVENTS):
         return None
-    worst = max(moves, key=lambda move: move.size)
     if set(laws) <= {"normal"}:
-        return float(epsilon_of(worst.euclidean, delta))
-    events = [EVENTS[law](1 / by) for law, by in zip(laws, worst.each, strict=True) if by > 0]
+        return float(epsilon_of(max(float(np.linalg.norm(each)) for _, each in moves), delta))
+    worst = max((each for _, each in moves), key=sum)
+    events = [EVENTS[law](1 / by) for law, by in zip(laws, worst, strict=True) if by > 0]
     try:
         return float(curve(dp.ComposedDpEvent(events)).epsilon(delta)) if events else 0.0
     except (Unsupported, ValueError):
         return None
 
 
-def _compared(case: Case, found: Examination, heard: int, epsilon: float | None) -> tuple[bool | None, tuple[str, ...]]:
+def _compared(
+    case: Case, mechanisms: tuple[Mechanism, ...], moves: Moves, known: bool, costs: float | None
+) -> tuple[bool | None, tuple[str, ...]]:
     """Whether the declared ledger pays for what was heard, None where that cannot be told; and the comparison in sentences."""
-    ledger, claim = case.model.ledger, case.claim
+    ledger, claim, heard = case.model.ledger, case.claim, _counted(len(mechanisms))
     told = []
     agrees: bool | None = None
     if isinstance(ledger, dp.UnsupportedDpEvent):
-        told.append(f"The model declares no ledger. Heard in what is released: {_counted(heard)}.")
+        told.append(f"The model declares no ledger. Heard: {heard}.")
     else:
         declared = charged(ledger)
-        count = declared.plain + declared.steps
-        told.append(f"The ledger composes {_counted(count)}. Heard in what is released: {_counted(heard)}.")
+        told.append(f"The ledger composes {_counted(declared.plain + declared.steps)}. Heard: {heard}.")
         pays = gaussian_mu(ledger)
-        worst = max((move.euclidean for move in found.moves), default=None)
-        if pays is not None and worst is not None and found.laws <= {"normal"} and "" not in found.doubts:
-            agrees = not found.faults and worst <= pays * (1 + SLACK)
+        if pays is not None and known and {m.law for m in mechanisms} <= {"normal"}:
+            worst = max(float(np.linalg.norm(each)) for _, each in moves)
+            agrees = worst <= pays * (1 + SLACK)
             told.append(f"The ledger pays for a move of {pays:.4g} times the noise in all; the worst secret moves {worst:.4g}.")
-    if epsilon is not None:
-        cost = f"For the worst of {len(found.moves)} secrets that were tried, what was heard costs ε = {epsilon:.4g}"
+    if costs is not None:
+        cost = f"For the worst of {len(moves)} secrets that were tried, what was heard costs ε = {costs:.4g}"
         told.append(f"{cost} at δ = {claim.delta:g}; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(told)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ...models.base import Model
     from ...models.graph.graph import Worlds
+    from ...models.hearing.draw import Follow
 
 Array = "NDArray[np.float64]"
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them
@@ -44,11 +45,13 @@ class Play:
     draws: list[Draw]
 
 
-def play(model: Model, worlds: Worlds, instead: Numbers | None = None, script: list[Draw] | None = None) -> Play:
+def play(
+    model: Model, worlds: Worlds, instead: Numbers | None = None, script: list[Draw] | None = None, follow: Follow | None = None
+) -> Play:
     """One run of one world. script: the draws of another run, which this one must make too. instead: other numbers for some of
     them.
 
-    Raises Diverged if the run makes other draws than the script.
+    follow: what the training gets of each draw, as in `Hearing`. Raises Diverged if the run makes other draws than the script.
     """
 
     def change(at: int, draw: Draw) -> NDArray[Any] | None:
@@ -59,7 +62,7 @@ def play(model: Model, worlds: Worlds, instead: Numbers | None = None, script: l
         numbers = (instead or {}).get(at, script[at].values)
         return carried(numbers, script[at], draw) if numbers.size else None
 
-    with hearing(change) as heard:
+    with hearing(change, follow) as heard:
         release = model.fit(worlds, "cpu")
     if script is not None and len(heard.draws) < len(script):
         raise Diverged(script[len(heard.draws)].line)

@@ -195,10 +195,11 @@ def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
     try:
         import ray
     except ImportError as fault:
+        way = "Install it from the checkout, `pip install -c requirements.lock '.[ray]'`, or leave --ray out."
         if importlib.util.find_spec("ray") is None:
-            raise ValueError("--ray: ray is not installed. Install gnnaudit[ray], or leave --ray out.") from None
+            raise ValueError(f"--ray: ray is not installed. {way}") from None
         cause = (str(fault) or type(fault).__name__).splitlines()[0].rstrip(".")
-        raise ValueError(f"--ray: ray is installed but cannot be imported ({cause}). Install gnnaudit[ray] again.") from None
+        raise ValueError(f"--ray: ray is installed but cannot be imported ({cause}). {way}") from None
     try:
         host, _, port = address.rpartition("/")[2].rpartition(":")
         if port.isdigit():  # Ray itself gives up on an address only after minutes

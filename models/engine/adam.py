@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,8 +29,8 @@ class Adam:
         if self._in_one_pass:
             from ..kernels.arithmetic import adam
 
-            numbers: Any = (a.reshape(-1).numpy() for a in (self.flat, gradient, self.mean, self.square))
-            adam(*numbers, np.float32(rate), np.float32(below), np.float32(share))
+            x, slope, mean, square = (a.reshape(-1).numpy() for a in (self.flat, gradient, self.mean, self.square))
+            adam(x, slope, mean, square, np.float32(rate), np.float32(below), np.float32(share))
             return
         gradient = gradient if share == 1 else gradient * share
         self.mean.lerp_(gradient, 1 - 0.9)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from . import of_numpy, of_python, of_scipy, of_torch
-from .draw import Change, Draw, Hearing, Listening
+from .draw import Change, Draw, Follow, Hearing, Listening
 
 __all__ = ["Change", "Draw", "Hearing", "hearable", "hearing"]
 
@@ -37,9 +37,9 @@ def hearable() -> Iterator[None]:
 
 
 @contextmanager
-def hearing(change: Change | None = None) -> Iterator[Hearing]:
+def hearing(change: Change | None = None, follow: Follow | None = None) -> Iterator[Hearing]:
     """Records every draw within this context, and replaces its numbers if `change` returns others."""
-    before, listens = Listening.hearing, Hearing(change)
+    before, listens = Listening.hearing, Hearing(change, follow)
     with hearable():
         Listening.hearing = listens
         try:

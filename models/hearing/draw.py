@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -49,11 +49,22 @@ class Draw:
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (position in the order of draws, the draw) -> the numbers that replace it
 
 
+class Follow(Protocol):
+    """Follows what was drawn to where it meets data."""
+
+    def follow(self, value: Any, draw: Draw) -> Any:
+        """What the training gets of what was drawn."""
+        ...
+
+
 @dataclass(eq=False)
 class Hearing:
-    """All draws of one training, in order. change: a function that may replace drawn numbers by others."""
+    """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: it may replace
+    a drawn array by one that knows its origin.
+    """
 
     change: Change | None = None
+    follow: Follow | None = None
     draws: list[Draw] = field(default_factory=list)
     inside: bool = False  # a draw inside another draw of the same generator belongs to the outer one
 
@@ -113,11 +124,13 @@ def listened(name: str, call: Callable[..., Any], args: Sequence[Any], options: 
         result = call(*args, **options)
     finally:
         hearing.inside = False
+    before = len(hearing.draws)
     instead = hearing.hear(asked(name, args, options, result))
     if name == "shuffle" and instead is not None:
         args[0][:] = instead.tolist() if isinstance(args[0], list) else instead
         return None
-    return result if instead is None else put(result, instead)
+    given = result if instead is None else put(result, instead)
+    return hearing.follow.follow(given, hearing.draws[-1]) if hearing.follow and len(hearing.draws) > before else given
 
 
 def put(result: Any, instead: NDArray[Any]) -> Any:

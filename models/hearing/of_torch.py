@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from . import meetings_torch
 from .draw import Draw, Listening, calling_line, parameters, put
+from .meetings import Meetings
 
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
 
@@ -51,10 +53,13 @@ def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -
     drawn = result[-1] if isinstance(result, list | tuple) else result
     if hearing is None or hearing.inside or not hasattr(drawn, "detach"):
         return
+    before = len(hearing.draws)
     instead = hearing.hear(asked(name, args, options, drawn))
     if instead is not None:
         with torch.no_grad():
             drawn.detach().copy_(torch.from_numpy(np.ascontiguousarray(put(plain(drawn).copy(), np.asarray(instead)))))
+    if isinstance(hearing.follow, Meetings) and len(hearing.draws) > before:
+        meetings_torch.drawn(hearing.follow, drawn, hearing.draws[-1])
 
 
 @contextmanager
@@ -66,9 +71,10 @@ def replaced() -> Iterator[dict[int, Any]]:
 
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = func(*args, **(kwargs or {}))
+            name, options = func._schema.name.split("::")[1], kwargs or {}
+            result = meetings_torch.run(name, args, options, lambda: func(*args, **options))
             if torch.Tag.nondeterministic_seeded in func.tags:
-                told(func._schema.name.split("::")[1], args, kwargs or {}, result)
+                told(name, args, options, result)
             return result
 
     sample = Laplace.rsample

@@ -39,7 +39,7 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
     flat, sizes = torch.cat([value.detach().reshape(-1) for value in values]), [value.numel() for value in values]
     adam, gradient, at = Adam(flat, task.learning_rate), torch.empty_like(flat), sum(sizes[: len(first)])
     neighbours, own, bias = (part.numpy() for part in flat[at:].split(sizes[len(first) :]))
-    slopes: Any = [part.numpy() for part in gradient[at:].split(sizes[len(first) :])]
+    neighbours_slope, own_slope, bias_slope = (part.numpy() for part in gradient[at:].split(sizes[len(first) :]))
     leaves = [part.view(v.shape) for part, v in zip(flat[:at].split(sizes[: len(first)]), first.values(), strict=True)]
     ahead = (narrow if isinstance(x, WithMean) else wide)(x, dict(zip(first, leaves, strict=True)), gradient[:at], task.blocks)
 
@@ -69,15 +69,16 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
         weights = (y, trained, val, keep, other)
         loss, right, hits = sage_head.judge(sums, kept, scale.numpy(), bias, *weights, scores.view(-1, nodes).numpy(), slope)
         if epoch and loss <= least:  # validates the weights that the last step made; a higher loss is never kept
-            found: Any = [torch.tensor([value]) for value in (loss / known, 100 * right / known, train_accuracy)]
-            choice.offer(*found, lambda: drop.watched(scores[:1], task.watch))
+            one, rate, other_rate = (torch.tensor([value]) for value in (loss / known, 100 * right / known, train_accuracy))
+            choice.offer(one, rate, other_rate, lambda: drop.watched(scores[:1], task.watch))
             least = known * float(choice.loss[0]) * (1 + 1e-6)
         if epoch == task.epochs:
             return
         train_accuracy = 100 * hits / learned
         pulls = torch.from_numpy(slope).div_(learned) if not task.label_steps else propagated_slope(task, scores[1:])
         returned.add_up(pulls * scale[:, None], torch.from_numpy(back))
-        sage_head.pull(back, pulls.numpy(), mask, neighbours, own, plain, dropped, *slopes, before_slope)
+        slopes = (neighbours_slope, own_slope, bias_slope, before_slope)
+        sage_head.pull(back, pulls.numpy(), mask, neighbours, own, plain, dropped, *slopes)
         learn(torch.from_numpy(before_slope))
         adam.step(gradient.add(flat, alpha=task.weight_decay))
 

@@ -112,11 +112,13 @@ def _compiled_step(network: Learner, rows: Tensor, labels: Tensor, share: Tensor
     if strange.size:  # the kernel would write beyond its memory
         raise ValueError(f"label {strange[0]}: must be in 0 … {classes - 1}, the classes of the decoder.")
     flat = rows.flatten(1, 2)
-    none: Any = [np.empty((len(rows), 0), np.float32)] * (4 - len(network.weights))
+    none = [np.empty((len(rows), 0), np.float32)] * (4 - len(network.weights))
     to = torch.empty(len(rows), flat.shape[1] if back else 0, flat.shape[2])
-    numbers: Any
     numbers, slopes = network.matrices
-    decoders.decoder_slope(flat.numpy(), known, share.numpy(), *none, *numbers, *none, *slopes, to.numpy())
+    inner, inner_bias, outer, outer_bias = none + numbers
+    into, into_bias, out_of, out_of_bias = none + slopes
+    weights = (inner, inner_bias, outer, outer_bias, into, into_bias, out_of, out_of_bias)
+    decoders.decoder_slope(flat.numpy(), known, share.numpy(), *weights, to.numpy())
     network.adam.step(network.gradient)
     return to.view(rows.shape) if back else None
 

@@ -29,7 +29,7 @@ def observed_plot(found: Evidence) -> Plot:
     def draw(axes: Axes) -> None:
         axes.set_axis_off()
         axes.set(xlim=(0, 1), ylim=(len(rows) - 0.4, -0.75))
-        for x, head in zip(COLUMNS, ("clean value", "noise, and the line that draws it", "released as"), strict=True):
+        for x, head in zip(COLUMNS, ("clean value", "noise, and its line", "released as"), strict=True):
             axes.text(x, -0.6, head, ha="center", va="center", fontsize=8, alpha=0.8)
         for y, (data, noise, release, colour) in enumerate(rows):
             for x, text, edge in zip(COLUMNS, (data, noise, release), (INK, colour, INK), strict=True):
@@ -40,7 +40,7 @@ def observed_plot(found: Evidence) -> Plot:
             if y + 1 < len(seen["mechanisms"][:MOST]):
                 axes.annotate("", (COLUMNS[0], y + 0.62), (COLUMNS[0], y + 0.38), arrowprops={"arrowstyle": "->", "color": INK})
 
-    columns = ("number", "line", "law", "scale", "released", "move", "secret")
+    columns = ("number", "line", "meets", "law", "scale", "released", "move", "secret")
     table = tuple(tuple(m[c] for c in columns) for m in seen["mechanisms"])
     told = [f"{len(table)} mechanisms in order, each from data past noise to release.", *seen["compared"], *seen["faults"]]
     name = f"ledger-{slug(found.model, found.mode, f'{found.claim.epsilon:g}', found.claim.unit)}"
@@ -58,7 +58,9 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
     low, high = m["scale"]
     size = f"{low:.3g}" if high - low <= 1e-3 * high else f"{low:.3g} to {high:.3g}"
     part = "" if m["covered"] > 0.999 else f" on {100 * m['covered']:.0f} %"
-    noise = f"{m['law']} noise, scale {size}{part}\n{_short(m['line'])}"
+    noise = f"{m['law']} noise, scale {size}{part}\n{_short(m['meets'] or m['line'])}"
+    if m["note"]:
+        return data, f"{noise}\n{m['note']}", f"{m['released']}\n{' × '.join(map(str, m['shape']))}", OPEN["past the noise"]
     return data, noise, f"{m['released']}\n{' × '.join(map(str, m['shape']))}", COLOURS[2]
 
 

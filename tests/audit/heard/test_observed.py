@@ -34,7 +34,6 @@ def charged_line(text, module):
 def test_of_an_honest_model_the_observed_ledger_is_the_declared_one(kind):
     found = observed(kind(sigma=SIGMA))
     assert found.agrees
-    assert len(found.mechanisms) == 2
     assert [m.number for m in found.mechanisms] == [1, 2]
     assert [m.released for m in found.mechanisms] == ["hop 1 of 'aggregates'", "hop 2 of 'aggregates'"]
     for m in found.mechanisms:
@@ -76,15 +75,81 @@ def test_laplace_noise_costs_what_its_law_says():
     assert mechanism.law == "laplace"
     assert mechanism.move == pytest.approx(2 / 2.0, rel=1e-3)  # an edge moves two counts by one, over the scale
     assert found.costs == pytest.approx(1.0 + 2 * math.log(1 - 1e-6), abs=5e-3)  # nearly pure epsilon at so small a delta
-    assert mechanism.line == f"{__name__.rpartition('.')[2]}.py, line {charged_line('noise is drawn here', __file__)}"
+    line = charged_line("# the noise is drawn here", __file__)
+    assert mechanism.line == f"{__name__.rpartition('.')[2]}.py, line {line}"
     assert [(h.law, h.draws) for h in found.unplaced] == [("permutation", 1)]
 
 
-def test_noise_that_is_the_same_for_every_seed_is_listed_and_no_mechanism():
-    found = observed(Looped(fixed))
-    assert not found.mechanisms
-    assert [h.note for h in found.unplaced] == ["the same for every seed"]
-    assert found.agrees is None
+def twice(graph, seed):
+    noise = 2.0 * np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+    clean = graph.adjacency() @ np.eye(graph.classes)[graph.y]
+    return {"aggregates": np.stack([clean + noise, 2 * clean + noise])}
+
+
+@pytest.mark.parametrize(
+    ("model", "note"),
+    [
+        (Looped(fixed, events=dp.GaussianDpEvent(2.0)), "the same for every seed"),
+        (Looped(twice, releases=("aggregates",), events=dp.GaussianDpEvent(0.5)), "the noise of mechanism 1 again"),
+    ],
+)
+def test_noise_that_is_not_fresh_is_marked_and_costs_nothing_that_could_be_said(model, note):
+    found = observed(model)
+    assert found.mechanisms[-1].note == note
+    assert not found.agrees
+    assert found.costs is None
+
+
+def votes(graph, seed):
+    """Only posteriors are released: the noise is within."""
+    rng = np.random.default_rng(seed)
+    weights = rng.standard_normal((graph.classes, graph.classes))  # no noise
+    sums = noisy(graph, 2.0, lambda shape: rng.standard_normal(shape))
+    shares = np.tanh(sums) @ weights
+    return {"posteriors": shares - np.logaddexp.reduce(shares, axis=1, keepdims=True)}
+
+
+def test_noise_within_the_run_is_found_where_it_is_added_though_only_posteriors_leave():
+    found = observed(Looped(votes, events=dp.GaussianDpEvent(2 / 2**0.5)))
+    (mechanism,) = found.mechanisms
+    assert mechanism.meets.endswith(f"line {charged_line('return clean + scale', __file__)}")
+    assert mechanism.move == pytest.approx(2**0.5 / 2, rel=1e-6)
+    assert mechanism.released == "used within the run"
+    assert [(r.array, r.how) for r in found.released] == [("posteriors", "computed")]
+    assert found.agrees
+    assert found.doubts == ()
+    assert [h.law for h in found.unplaced] == ["normal"]
+
+
+def test_a_path_past_a_mechanism_within_the_run_is_named():
+    def leaky(graph, seed):
+        told = votes(graph, seed)["posteriors"]
+        return {"posteriors": told + 1e-3 * graph.degree[:, None]}
+
+    found = observed(Looped(leaky, events=dp.GaussianDpEvent(2 / 2**0.5)))
+    assert len(found.mechanisms) == 1
+    assert found.agrees is not True
+    assert [r.how for r in found.released] != ["computed"]
+
+
+def test_each_step_of_a_noisy_training_is_a_mechanism():
+    def descent(graph, seed):
+        rng = np.random.default_rng(seed)
+        x, w = graph.adjacency() @ graph.x / 10, np.zeros((graph.dim, graph.classes))
+        for _ in range(30):
+            p = np.exp(x @ w)
+            g = x.T @ (p / p.sum(1, keepdims=True) - np.eye(graph.classes)[graph.y])
+            g += 0.5 * rng.standard_normal(g.shape)
+            w -= 0.1 * g
+        s = graph.x @ w
+        return {"posteriors": s - np.logaddexp.reduce(s, axis=1, keepdims=True)}
+
+    found = observed(Looped(descent))
+    assert len(found.mechanisms) == 30
+    assert {m.meets for m in found.mechanisms} == {f"test_observed.py, line {charged_line('g += 0.5', __file__)}"}
+    total = max(sum(m.move**2 for m in found.mechanisms) ** 0.5, 0)
+    mu, epsilon = total, found.costs  # the largest of each, so at least what any one edge moves
+    assert norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) >= CLAIM.delta * 0.999
 
 
 def test_too_little_noise_disagrees_with_the_ledger_at_the_closed_form():
@@ -97,6 +162,31 @@ def test_too_little_noise_disagrees_with_the_ledger_at_the_closed_form():
     mu, epsilon = 2**0.5, found.costs
     delta = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)  # Balle and Wang (2018)
     assert delta == pytest.approx(CLAIM.delta, rel=1e-3)
+
+
+def test_pytorch_that_trains_on_noisy_gradients_is_heard_step_by_step():
+    torch = pytest.importorskip("torch")
+
+    def descent(graph, seed):
+        torch.manual_seed(seed)
+        x = torch.tensor((graph.adjacency() @ graph.x / 10).astype(np.float32))
+        y, model = torch.tensor(graph.y), torch.nn.Linear(graph.dim, graph.classes)
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(5):
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            for p in model.parameters():
+                p.grad += 0.5 * torch.randn_like(p)
+            optimiser.step()
+        return {"posteriors": torch.log_softmax(model(torch.tensor(graph.x)), 1).detach().numpy()}
+
+    found = observed(Looped(descent))
+    assert len(found.mechanisms) == 10
+    assert {m.scale for m in found.mechanisms} == {(0.5, 0.5)}
+    assert {m.meets for m in found.mechanisms} == {f"test_observed.py, line {charged_line('p.grad += 0.5', __file__)}"}
+    assert [(r.array, r.how) for r in found.released] == [("posteriors", "computed")]
+    assert found.costs > 0
+    assert {h.law for h in found.unplaced} == {"uniform"}  # the first weights
 
 
 def test_the_report_shows_the_mechanisms_and_no_record_leaves_them_out(tmp_path):

@@ -1,6 +1,7 @@
 """Executors: all compute the same parts, the graph is sent once, and a lost worker costs only time."""
 
 import errno
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -184,6 +185,24 @@ def test_no_worker_is_left_when_the_context_ends_in_a_fault(tmp_path, game):
     with pytest.raises(KeyboardInterrupt):
         stopped()
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("import msgpack_of_no_index", "ray is installed but cannot be imported .*msgpack_of_no_index"),
+        (None, "ray is not installed"),
+    ],
+)
+def test_what_ray_lacks_is_not_called_ray(tmp_path, monkeypatch, body, said):
+    if body:
+        (tmp_path / "ray.py").write_text(body)
+        monkeypatch.syspath_prepend(tmp_path)
+    elif importlib.util.find_spec("ray"):
+        pytest.skip("ray is installed here")
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    with pytest.raises(ValueError, match=said), ray_cluster("local", 1):
+        pass
 
 
 @pytest.mark.nightly  # a Ray cluster takes seconds to start

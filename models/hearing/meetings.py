@@ -1,0 +1,143 @@
+"""Where drawn noise meets data, in NumPy: what was drawn is followed through scaling to the sum with something else.
+
+That place is a mechanism. Its value can be exchanged, so that another run goes on from the same noisy value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .draw import Draw, calling_line
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FOLLOWED = ("normal", "laplace")
+
+
+@dataclass(frozen=True, eq=False)
+class Meeting:
+    """noisy = clean + noise. line: of the sum. scale: of the law's numbers at scale 1, a number or an array that broadcasts."""
+
+    line: str
+    draw: Draw
+    scale: Any
+    clean: NDArray[np.float64]
+    noisy: NDArray[Any]
+
+
+class OtherMechanisms(Exception):
+    """A run comes to another mechanism than the one whose value it was to take. The message names the line."""
+
+
+@dataclass(eq=False)
+class Meetings:
+    """The mechanisms of one run in order. script: those of another run, whose noisy values take the place of this one's."""
+
+    script: Sequence[Meeting] | None = None
+    found: list[Meeting] = field(default_factory=list)
+    tensors: Any = None  # of PyTorch, that are noise which has met no data yet
+
+    def follow(self, value: Any, draw: Draw) -> Any:
+        """What a generator returned, as an array that knows where it is from."""
+        if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
+            return value
+        if located_at_data(draw):
+            return self.meet(draw, draw.scale, np.broadcast_to(draw.loc, value.shape).astype(np.float64), value)
+        noise: Any = value.view(Noise)
+        noise.origin = (self, draw, one_scale(draw))
+        return noise
+
+    def meet(self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any) -> Any:
+        """Writes a mechanism down. Returns the noisy value, that of the script if there is one. Zero noise is no mechanism."""
+        if not np.all(np.asarray(scale) > 0):
+            return noisy
+        line = calling_line()
+        if self.script is not None:
+            at = len(self.found)
+            if at >= len(self.script) or self.script[at].noisy.shape != noisy.shape or self.script[at].line != line:
+                raise OtherMechanisms(line)
+            noisy[...] = self.script[at].noisy
+        self.found.append(Meeting(line, draw, scale, clean, noisy.copy()))
+        return noisy
+
+
+def located_at_data(draw: Draw) -> bool:
+    """Whether the location of a draw is an array of data; distributions without one pass zeros."""
+    return np.ndim(draw.loc) > 0 and bool(np.any(draw.loc))
+
+
+def one_scale(draw: Draw) -> Any:
+    """The scale of a draw, a number if all its numbers have the same."""
+    return float(np.max(draw.scale)) if np.ndim(draw.scale) and np.ptp(draw.scale) == 0 else draw.scale
+
+
+class Noise(np.ndarray):
+    """Drawn numbers that have met no data yet. origin: (Meetings, Draw, scale), or None for any other array."""
+
+    origin: tuple[Meetings, Draw, Any] | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        origin = getattr(source, "origin", None)
+        kept = origin is not None and (np.ndim(origin[2]) == 0 or source.shape == self.shape)
+        self.origin = origin if kept else None
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.get("out", ())
+        noises = [i for i in inputs if isinstance(i, Noise) and i.origin is not None]
+        clean = _clean(ufunc, method, inputs, noises)
+        if out:
+            options["out"] = tuple(_plain(o) for o in out)
+        result = getattr(ufunc, method)(*(_plain(i) for i in inputs), **options)
+        if not noises or not isinstance(result, np.ndarray):
+            return out[0] if out and len(out) == 1 else result
+        meetings, draw, scale = noises[0].origin
+        if clean is not None:
+            met = meetings.meet(draw, scale, np.broadcast_to(clean, result.shape).copy(), result)
+            return out[0] if out else met
+        scaled = _scaled(ufunc, method, inputs, noises)
+        if scaled is None or result.shape != noises[0].shape:
+            return out[0] if out and len(out) == 1 else result
+        noise: Any = out[0] if out and isinstance(out[0], Noise) else result.view(Noise)
+        noise.origin = (meetings, draw, scaled)
+        return noise
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Noise) else value
+
+
+def _clean(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noise]) -> NDArray[np.float64] | None:
+    """A copy of what noise is added to, before a sum in place overwrites it; None where this is no such sum."""
+    if method != "__call__" or ufunc not in (np.add, np.subtract) or len(noises) != 1:
+        return None
+    other = inputs[1] if inputs[0] is noises[0] else inputs[0]
+    if np.size(other) == 1 and np.size(noises[0]) != 1:
+        return None
+    return np.array(_plain(other), dtype=np.float64)
+
+
+def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noise]) -> Any:
+    """The scale after a product with numbers, a shift by one number, or the sum of two normal draws; None after anything else."""
+    assert noises[0].origin is not None
+    scale = noises[0].origin[2]
+    if method != "__call__":
+        return None
+    if len(noises) == 2 and ufunc in (np.add, np.subtract):
+        other: Any = noises[1].origin
+        normal = noises[0].origin[1].law == other[1].law == "normal"
+        return np.hypot(scale, other[2]) if normal and noises[0] is not noises[1] else None
+    if ufunc is np.negative:
+        return scale
+    if len(noises) != 1 or len(inputs) != 2:
+        return None
+    if ufunc in (np.add, np.subtract):
+        return scale
+    other = inputs[1] if inputs[0] is noises[0] else inputs[0]
+    if ufunc is np.multiply:
+        return np.multiply(scale, np.abs(_plain(other)))
+    return np.divide(scale, np.abs(_plain(other))) if ufunc is np.divide and inputs[0] is noises[0] else None

@@ -1,0 +1,94 @@
+"""Where drawn noise meets data, in PyTorch: the same as for NumPy, at the operators that a training runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .draw import Draw, Listening
+from .meetings import FOLLOWED, Meetings, located_at_data, one_scale
+
+SUMS = ("add", "add_", "sub", "sub_")
+PRODUCTS = ("mul", "mul_", "div", "div_")
+KEPT = ("neg", "neg_", "clone", "detach", "alias", "view", "_unsafe_view", "reshape", "_to_copy", "t", "transpose")
+Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> (Draw, scale)
+
+
+def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
+    """A tensor that was just drawn: noise to follow, or noisy data at once where its location is data."""
+    if draw.law not in FOLLOWED or tensor.dim() == 0:
+        return
+    if located_at_data(draw):
+        clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
+        meetings.meet(draw, draw.scale, clean, tensor.detach().numpy())
+    else:
+        origins(meetings)[tensor] = (draw, one_scale(draw))
+
+
+def origins(meetings: Meetings) -> Origins:
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    if meetings.tensors is None:
+        meetings.tensors = WeakTensorKeyDictionary()
+    return meetings.tensors
+
+
+def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callable[[], Any]) -> Any:
+    """The result of an operator. A sum of noise and data is written down as a mechanism, and noise is followed through others."""
+    hearing = Listening.hearing
+    meetings = hearing.follow if hearing is not None else None
+    if not isinstance(meetings, Meetings) or not meetings.tensors or not args:
+        return call()
+    known = [_origin(meetings, a) for a in args[:2]]
+    if not any(known):
+        return call()
+    if name in SUMS and len(known) == 2 and (known[0] is None) != (known[1] is None):
+        return _sum(meetings, args, float(options.get("alpha", 1)), known, call)
+    result = call()
+    scale = _scaled(name, args, known)
+    if name.endswith("_") and hasattr(args[0], "detach"):
+        origins(meetings).pop(args[0], None)
+    if scale is not None and hasattr(result, "detach") and np.ndim(scale) == 0:
+        origin = known[0] or known[1]
+        assert origin is not None
+        origins(meetings)[result] = (origin[0], float(scale))
+    return result
+
+
+def _origin(meetings: Meetings, value: Any) -> tuple[Draw, Any] | None:
+    return origins(meetings).get(value) if hasattr(value, "detach") else None
+
+
+def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:
+    """clean + noise or noise + clean; alpha times the second. A shift by a single number leaves noise noise."""
+    second = known[1] is not None
+    draw, scale = known[1] if second else known[0]
+    noise, other = (args[1], args[0]) if second else (args[0], args[1])
+    single = not hasattr(other, "detach") or (other.numel() == 1 and noise.numel() > 1)
+    clean = None if single else (1.0 if second else alpha) * other.detach().cpu().numpy().astype(np.float64)
+    result = call()
+    factor = abs(alpha) if second else 1.0
+    if clean is None:
+        origins(meetings)[result] = (draw, scale * factor)
+        return result
+    values = result.detach().numpy()
+    meetings.meet(draw, scale * factor, np.broadcast_to(clean, values.shape).copy(), values)
+    origins(meetings).pop(result, None)
+    return result
+
+
+def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:
+    """The scale after a product with a number, or an operator that moves entries only; None after anything else."""
+    if known[0] is not None and (name in KEPT or (name == "copy_" and known[-1] is not None)):
+        return known[0][1]
+    if name == "copy_" and len(known) == 2 and known[1] is not None:
+        return known[1][1]
+    if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
+        return None
+    origin, other = (known[0], args[1]) if known[0] is not None else (known[1], args[0])
+    number = float(other) if not hasattr(other, "detach") or other.numel() == 1 else None
+    if number is None or (name.startswith("div") and known[0] is None) or not number:
+        return None
+    return origin[1] * abs(number) if name.startswith("mul") else origin[1] / abs(number)

@@ -1,0 +1,141 @@
+"""Noise is followed to where it meets data: its law, scale and clean value, by any way of writing the sum."""
+
+import numpy as np
+import pytest
+
+from gnnaudit.models.hearing import hearing
+from gnnaudit.models.hearing.meetings import Meetings, Noise, OtherMechanisms
+
+CLEAN = np.arange(12.0).reshape(3, 4)
+
+
+def in_place(rng):
+    x = CLEAN.copy()
+    x += 0.5 * rng.standard_normal((3, 4))
+    return x
+
+
+def scaled_in_place(rng):
+    noise = rng.normal(0, 2, (3, 4))
+    noise *= -0.25
+    return CLEAN + noise
+
+
+def cast(rng):
+    return CLEAN + (rng.standard_normal((3, 4)).astype(np.float32) / 2).astype(np.float64)
+
+
+def two_draws(rng):
+    return CLEAN + (0.3 * rng.standard_normal((3, 4)) + 0.4 * rng.standard_normal((3, 4)))
+
+
+def reshaped(rng):
+    return CLEAN - 0.5 * rng.standard_normal(12).reshape(3, 4)
+
+
+def at_the_data(rng):
+    return rng.normal(CLEAN, 0.5)
+
+
+WAYS = [in_place, scaled_in_place, cast, two_draws, reshaped, at_the_data]
+
+
+def followed(way, seed=1, script=None):
+    heard = Meetings(script)
+    with hearing(follow=heard):
+        return way(np.random.default_rng(seed)), heard.found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_of_adding_noise_is_one_mechanism_of_the_same_scale(way):
+    with hearing():
+        plain = way(np.random.default_rng(1))
+    noisy, (meeting,) = followed(way)
+    assert np.array_equal(noisy, plain)
+    assert not isinstance(noisy, Noise) or noisy.origin is None
+    assert np.allclose(meeting.scale, 0.5)
+    assert np.array_equal(meeting.clean, CLEAN)
+    assert meeting.line.startswith("test_meetings.py, line ")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_noisy_value_of_another_run_takes_its_place(way):
+    first, found = followed(way)
+    second, (again,) = followed(way, seed=2, script=found)
+    assert np.array_equal(first, second)
+    assert np.array_equal(again.clean, CLEAN)
+
+
+def test_columns_of_their_own_scale_are_kept_apart():
+    _, (meeting,) = followed(lambda rng: CLEAN + rng.standard_normal((3, 4)) * np.array([1.0, 2.0, 3.0, 4.0]))
+    assert np.array_equal(np.broadcast_to(meeting.scale, (3, 4))[0], [1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda rng: rng.standard_normal((3, 4)) @ CLEAN.T,  # weights
+        lambda rng: np.abs(rng.standard_normal((3, 4))) + CLEAN,  # no normal law
+        lambda rng: rng.random((3, 4)) + CLEAN,
+        lambda rng: 0.0 * rng.standard_normal((3, 4)) + CLEAN,
+        lambda rng: rng.standard_normal((3, 4)).sum(axis=0) + CLEAN,
+    ],
+)
+def test_what_is_no_noise_added_to_data_is_no_mechanism(other):
+    with hearing():
+        plain = other(np.random.default_rng(1))
+    result, found = followed(other)
+    assert np.array_equal(result, plain)
+    assert not found
+
+
+def test_another_mechanism_than_that_of_the_script_is_an_error():
+    _, found = followed(in_place)
+    with pytest.raises(OtherMechanisms, match=r"test_meetings\.py"):
+        followed(cast, script=found)
+
+
+def torch_ways():
+    import torch
+
+    def generator(seed):
+        return torch.Generator().manual_seed(seed)
+
+    def plain(seed):
+        return torch.tensor(CLEAN) + 0.5 * torch.randn(3, 4, generator=generator(seed), dtype=torch.float64)
+
+    def in_place(seed):
+        x = torch.tensor(CLEAN)
+        x.add_(torch.randn(12, generator=generator(seed), dtype=torch.float64).view(3, 4), alpha=0.5)
+        return x
+
+    def of_a_gradient(seed):
+        x = torch.tensor(CLEAN, requires_grad=True)
+        return (torch.normal(0, 0.5, (3, 4), generator=generator(seed), dtype=torch.float64) + x).detach()
+
+    def at_the_data(seed):
+        return torch.normal(torch.tensor(CLEAN), 0.5, generator=generator(seed))
+
+    def of_a_distribution(seed):
+        torch.manual_seed(seed)
+        return torch.tensor(CLEAN) + torch.distributions.Normal(torch.zeros(3, 4, dtype=torch.float64), 0.5).sample()
+
+    return [plain, in_place, of_a_gradient, at_the_data, of_a_distribution]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_pytorch_is_followed_by_the_same_rules(number):
+    pytest.importorskip("torch")
+    way = torch_ways()[number]
+    with hearing():
+        plain = way(1)
+    heard = Meetings()
+    with hearing(follow=heard):
+        noisy = way(1)
+    assert np.array_equal(noisy, plain)
+    (meeting,) = heard.found
+    assert np.allclose(meeting.scale, 0.5)
+    assert np.array_equal(meeting.clean, CLEAN)
+    again = Meetings(heard.found)
+    with hearing(follow=again):
+        assert np.array_equal(way(2), plain)
