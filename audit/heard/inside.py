@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...models.errors import one_line
 from ...models.hearing.meetings import Meeting, Meetings, OtherMechanisms
 from .playing import Diverged, play, rounding
 from .worlds import without_one
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from .worlds import Without
 
 SECRETS = 12  # that are taken away one by one
-MOST = 2000  # mechanisms, whose values are kept
 SAME = 1e-6  # relative: a size of noise that does not depend on the secret
 
 
@@ -36,21 +36,30 @@ class Inside:
     doubts: tuple[str, ...]
 
 
-def inside(made: Study, unit: Unit, key: Key) -> Inside | None:
-    """The mechanisms of the whole graph's run; None where none was found, or where a run that is followed is another one."""
+def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
+    """The mechanisms of the whole graph's run; or why there are none, "" where no noise meets data."""
     heard = Meetings()
     first = play(made.model, made.whole, follow=heard)
     cells = made.base.cells
     same = first.cells.keys() == cells.keys() and all(np.array_equal(a, first.cells[c]) for c, a in cells.items())
-    if not same or not 0 < len(heard.found) <= MOST:
-        return None
-    moves, past, doubts = [], {}, []
+    if not same:
+        return "a run in which noise is followed is another one"
+    if not heard.space:
+        return "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
+    if not heard.found:
+        return ""
+    moves: list[tuple[str, tuple[float, ...]]] = []
+    past: dict[str, str] = {}
+    doubts: list[str] = []
     for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), SECRETS):
         again = Meetings(heard.found)
         try:
             after = play(made.model, absent.worlds, script=made.base.draws, follow=again)
         except (Diverged, OtherMechanisms) as line:
             doubts.append(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})")
+            continue
+        except Exception as fault:  # a stranger's model may refuse a graph in its own way
+            doubts.append(f"{absent.secret}: without it the training ends ({type(fault).__name__}: {one_line(fault)})")
             continue
         if len(again.found) != len(heard.found):
             doubts.append(f"{absent.secret} changes how many mechanisms are run")

@@ -44,7 +44,8 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
     """
     found = examined(case, graph, key)
     made = found.study
-    within = inside(made, case.claim.unit, key.fold("inside"))
+    heard = inside(made, case.claim.unit, key.fold("inside"))
+    within = heard if isinstance(heard, Inside) else None
     mechanisms, moves = _on_releases(found)
     if within is not None and len(within.meetings) >= len(mechanisms):
         mechanisms, moves = _within(within, made), list(within.moves)
@@ -54,6 +55,8 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
     doubts = {array: text for array, text in found.doubts.items() if within is None or array in within.past or not array}
     if within is not None and within.moves:
         doubts = {**within.past, **({"": within.doubts[0]} if within.doubts else {})}
+    elif isinstance(heard, str) and heard:
+        doubts.setdefault("", heard)
     fresh = not any(m.note for m in mechanisms)
     known = not found.faults and not doubts and bool(moves) and fresh
     costs = _costs([m.law for m in mechanisms], moves, case.claim.delta) if known else None

@@ -40,6 +40,7 @@ class Meetings:
 
     script: Sequence[Meeting] | None = None
     found: list[Meeting] = field(default_factory=list)
+    space: int = 1 << 30  # bytes that the values of mechanisms may take; 0: they took more, and the rest was not written down
     tensors: Any = None  # of PyTorch, that are noise which has met no data yet
 
     def follow(self, value: Any, draw: Draw) -> Any:
@@ -54,8 +55,9 @@ class Meetings:
 
     def meet(self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any) -> Any:
         """Writes a mechanism down. Returns the noisy value, that of the script if there is one. Zero noise is no mechanism."""
-        if not np.all(np.asarray(scale) > 0):
+        if not self.space or not np.all(np.asarray(scale) > 0):
             return noisy
+        self.space = max(0, self.space - clean.nbytes - noisy.nbytes)
         line = calling_line()
         if self.script is not None:
             at = len(self.found)
@@ -95,7 +97,9 @@ class Noise(np.ndarray):
         result = getattr(ufunc, method)(*(_plain(i) for i in inputs), **options)
         if not noises or not isinstance(result, np.ndarray):
             return out[0] if out and len(out) == 1 else result
-        meetings, draw, scale = noises[0].origin
+        origin = noises[0].origin
+        assert origin is not None
+        meetings, draw, scale = origin
         if clean is not None:
             met = meetings.meet(draw, scale, np.broadcast_to(clean, result.shape).copy(), result)
             return out[0] if out else met

@@ -56,8 +56,9 @@ def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -
     before = len(hearing.draws)
     instead = hearing.hear(asked(name, args, options, drawn))
     if instead is not None:
+        numbers = put(plain(drawn).copy(), np.asarray(instead))
         with torch.no_grad():
-            drawn.detach().copy_(torch.from_numpy(np.ascontiguousarray(put(plain(drawn).copy(), np.asarray(instead)))))
+            drawn.detach().copy_(torch.from_numpy(np.ascontiguousarray(numbers).reshape(drawn.shape)))
     if isinstance(hearing.follow, Meetings) and len(hearing.draws) > before:
         meetings_torch.drawn(hearing.follow, drawn, hearing.draws[-1])
 

@@ -12,7 +12,9 @@ from gnnaudit import Claim, Looped, Unit, audit
 from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.faults import strangers
+from gnnaudit.audit.heard.inside import inside
 from gnnaudit.audit.heard.observed import observe
+from gnnaudit.audit.heard.study import study
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
 
@@ -189,6 +191,28 @@ def test_pytorch_that_trains_on_noisy_gradients_is_heard_step_by_step():
     assert {h.law for h in found.unplaced} == {"uniform"}  # the first weights
 
 
+def test_a_node_moves_the_counts_of_its_neighbours_and_its_own_row_is_not_counted():
+    claim = Claim(4.0, 1e-6, Unit.NODE)
+    found = observe(Case(Looped(votes, unit=Unit.NODE), claim), GRAPH, Key("nodes"))
+    (mechanism,) = found.mechanisms
+    trained = np.flatnonzero(GRAPH.train)
+    assert mechanism.secret.startswith("the absence of node")
+    assert mechanism.move <= GRAPH.degree[trained].max() ** 0.5 / 2 + 1e-6
+    assert mechanism.move >= GRAPH.degree[trained].max() ** 0.5 / 2 - 1e-6  # the busiest node is tried: one count of each
+
+
+def test_a_model_that_refuses_other_graphs_is_recorded_as_far_as_it_runs():
+    def strict(graph, seed):
+        if graph.edges.shape[1] != GRAPH.edges.shape[1]:
+            raise RuntimeError("not my graph")
+        return votes(graph, seed)
+
+    found = inside(study(Looped(strict), GRAPH, Key("strict")), Unit.UNDIRECTED_EDGE, Key("strict"))
+    assert len(found.meetings) == 1
+    assert not found.moves
+    assert "not my graph" in found.doubts[0]
+
+
 def test_the_report_shows_the_mechanisms_and_no_record_leaves_them_out(tmp_path):
     model = Looped(laplace, releases=("posteriors", "aggregates"), events=dp.LaplaceDpEvent(1.0))
     claim = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE)
@@ -202,7 +226,7 @@ def test_the_report_shows_the_mechanisms_and_no_record_leaves_them_out(tmp_path)
     page = (tmp_path / "on" / "report.html").read_text()
     assert 'id="recorder"' in page
     assert heard["mechanisms"][0]["line"] in page
-    assert (tmp_path / "on" / "figures" / "ledger-looped-sound-1-undirected-edge.png").is_file()
+    assert (tmp_path / "on" / "figures" / "ledger-looped-own-1-undirected-edge.svg").is_file()
     results = audit(model, GRAPH, claim, out=tmp_path / "off", record=False, **options)
     assert results.run.observed == []
     assert 'id="recorder"' not in (tmp_path / "off" / "report.html").read_text()
