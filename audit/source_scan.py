@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class Source:
 
     @property
     def functions(self) -> Iterator[ast.AST]:
-        yield from (n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+        yield from (n for n in below(self.tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,12 @@ class Hit:
         return f"{self.path}:{self.line}: {self.rule.name}: {self.rule.reason} {self.rule.advice}"
 
 
+@cache
+def below(node: ast.AST) -> tuple[ast.AST, ...]:
+    """The node and all nodes below it, remembered for as long as one file is read."""
+    return tuple(ast.walk(node))
+
+
 def name_of(node: ast.AST | None) -> str:
     """The last part of a dotted name or of what is called: `a.b.c(…)` -> "c"."""
     while isinstance(node, ast.Call | ast.Subscript):
@@ -80,13 +87,13 @@ def name_of(node: ast.AST | None) -> str:
 
 
 def calls(node: ast.AST, names: tuple[str, ...]) -> Iterator[ast.Call]:
-    return (n for n in ast.walk(node) if isinstance(n, ast.Call) and name_of(n.func) in names)
+    return (n for n in below(node) if isinstance(n, ast.Call) and name_of(n.func) in names)
 
 
 def names_in(node: ast.AST) -> set[str]:
     """Every name, attribute, parameter and keyword below a node."""
     found: set[str] = set()
-    for n in ast.walk(node):
+    for n in below(node):
         found |= {value for key in ("id", "attr", "arg") if isinstance(value := getattr(n, key, None), str)}
     return found
 
@@ -107,10 +114,10 @@ def is_private(node: ast.AST) -> bool:
 def assigned(function: ast.AST) -> dict[str, set[str]]:
     """For each local variable, the names that its values are made of."""
     made: dict[str, set[str]] = {}
-    for n in ast.walk(function):
+    for n in below(function):
         if isinstance(n, ast.Assign | ast.AnnAssign | ast.AugAssign) and n.value is not None:
             for target in n.targets if isinstance(n, ast.Assign) else [n.target]:
-                for part in ast.walk(target):
+                for part in below(target):
                     if isinstance(part, ast.Name):
                         made.setdefault(part.id, set()).update(names_in(n.value))
     return made
@@ -129,8 +136,8 @@ def traced(names: set[str], made: dict[str, set[str]]) -> set[str]:
 def factors(tree: ast.AST, call: ast.Call) -> set[str]:
     """The names that scale a draw of noise: its arguments, and what the draw is multiplied with."""
     found = set().union(*(names_in(a) for a in (*call.args, *call.keywords))) if call.args or call.keywords else set()
-    for n in ast.walk(tree):
-        if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) and call in ast.walk(n):
+    for n in below(tree):
+        if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) and call in below(n):
             found |= names_in(n)
     return found
 
@@ -138,18 +145,18 @@ def factors(tree: ast.AST, call: ast.Call) -> set[str]:
 def shared_generator(source: Source) -> Iterator[ast.AST]:
     made = assigned(source.tree)
     for call in calls(source.tree, TASKS):
-        for n in ast.walk(call):
+        for n in below(call):
             is_name = isinstance(n, ast.Name | ast.Attribute) and n is not call.func
             looks = bool(re.fullmatch(r"(.*_)?(rng|generator|random_state)", name_of(n))) or bool(
                 made.get(name_of(n), set()) & {*GENERATORS}
             )
-            if is_name and looks and not any(n in ast.walk(c) for c in calls(call, ("spawn", "fork", "split", "jumped"))):
+            if is_name and looks and not any(n in below(c) for c in calls(call, ("spawn", "fork", "split", "jumped"))):
                 yield call
                 break
 
 
 def state_dict_assignment(source: Source) -> Iterator[ast.AST]:
-    for n in ast.walk(source.tree):
+    for n in below(source.tree):
         for target in n.targets if isinstance(n, ast.Assign) else ():
             if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Call) and name_of(target.value) == "state_dict":
                 yield n
@@ -169,7 +176,7 @@ def noise_without_clip(source: Source) -> Iterator[ast.AST]:
 
 
 def noise_per_tensor(source: Source) -> Iterator[ast.AST]:
-    for loop in (n for n in ast.walk(source.tree) if isinstance(n, ast.For)):
+    for loop in (n for n in below(source.tree) if isinstance(n, ast.For)):
         if not any(calls(loop.iter, ("parameters", "named_parameters"))):
             continue
         body = ast.Module(loop.body, [])
@@ -201,19 +208,19 @@ def fixed_seed(source: Source) -> Iterator[ast.AST]:
 
 
 def classical_gaussian(source: Source) -> Iterator[ast.AST]:
-    for n in ast.walk(source.tree):
+    for n in below(source.tree):
         if not (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div) and any_like(names_in(n.right), "delta")):
             continue
-        around = next((f for f in source.functions if n in ast.walk(f)), source.tree)
-        checked = any(isinstance(c, ast.Compare) and any_like(names_in(c), "eps") for c in ast.walk(around))
-        if not checked and any(isinstance(part, ast.Constant) and part.value == 1.25 for part in ast.walk(n.left)):
+        around = next((f for f in source.functions if n in below(f)), source.tree)
+        checked = any(isinstance(c, ast.Compare) and any_like(names_in(c), "eps") for c in below(around))
+        if not checked and any(isinstance(part, ast.Constant) and part.value == 1.25 for part in below(n.left)):
             yield n
 
 
 def private_maximum(source: Source) -> Iterator[ast.AST]:
     for function in source.functions:
         made = assigned(function)
-        for n in ast.walk(function):
+        for n in below(function):
             if not (isinstance(n, ast.Call) and name_of(n.func) in ("max", "amax")):
                 continue
             over = names_in(n)
@@ -221,7 +228,7 @@ def private_maximum(source: Source) -> Iterator[ast.AST]:
                 continue
             users = {name for name, parts in made.items() if n in _values(function, name)}
             reached = users | {name for name in made if traced({name}, made) & users}
-            in_noise = any(n in ast.walk(c) or names_in(c) & reached for c in calls(function, NOISE[:7]))
+            in_noise = any(n in below(c) or names_in(c) & reached for c in calls(function, NOISE[:7]))
             if in_noise or any_like(reached, r"sensitiv|sigma|noise|threshold|clip"):
                 yield n
 
@@ -229,20 +236,20 @@ def private_maximum(source: Source) -> Iterator[ast.AST]:
 def _values(function: ast.AST, name: str) -> set[ast.AST]:
     """All nodes of the values that are assigned to a variable."""
     found: set[ast.AST] = set()
-    for n in ast.walk(function):
+    for n in below(function):
         if isinstance(n, ast.Assign) and any(name in names_in(t) for t in n.targets):
-            found |= set(ast.walk(n.value))
+            found |= set(below(n.value))
     return found
 
 
 def best_on_private_data(source: Source) -> Iterator[ast.AST]:
     if not is_private(source.tree):
         return
-    for n in ast.walk(source.tree):
-        if isinstance(n, ast.If) and any(isinstance(c, ast.Compare) for c in ast.walk(n.test)):
+    for n in below(source.tree):
+        if isinstance(n, ast.If) and any(isinstance(c, ast.Compare) for c in below(n.test)):
             test, kept = (
                 names_in(n.test),
-                {t for a in ast.walk(n) if isinstance(a, ast.Assign) for x in a.targets for t in names_in(x)},
+                {t for a in below(n) if isinstance(a, ast.Assign) for x in a.targets for t in names_in(x)},
             )
             if (
                 any_like(test, r"^(best|max)_?")
@@ -254,7 +261,7 @@ def best_on_private_data(source: Source) -> Iterator[ast.AST]:
 
 def shuffled_batches(source: Source) -> Iterator[ast.AST]:
     names = names_in(source.tree) | {
-        a.name.split(".")[-1] for n in ast.walk(source.tree) for a in getattr(n, "names", []) if isinstance(a, ast.alias)
+        a.name.split(".")[-1] for n in below(source.tree) for a in getattr(n, "names", []) if isinstance(a, ast.alias)
     }
     if not names & {*ACCOUNTANTS} or names & {"make_private", "make_private_with_epsilon", "UniformWithReplacementSampler"}:
         return
@@ -328,6 +335,7 @@ def scan_text(text: str, path: str = "<text>") -> list[Hit]:
     """The hits in one file, by line. Raises SyntaxError where the text is no Python."""
     source, lines = Source(path, text, ast.parse(text)), text.splitlines()
     places = {(n.lineno, n.col_offset, rule.name) for rule in RULES.values() for n in _found(rule, source)}
+    below.cache_clear()
     return [Hit(path, line, column, RULES[name]) for line, column, name in sorted(places) if INTENDED not in lines[line - 1]]
 
 

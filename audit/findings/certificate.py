@@ -89,14 +89,17 @@ def moved(claim: Claim, shift: float, noise_std: float, summary: str, covered: f
     return confirmed(claim, libraries, f"{summary} {one}", bars(y, {"noise covers": covered, "unit moves": shift}, log=log))
 
 
-def seen(claim: Claim, table: ArrayLike, summary: str, names: Sequence[str]) -> Certificate:
-    """A certificate for a release whose outcomes the table lists: (2, outcomes), row 0 without the unit."""
+def seen(claim: Claim, table: ArrayLike, summary: str, names: Sequence[str], method: str = "enumeration") -> Certificate:
+    """A certificate for a release whose outcomes the table lists: (2, outcomes), row 0 without the unit.
+
+    method: "enumeration" of all cases, or "replay" of runs in which the unit alone decides the outcome.
+    """
     from ...accounting.lower.finite_channels import channel_epsilon
 
     p = np.asarray(table, float)
     series = {world: (tuple(names), row) for world, row in zip(("without", "with"), p, strict=True)}
     epsilon = channel_epsilon(p, claim.delta)
-    return computed(claim, epsilon, summary, Figure("", "probability", series, "bars"), "enumeration")
+    return computed(claim, epsilon, summary, Figure("", "probability", series, "bars"), method)
 
 
 def sampled(

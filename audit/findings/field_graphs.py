@@ -49,7 +49,7 @@ def shared_noise(key: Key, spawned: bool) -> Certificate:
         f"{table[0, 1]:.0f} of {CALLS} without. A later call gives the same counts, bit for bit, in {again} of {CALLS} runs."
     )
     claim = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("counts",))
-    return seen(claim, table / CALLS, summary, ("another difference", "exactly 1"))
+    return seen(claim, table / CALLS, summary, ("another difference", "exactly 1"), "replay")
 
 
 def singular_vectors(key: Key, all_entries: bool) -> Certificate:

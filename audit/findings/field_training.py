@@ -174,7 +174,7 @@ def touched_rows(key: Key, all_rows: bool) -> Certificate:
         f"The vector of node 2 changes in {moves[1, 1]:.0f} of {STEPS} steps if it has an edge, "
         f"and in {moves[0, 1]:.0f} of {STEPS} if it has none."
     )
-    return seen(claim, moves / STEPS, summary, ("stays", "changes"))
+    return seen(claim, moves / STEPS, summary, ("stays", "changes"), "replay")
 
 
 def laplace_on_weights(covered: float) -> Certificate:
