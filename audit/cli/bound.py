@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from ..own.score_file import check, read
 from .options import Json, finite, print_json
-from .score_file import check, read
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

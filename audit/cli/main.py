@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from ...models.errors import Stopped
+from ..storage.starved import starved
 from .account import account
 from .bound import bound
 from .contract import contract
@@ -30,7 +31,6 @@ from .power import power
 from .run import run
 from .scan import scan
 from .selftest import selftest
-from .starved import starved
 
 app = typer.Typer(
     help="Finds out whether differentially private graph neural networks are as private as they claim.",

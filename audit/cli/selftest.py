@@ -54,8 +54,7 @@ def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) ->
     """One row for each planted fault and each honest recipe: the audit, what it found, and the seconds it took."""
     from ...models.data.loading import load
     from ...models.facts import Facts
-    from ..faults.honest_models import HONEST
-    from ..faults.planted import FAULTS
+    from ..faults.planted import FAULTS, HONEST
     from ..storage.executor import one_thread
 
     one_thread()

@@ -22,8 +22,7 @@ from ..case import keeping, offered
 from ..plan import Plan
 from ..run import carry_out, publish
 from .fault import EDGE
-from .honest_models import HONEST
-from .planted import FAULTS
+from .planted import FAULTS, HONEST
 from .strangers import FAULTY
 from .strangers import HONEST as HONEST_STRANGERS
 

@@ -62,7 +62,7 @@ def with_experiments(file: str, experiments: Mapping[str, tuple[Experiment, Expe
 
     Raises ValueError where a description has no experiments, or experiments have no description.
     """
-    descriptions = read(Path(__file__).parent / file)
+    descriptions = read(Path(__file__).parent / "systems" / file)
     for name in descriptions.keys() ^ experiments.keys():
         what = "no experiment" if name in descriptions else "no description"
         raise ValueError(f"{file}: finding {name!r} has {what}. The Python file and the TOML file must list the same ids.")

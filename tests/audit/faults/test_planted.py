@@ -5,8 +5,7 @@ from functools import cache
 import pytest
 
 from gnnaudit.audit.cli.selftest import audited
-from gnnaudit.audit.faults.honest_models import HONEST
-from gnnaudit.audit.faults.planted import FAULTS
+from gnnaudit.audit.faults.planted import FAULTS, HONEST
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.facts import Facts
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...accounting.claim import Claim, Unit
-from . import exact_epsilons as exact
-from .certificate import Certificate, Figure, computed, confirmed
-from .finding import with_experiments
+from ....accounting.claim import Claim, Unit
+from .. import exact_epsilons as exact
+from ..certificate import Certificate, Figure, computed, confirmed
+from ..finding import with_experiments
 
 if TYPE_CHECKING:
-    from ..key import Key
+    from ...key import Key
 
 LEAVES, CAP = 30, 5
 STEP = Claim(1.0, 1e-5, Unit.NODE)
@@ -28,7 +28,7 @@ def kept_lists(own: bool) -> np.ndarray:
 
 def hub_leaves(own: bool) -> Certificate:
     """One full-batch step on a star: the change of the sum of clipped gradients when the hub is removed, against the noise."""
-    from ...accounting.gaussian import mu_of
+    from ....accounting.gaussian import mu_of
 
     hub = np.array([100.0, 0.0])  # its features; leaves have zero features, so a leaf's gradient comes from the hub alone
     terms = kept_lists(own)[:, None] * hub

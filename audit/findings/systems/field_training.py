@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...accounting.claim import Claim, Relation, Unit
-from . import exact_epsilons as exact
-from .certificate import Certificate, Figure, bars, computed, confirmed, moved, seen
-from .finding import with_experiments
+from ....accounting.claim import Claim, Relation, Unit
+from .. import exact_epsilons as exact
+from ..certificate import Certificate, Figure, bars, computed, confirmed, moved, seen
+from ..finding import with_experiments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..key import Key
+    from ...key import Key
 
 Array = Any
 ENTRY = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE, exposes=("aggregates",))
@@ -32,7 +32,7 @@ USERS, WEIGHTS = 32, 64
 
 def unit_noise(claim: Claim) -> float:
     """The noise std with which a Gaussian release of sensitivity 1 costs exactly the claim."""
-    from ...accounting import gaussian
+    from ....accounting import gaussian
 
     return 1 / gaussian.mu_of_claim(claim)
 
@@ -117,7 +117,7 @@ def per_tensor(joint: bool) -> Certificate:
 
 def google_printed(multiplier: float) -> float:
     """The epsilon of the multi-term accountant: 90,941 training nodes, batches of 10,000, delta a tenth of 1 / nodes."""
-    from ...models.gap.published import converted, multi_term_rdp
+    from ....models.gap.published import converted, multi_term_rdp
 
     nodes, batch, steps = 90_941, 10_000, 300
     return converted(lambda order: steps * multi_term_rdp(order, multiplier, NEIGHBOURS, nodes, batch), 1 / (10 * nodes))
@@ -144,7 +144,7 @@ def opacus_rdp(multiplier: float, rate: float, steps: int, delta: float) -> floa
     """What the accountant of the code prints, at its orders."""
     import warnings
 
-    from ...accounting.upper.libraries import _opacus_accountants
+    from ....accounting.upper.libraries import _opacus_accountants
 
     rdp, orders = _opacus_accountants().analysis.rdp, [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
     with warnings.catch_warnings():

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...accounting import closed_forms as mechanisms
-from ...accounting.claim import Claim, Unit
-from ...models.privgnn import published as printed
-from . import exact_epsilons as exact
-from .certificate import Certificate, Figure, computed, confirmed
-from .finding import with_experiments
+from ....accounting import closed_forms as mechanisms
+from ....accounting.claim import Claim, Unit
+from ....models.privgnn import published as printed
+from .. import exact_epsilons as exact
+from ..certificate import Certificate, Figure, computed, confirmed
+from ..finding import with_experiments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...models.graph.graph import Worlds
-    from ..key import Key
+    from ....models.graph.graph import Worlds
+    from ...key import Key
 
 RATE, QUERIES, DELTA = 0.3, 1000, 1e-4
 
@@ -47,7 +47,7 @@ def argmax_probabilities(answers: NDArray[np.float64], scale: float) -> NDArray[
 
 def argmax(scale: float) -> Certificate:
     """One label of ten classes from a teacher that is certain of one class or of another."""
-    from ...accounting.lower.finite_channels import channel_epsilon
+    from ....accounting.lower.finite_channels import channel_epsilon
 
     table = [argmax_probabilities(row, scale) for row in np.eye(10)[:2]]  # all pairs of corners cost the same
     libraries = {
@@ -82,7 +82,7 @@ def theorem_7(repaired: bool) -> Certificate:
     """A scalar Laplace query of sensitivity 1, which the proof assumes, on 1,000 fresh samples; lambda = 0.4."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    from ...accounting.upper.rdp import laplace_pair
+    from ....accounting.upper.rdp import laplace_pair
 
     theorem = printed.privgnn_theorem_7_repaired if repaired else printed.privgnn_theorem_7
     claim = Claim(theorem(0.4, RATE, QUERIES, DELTA), DELTA, Unit.NODE)
@@ -109,8 +109,8 @@ def theorem_7(repaired: bool) -> Certificate:
 
 def single_sample(accounted: bool) -> Certificate:
     """One sample and one teacher for all 1,000 labels of two classes at lambda = 1. accounted: claims the cost of one sample."""
-    from ...accounting.events.mechanisms import noisy_argmax, on_sampled_nodes
-    from ...accounting.upper.tradeoff import curve
+    from ....accounting.events.mechanisms import noisy_argmax, on_sampled_nodes
+    from ....accounting.upper.tradeoff import curve
 
     each = mechanisms.noisy_argmax_epsilon(2, 1.0)
     proved = mechanisms.amplified(mechanisms.composed_pure_epsilon(each, QUERIES, DELTA / RATE), RATE) * (1 + 1e-6)
@@ -137,7 +137,7 @@ def one_sample(each: float, labels: int) -> float:
 
 def worlds(key: Key, world: int) -> Worlds:
     """30 private and 40 public nodes; private node 0 has the features of every query and another label than its neighbours."""
-    from ...models.graph.graph import Graph, Mask, Worlds
+    from ....models.graph.graph import Graph, Mask, Worlds
 
     rng, nodes = key.fold("graph").generator(), 70
     x = rng.standard_normal((nodes, 6)).astype(np.float32)
@@ -154,7 +154,7 @@ def worlds(key: Key, world: int) -> Worlds:
 
 
 def recipe(**fields: Any) -> Any:
-    from ...models.privgnn.privgnn import PrivGnn
+    from ....models.privgnn.privgnn import PrivGnn
 
     return PrivGnn(
         mode="paper", queries=10, neighbours=3, rate=1.0, hidden=8, epochs=60, student_epochs=20, dropout=0.0, **fields
@@ -163,7 +163,7 @@ def recipe(**fields: Any) -> Any:
 
 def log_probabilities(key: Key, as_coded: bool) -> Certificate:
     """Answers of trained teachers with and without a private node that has the query's features; lambda = 1, no sampling."""
-    from ...accounting.lower.finite_channels import channel_epsilon
+    from ....accounting.lower.finite_channels import channel_epsilon
 
     model = recipe(sigma=1.0, as_coded=as_coded)
     both = [model.teachers(worlds(key, world)).answers[0].astype(float) for world in (0, 1)]

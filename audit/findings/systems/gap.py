@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...accounting.claim import Claim, Unit
-from . import exact_epsilons as exact
-from .certificate import Certificate, Figure, computed, confirmed, sampled
-from .finding import with_experiments
+from ....accounting.claim import Claim, Unit
+from .. import exact_epsilons as exact
+from ..certificate import Certificate, Figure, computed, confirmed, sampled
+from ..finding import with_experiments
 
 if TYPE_CHECKING:
-    from ...models.base import Model
-    from ...models.graph.graph import Graph, Worlds
-    from ..key import Key
+    from ....models.base import Model
+    from ....models.graph.graph import Graph, Worlds
+    from ...key import Key
 
 EDGE = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=("aggregates", "inputs"))
 NODE = Claim(1.0, 1e-5, Unit.NODE, exposes=("aggregates",))
@@ -25,7 +25,7 @@ CAP, LEAVES = 5, 50
 
 def paired_graph(key: Key, nodes: int = 400) -> Graph:
     """A random graph with edges 0 - 1, 2 - 3, … and about two random edges per node; features are independent of the edges."""
-    from ...models.graph.graph import Graph
+    from ....models.graph.graph import Graph
 
     rng = key.fold("graph").generator()
     edges = np.concatenate([np.arange(nodes).reshape(-1, 2), rng.integers(nodes, size=(2 * nodes, 2))])
@@ -37,9 +37,9 @@ def paired_graph(key: Key, nodes: int = 400) -> Graph:
 
 def edge_game(model: Model, key: Key) -> Certificate:
     """The likelihood-ratio game on released sums: 400 runs, in each of which a fair coin keeps or drops each of 200 edges."""
-    from ...accounting.upper.tradeoff import curve
-    from ...attacks.canary.gaussian_ratio import LikelihoodRatio
-    from ..games.game import Game
+    from ....accounting.upper.tradeoff import curve
+    from ....attacks.canary.gaussian_ratio import LikelihoodRatio
+    from ...games.game import Game
 
     graph = paired_graph(key)
     pairs = np.flatnonzero((graph.edges[0] % 2 == 0) & (graph.edges[1] == graph.edges[0] + 1))
@@ -57,16 +57,16 @@ def edge_game(model: Model, key: Key) -> Certificate:
 
 
 def mu_of_claim(claim: Claim) -> float:
-    from ...accounting import gaussian
+    from ....accounting import gaussian
 
     return gaussian.mu_of_claim(claim)
 
 
 def calibrated(name: str, mode: str) -> Model:
     """GAP or ProGAP with two hops at epsilon = 1. The encoder's accuracy does not matter here, so it trains for two epochs."""
-    from ...accounting.upper.calibration import calibrate
-    from ...models.gap.gap import Gap
-    from ...models.gap.progap import ProGap
+    from ....accounting.upper.calibration import calibrate
+    from ....models.gap.gap import Gap
+    from ....models.gap.progap import ProGap
 
     kept: dict[str, Any] = {"mode": mode, "epochs": 2, "hidden": 8, "keep": ("aggregates", "inputs"), "public_seed": 1}
     model: Any = Gap(hops=2, **kept) if name == "gap" else ProGap(depth=2, **kept)
@@ -78,8 +78,8 @@ def degree_cap(key: Key, bounded_degree: bool) -> Certificate:
 
     bounded_degree: no cap, and noise for a public degree bound.
     """
-    from ...models.gap.published import progap_edge_coded
-    from ...models.graph.degree_cap import arc_present, bounded
+    from ....models.gap.published import progap_edge_coded
+    from ....models.graph.degree_cap import arc_present, bounded
 
     hubs, nodes, rounds, pilot = CAP + 1, LEAVES + CAP + 1, 4000, 500
     worlds = bipartite(key, pilot + rounds)
@@ -107,7 +107,7 @@ def degree_cap(key: Key, bounded_degree: bool) -> Certificate:
 
 def bipartite(key: Key, rounds: int) -> Worlds:
     """Complete bipartite graphs of leaves and hubs; the hub with id LEAVES is present in half of the rounds."""
-    from ...models.graph.graph import Graph, Mask, Worlds
+    from ....models.graph.graph import Graph, Mask, Worlds
 
     nodes = LEAVES + CAP + 1
     leaf, hub = np.meshgrid(np.arange(LEAVES), np.arange(LEAVES, nodes), indexing="ij")
@@ -120,8 +120,8 @@ def bipartite(key: Key, rounds: int) -> Worlds:
 
 def isolated(key: Key, dropped: bool) -> Certificate:
     """GAP on the path 0 - 1 - 2 with and without the edge 0 - 1. dropped: nodes without an edge are removed first."""
-    from ...accounting.lower.finite_channels import channel_epsilon
-    from ...models.graph.graph import Graph, Worlds
+    from ....accounting.lower.finite_channels import channel_epsilon
+    from ....models.graph.graph import Graph, Worlds
 
     model = calibrated("gap", "paper")
     model = dataclasses.replace(model, keep=("posteriors",))  # type: ignore[type-var]
@@ -153,9 +153,9 @@ def best_epoch(key: Key, mode: str) -> Certificate:
     The other two validation nodes have equal features and different labels. One of them is always classified correctly, so
     node 0 alone decides which epoch is best.
     """
-    from ...accounting.upper.calibration import calibrate
-    from ...models.gap.mlp import Mlp
-    from ...models.graph.graph import Graph, Worlds
+    from ....accounting.upper.calibration import calibrate
+    from ....models.gap.mlp import Mlp
+    from ....models.graph.graph import Graph, Worlds
 
     rng, nodes, runs = key.fold("graph").generator(), 67, 2000
     x = rng.standard_normal((nodes, 4)).astype(np.float32)
@@ -181,8 +181,8 @@ def best_epoch(key: Key, mode: str) -> Certificate:
 
 def delta_rule(delta: float) -> Certificate:
     """Noise calibrated to epsilon = 1 at `delta`, tested at 1e-7: the paper's rule for Facebook's 2,117,924 directed edges."""
-    from ...accounting.gaussian import epsilon_of
-    from ...models.gap.published import progap_edge_coded
+    from ....accounting.gaussian import epsilon_of
+    from ....models.gap.published import progap_edge_coded
 
     claim = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE)
     sigma = exact.sigma_for(lambda s: progap_edge_coded(s, 2, delta), 1.0)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...accounting import gaussian as closed
-from ...accounting.claim import Claim, Unit
-from ...models.vesper import published as printed
-from . import exact_epsilons as exact
-from .certificate import Certificate, Figure, computed, confirmed, sampled
-from .finding import with_experiments
+from ....accounting import gaussian as closed
+from ....accounting.claim import Claim, Unit
+from ....models.vesper import published as printed
+from .. import exact_epsilons as exact
+from ..certificate import Certificate, Figure, computed, confirmed, sampled
+from ..finding import with_experiments
 
 if TYPE_CHECKING:
-    from ..key import Key
+    from ...key import Key
 
 LARGE = Claim(1.0, 1 / 61_859_140, Unit.UNDIRECTED_EDGE, exposes=("transcript",))  # ogbn-products
 ROOTS, BATCH, EPOCHS = 196_615, 256, 20
@@ -27,7 +27,7 @@ FLOOR = 10
 
 def large_sigma(bound: str) -> float:
     """The noise multiplier of one layer that gives epsilon = 1 on ogbn-products by a bound of `vesper_epsilon`."""
-    from ...accounting.cache import remembered
+    from ....accounting.cache import remembered
 
     def epsilon(sigma: float) -> float:
         return printed.vesper_epsilon(sigma, 1, RATE, STEPS, LARGE.delta, bound)
@@ -82,9 +82,9 @@ def epsilon_at(delta_at: Any, delta: float) -> float:
 
 def mixture_by_library(visits: Any, std: float, delta: float) -> float:
     """The same mixture over visible counts by dp_accounting."""
-    from ...accounting.events.mechanisms import gaussian_hops
-    from ...accounting.events.types import VisibleMixtureDpEvent
-    from ...accounting.upper.tradeoff import curve
+    from ....accounting.events.mechanisms import gaussian_hops
+    from ....accounting.events.types import VisibleMixtureDpEvent
+    from ....accounting.upper.tradeoff import curve
 
     kept = np.flatnonzero(visits > 1e-13)
     mechanisms = tuple(gaussian_hops(std, int(k)) for k in kept)
@@ -110,7 +110,7 @@ def shift(aggregator: str, floor: int, flips: bool) -> float:
     """
     import torch
 
-    from ...models.vesper.aggregators import Neighbours, aggregate, low_degree
+    from ....models.vesper.aggregators import Neighbours, aggregate, low_degree
 
     degrees = (floor, floor) if flips else (floor + 1, 1)
     edges = [(0, 1)]
@@ -130,7 +130,7 @@ def shift(aggregator: str, floor: int, flips: bool) -> float:
 
 def one_layer(aggregator: str, flips: bool) -> Certificate:
     """One layer, released once, with noise for epsilon = 1 at the claimed sensitivity."""
-    from ...models.vesper.aggregators import sensitivity
+    from ....models.vesper.aggregators import sensitivity
 
     def claimed(floor: int) -> float:
         return sensitivity(aggregator, floor)
@@ -173,7 +173,7 @@ def backward(key: Key, variant: str) -> Certificate:
 
     B simulates party A in both worlds with the same messages, so it knows the mean of every row in each world.
     """
-    from ...accounting.lower.error_rates import Rule
+    from ....accounting.lower.error_rates import Rule
 
     claim = Claim(0.0, ONE.delta, Unit.UNDIRECTED_EDGE, exposes=("transcript",))
     scores = {bit: [far_rows(key.fold("run", run), bit, variant) for run in range(100)] for bit in (False, True)}
@@ -188,8 +188,8 @@ def backward(key: Key, variant: str) -> Certificate:
 
 def far_rows(key: Key, bit: bool, variant: str) -> float:
     """One training on 60 nodes, and the log-likelihood ratio of the edge 0 - 1 from the noisy rows of nodes 2 … 59."""
-    from ...models.vesper.parties import batches, party_a, party_b
-    from ...models.vesper.vesper import Vesper
+    from ....models.vesper.parties import batches, party_a, party_b
+    from ....models.vesper.vesper import Vesper
 
     recipe = Vesper(
         "paper", variant, layers=1, hidden=8, fan_out=100, batch_size=20, n_train=60, epochs=10, learning_rate=0.05, sigma=0.7
@@ -234,7 +234,7 @@ def far_rows(key: Key, bit: bool, variant: str) -> float:
 
 def corrected_gap(key: Key) -> Certificate:
     """The noise of the corrected GAP, drawn anew in every batch, against that of GAP, drawn once."""
-    from ...accounting import events
+    from ....accounting import events
 
     rate, steps = events.inclusion(2000, 64, 10, 2), 640
     resampled = math.sqrt(2) * exact.sigma_for(lambda s: printed.vesper_epsilon(s, 2, rate, steps, ONE.delta), 1.0)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...accounting import gaussian as closed
-from ...accounting.claim import Claim, Unit
-from ...models.dpar import published as code
-from . import exact_epsilons as exact
-from .certificate import Certificate, Figure, confirmed, sampled
-from .finding import with_experiments
+from ....accounting import gaussian as closed
+from ....accounting.claim import Claim, Unit
+from ....models.dpar import published as code
+from .. import exact_epsilons as exact
+from ..certificate import Certificate, Figure, confirmed, sampled
+from ..finding import with_experiments
 
 if TYPE_CHECKING:
-    from ..key import Key
+    from ...key import Key
 
 NODE = Claim(1.0, 1e-5, Unit.NODE, exposes=("gradients",))
 NODE_RATE, SIGMA, RECORDS, BATCH, EPOCHS = 0.09, 0.95, 211, 60, 200  # the defaults of the code, on Cora-ML
@@ -24,7 +24,7 @@ NODE_RATE, SIGMA, RECORDS, BATCH, EPOCHS = 0.09, 0.95, 211, 60, 200  # the defau
 
 def amplification(linear: bool) -> Certificate:
     """Randomised response on a sampled node. linear: its epsilon is 1 / q, which the code turns into 1."""
-    from ...accounting.lower.finite_channels import channel_epsilon
+    from ....accounting.lower.finite_channels import channel_epsilon
 
     claim = Claim(1.0, 0.0, Unit.NODE)
     inner = 1 / NODE_RATE if linear else math.log1p(math.expm1(1.0) / NODE_RATE)
@@ -84,10 +84,10 @@ def moved(rows: int, cap: int | None) -> float:
     """The change of this library's sum of clipped gradients when node 0, in `rows` lists besides its own, is removed."""
     import torch
 
-    from ...models.dpar.list_dpsgd import How, Trainer
-    from ...models.dpar.pagerank import capped, column_normalised
-    from ...models.dpar.row_products import Lists
-    from ...models.graph.graph import Graph
+    from ....models.dpar.list_dpsgd import How, Trainer
+    from ....models.dpar.pagerank import capped, column_normalised
+    from ....models.dpar.row_products import Lists
+    from ....models.graph.graph import Graph
 
     nodes = rows + 1
     x, none = np.zeros((nodes, 2), np.float32), np.zeros(nodes, dtype=bool)
@@ -120,7 +120,7 @@ def leaf_row(teleport: float, leaves: int = 30) -> float:
     """The change of a leaf's clipped PageRank row when the hub is removed, over the clip."""
     import scipy.sparse as sp
 
-    from ...models.dpar.pagerank import page_rank
+    from ....models.dpar.pagerank import page_rank
 
     star = np.zeros((leaves + 1, leaves + 1), np.float32)
     star[0, 1:] = star[1:, 0] = 1
@@ -133,9 +133,9 @@ def leaf_row(teleport: float, leaves: int = 30) -> float:
 
 def known_noise(key: Key, fixed: bool) -> Certificate:
     """One DP-SGD step on ten nodes with one feature each; the adversary subtracts the noise of seed 0. fixed: it was used."""
-    from ...models.dpar.dpar import Dpar
-    from ...models.graph.graph import Graph, Mask, Worlds
-    from ...models.random.streams import stream
+    from ....models.dpar.dpar import Dpar
+    from ....models.graph.graph import Graph, Mask, Worlds
+    from ....models.random.streams import stream
 
     nodes, hidden, runs, none = 10, 4, 300, np.zeros(10, dtype=bool)
     x = np.eye(nodes, dtype=np.float32)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gnnaudit.audit.cli import starved as module
-from gnnaudit.audit.cli.starved import starved
+from gnnaudit.audit.storage import starved as module
+from gnnaudit.audit.storage.starved import starved
 
 FAULTS = [
     MemoryError(),

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...accounting.claim import Claim, Relation, Unit
-from . import exact_epsilons as exact
-from .certificate import Certificate, Figure, computed, confirmed
-from .finding import with_experiments
+from ....accounting.claim import Claim, Relation, Unit
+from .. import exact_epsilons as exact
+from ..certificate import Certificate, Figure, computed, confirmed
+from ..finding import with_experiments
 
 if TYPE_CHECKING:
-    from ..key import Key
+    from ...key import Key
 
 USERS = 100
 
@@ -25,7 +25,7 @@ def scaling(by_data: bool) -> Certificate:
     """
     from scipy.stats import binom
 
-    from ...models.lpgnn import ldp
+    from ....models.lpgnn import ldp
 
     # the paper claims delta = 0, which implies this claim
     claim = Claim(1.0, 1e-9, Unit.FEATURES, Relation.REPLACE, exposes=("reports",))
@@ -47,9 +47,9 @@ def scaling(by_data: bool) -> Certificate:
 
 def fair_coins(key: Key) -> Certificate:
     """The accuracy of LPGNN at epsilon = 0.01 and with fair coins, at equal propagation: ten trainings each."""
-    from ...models.data.loading import load
-    from ...models.graph.graph import Worlds
-    from ...models.lpgnn.lpgnn import Lpgnn
+    from ....models.data.loading import load
+    from ....models.graph.graph import Worlds
+    from ....models.lpgnn.lpgnn import Lpgnn
 
     graph, means, spreads = load("campus:n=600"), [], []
     # constant features make every coin fair, at the same noise scale

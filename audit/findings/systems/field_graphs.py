@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ...accounting.claim import Claim, Unit
-from . import exact_epsilons as exact
-from .certificate import Certificate, Figure, bars, computed, confirmed, sampled, seen
-from .finding import with_experiments
+from ....accounting.claim import Claim, Unit
+from .. import exact_epsilons as exact
+from ..certificate import Certificate, Figure, bars, computed, confirmed, sampled, seen
+from ..finding import with_experiments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..key import Key
+    from ...key import Key
 
 FRIENDS, CALLS = 40, 100
 LEAVES, RANK, RELEASES = 200, 20, 1500
