@@ -234,10 +234,10 @@ def has(model: object, protocol: type) -> bool:
 def lacks(model: Any, protocol: type) -> str | None:
     """Why a model lacks a capability, and how a model declares it; None if the model has it."""
     capability = CAPABILITIES[protocol.__name__]
-    for name in members(protocol):
+    reason = declined(model, protocol.__name__)
+    for name in members(protocol) if reason is None else ():
         if fault := raising(model, name):
             return f"`{name}` of {model.name} raises: {fault}"
-    reason = declined(model, protocol.__name__)
     if reason is None and isinstance(model, protocol) and capability.holds(model):
         return None
     because = f" ({reason})" if reason else ""

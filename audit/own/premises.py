@@ -41,8 +41,12 @@ def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:
 
 
 def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
-    """A row for each clause that fails, with the smallest graph on which it does."""
-    return [case.skipped(f"contract: {c.name}", f"fails on a graph of {c.failure}") for c in checks if c.failure]
+    """A row for each cause for which clauses fail, with the smallest graph on which they do."""
+    causes: dict[str, list[str]] = {}
+    for check in checks:
+        if check.failure:
+            causes.setdefault(check.failure, []).append(check.name)
+    return [case.skipped(f"contract: {', '.join(names)}", f"fails on a graph of {cause}") for cause, names in causes.items()]
 
 
 def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check]) -> Outcome:

@@ -105,6 +105,8 @@ def first_wrong(path: Path) -> str:
         rows = lines_of.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""))
         header = [name.strip() for name in next(rows)]
         places = {name: header.index(name) for name in ("score", "bit", "run") if name in header}
+        if not {"score", "bit"} <= places.keys():
+            return ""
         for row in rows:
             if row and (len(row) != len(header) or not _fits({name: row[at].strip() for name, at in places.items()})):
                 return f", line {rows.line_num}"

@@ -123,7 +123,7 @@ def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished):
             if isinstance(ours[name], float):
                 np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-9)
             else:
-                assert ours[name] == theirs[name]
+                assert ours[name] == theirs[name], (name, ours)
 
 
 @pytest.mark.parametrize(

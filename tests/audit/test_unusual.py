@@ -156,8 +156,8 @@ def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_to
 
 def test_what_a_model_says_makes_no_broken_xml(tmp_path, own):
     ran(tmp_path / "out", model=own("refuses"))
-    (reason,) = (s.get("message") for s in ET.parse(tmp_path / "out" / "junit.xml").getroot().iter("skipped"))
-    assert reason == "no luck\N{REPLACEMENT CHARACTER}[31m today"
+    reasons = [s.get("message") for s in ET.parse(tmp_path / "out" / "junit.xml").getroot().iter("skipped")]
+    assert "no luck\N{REPLACEMENT CHARACTER}[31m today" in reasons
 
 
 def test_audits_that_a_single_edge_is_too_few_for_take_no_others_with_them(tmp_path, sparse):

@@ -30,7 +30,7 @@ class Quiet(SoftmaxDpSgd):
 class Plain(SoftmaxDpSgd):
     """Does not declare how a node joins a batch."""
 
-    inclusion_chance = property()
+    inclusion_chance = None
 
 
 def bound(kind, graph, folder):
