@@ -4,8 +4,13 @@ This is the one public door for users' code: `from gnnaudit import Claim, lower`
 `gnnaudit.target` is the side of a program that `audit run --target` calls; it needs NumPy alone.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# MKL reads it when torch is loaded. Without it a matrix product depends on where in memory its factors lie, and a run does not
+# always repeat bit for bit.
+os.environ.setdefault("MKL_CBWR", "AUTO")
 
 __version__ = "0.2.0"
 
