@@ -19,7 +19,7 @@ from ..games.canaries import hub
 from ..heard.gate import a_strangers
 from ..instruments.reach import NOTHING
 from ..instruments.recorder import Record, recorded
-from ..instruments.repetition import kept_row, same_coins
+from ..instruments.repetition import kept_row, same_coins, shift
 from ..own.program import External
 
 if TYPE_CHECKING:
@@ -82,8 +82,5 @@ def squared(run: Record, other: Record, hidden: int | None, nodes: int) -> dict[
     """Purpose -> the sum of the squared moves of its means, in noise sds, without the row of a node that keeps it."""
     found: dict[str, float] = defaultdict(float)
     for before, after in zip(run.releases, other.releases, strict=True):
-        change = (after.clean - before.clean) / before.scale
-        if hidden is not None and before.shapes[0][1:-1] == (nodes,):
-            change = np.delete(change.reshape(before.shapes[0]), hidden, 1)
-        found[before.purpose] += float(np.square(change).sum())
+        found[before.purpose] += float(np.square(shift(before, after, hidden, nodes) / before.scale).sum())
     return found

@@ -92,13 +92,19 @@ def same_coins(first: Record, graph: Graph, node: int | None) -> Coins:
     return drawn
 
 
+def shift(before: Noisy, after: Noisy, hidden: int | None, nodes: int) -> NDArray[np.float64]:
+    """How far every entry of a release's mean moves. hidden: a node whose own row is not released, and left out."""
+    change = after.clean - before.clean
+    if hidden is not None and before.shapes[0][1:-1] == (nodes,):
+        return np.delete(change.reshape(nodes, -1), hidden, axis=0)
+    return change
+
+
 def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: int | None, nodes: int) -> float:
     """The move of one release's mean, over the move that the ledger's noise covers. hidden: a node whose own row is not
     released.
     """
-    change = after.clean - before.clean
-    if hidden is not None and before.shapes[0][1:-1] == (nodes,):
-        change = np.delete(change.reshape(nodes, -1), hidden, axis=0)
+    change = shift(before, after, hidden, nodes)
     size = np.where(after.clean != before.clean, before.clean, 0.0)  # rounding error of the new sum in float32
     norm = float(np.linalg.norm(change.reshape(before.events, -1), ord=before.order, axis=1).max(initial=0.0))
     norm = max(0.0, norm - ROUNDING * float(np.linalg.norm(size, ord=before.order)))
