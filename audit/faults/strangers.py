@@ -199,6 +199,22 @@ class EveryOtherColumn(Sums):
         return clean + noise * (np.arange(clean.shape[1]) % 2)
 
 
+class NoiseByBlock(Sums):
+    """Each quarter of the rows gets the same noise."""
+
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
+        block = -(-shape[0] // 4)
+        return np.tile(super().noise(seed, (block, shape[1]), hop), (4, 1))[: shape[0]]
+
+
+class ExactBases(Sums):
+    """Adds noise to the singular values of the sums, and keeps their singular vectors."""
+
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
+        left, values, right = np.linalg.svd(clean, full_matrices=False)
+        return (left * (values + noise[: len(values), 0])) @ right
+
+
 class OneStream(Sums):
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return super().noise(seed, shape, 0)
@@ -269,5 +285,6 @@ class NoSeed(Sums):
 
 HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and not refuted
 HONEST = (*HEARD, LaplaceSums, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)  # honest; some of these are inconclusive
-INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
+LEAKS = (NoiseByBlock, ExactBases, LonelyRows, PopularRows, DegreeBeside, ServedClean)
+INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, *LEAKS)
 FAULTY = (*INFINITE, NoiseByDegree, SecondPass, QuietSecondHop, SeededByTheGraph)
