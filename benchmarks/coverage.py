@@ -26,6 +26,7 @@ from gnnaudit.accounting.checks.score_law import normal_law
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
 from gnnaudit.accounting.lower.bounds import PILOT_SHARE, pooled_sd
+from gnnaudit.accounting.lower.elementary import Kind, least_rejected
 from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.finite_channels import channel_epsilon
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
@@ -293,6 +294,18 @@ def residual_noise(n: int, audits: int, draw: np.random.Generator) -> dict[str, 
     return {"factorised": float(np.mean(alarms))}
 
 
+def channels(kind: str, epsilon: float, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
+    """False alarms of the sum of elementary channels: 2n users send two bits and a label, of which half names one of two classes.
+
+    Declared: a quarter of epsilon for each bit, half for the label. kind: "as declared"; "bits alone", the label leaks nothing, or
+    "label alone".
+    """
+    kinds = (Kind(0, 4 * n, 2, epsilon / 4), Kind(0, n, 1, epsilon / 2))
+    true = {"as declared": (epsilon / 4, epsilon / 2), "bits alone": (epsilon / 2, 0.0), "label alone": (0.0, epsilon)}[kind]
+    counts = [k.weight * draw.binomial(k.guesses, special.expit(e), audits) for k, e in zip(kinds, true, strict=True)]
+    return {"elementary channels": float((sum(counts) >= least_rejected(kinds, epsilon, ALPHA)).mean())}
+
+
 def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
     """False alarms of the one-run bounds with m canaries, at the number of guesses that they choose themselves.
 
@@ -385,6 +398,10 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
             found |= guessed_coins(float(special.ndtr(mu / 2)), Claim(e, 1e-5), tradeoff.gaussian(mu), n, audits, draw)
             for rule, alarms in found.items():
                 yield Cell(rule, "Gaussian", e, n, alarms, audits)
+            for kind in ("as declared", "bits alone", "label alone"):
+                own = np.random.default_rng([seed, n, round(10 * e), len(kind)])
+                for rule, alarms in channels(kind, e, n, audits, own).items():
+                    yield Cell(rule, f"reports, {kind}", e, n, alarms, audits)
             for kind in ("independent", "common-l", "reveal-all"):
                 for rule, alarms in one_run(kind, e, n, audits, draw).items():
                     yield Cell(rule, f"one run, {kind}", e, n, alarms, audits)
@@ -521,6 +538,9 @@ curve. Both use a random quarter of the rounds as pilot, to choose the threshold
 "guessed coins" is `guessed` against the curve of the Gaussian or of the pure epsilon. Both use the best attack there is. The
 likelihood-ratio forms and the Gaussian e-process are made for the Gaussian mechanism alone. An e-process counts as wrong if it
 was wrong at any time up to the last round.
+
+"elementary channels" counts the guesses of two bits and a label, as LPGNN's users send them, and adds up their epsilons. In
+"reports, bits alone" the bits leak all of epsilon and the label nothing, although half of it was declared for each.
 
 The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
 Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold without knowing
