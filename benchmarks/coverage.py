@@ -30,8 +30,8 @@ from gnnaudit.accounting.lower.elementary import Kind, least_rejected
 from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.finite_channels import channel_epsilon
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
-from gnnaudit.accounting.lower.guessing import accuracy, correct_guesses, gaussian_beta, rejects, steinke_p_value
-from gnnaudit.accounting.lower.one_run import EDGES, SPARED, best_guesses, guesses_against
+from gnnaudit.accounting.lower.guessing import correct_guesses, gaussian_beta, groups_against, rates, rejects, weighted_p_value
+from gnnaudit.accounting.lower.one_run import SPARED, best_guesses
 from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few
 from gnnaudit.accounting.lower.residuals import factorised
 from gnnaudit.accounting.upper import tradeoff
@@ -318,31 +318,25 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
     mu = float(gaussian.mu_of(epsilon, delta))
     found = {}
     for rule in ("steinke", "mahloujifar") if kind != "reveal-all" else ("steinke",):
-        r = tested_with(claim, m) if rule == "steinke" else best_guesses(claim, m, ALPHA, rule)
+        r = best_guesses(claim, m, ALPHA, "mahloujifar") if rule == "mahloujifar" else 0
+        groups = groups_against(epsilon, delta, m, ALPHA) if rule == "steinke" else ((1, r),)
         if kind == "independent":
-            v = draw.binomial(r, float(accuracy(r / m, mu, delta)) if mu else 0.5, audits)
+            chances = [np.float64(q) for q in rates(groups, m, mu, delta)]
         elif kind == "common-l":
             loss = np.abs(mu * (mu / 2 + draw.standard_normal(audits)))
-            v = draw.binomial(r, 1 / (1 + np.exp(-loss)))
+            chances = [1 / (1 + np.exp(-loss))] * len(groups)
         else:
             shown = draw.random(audits) < delta
-            v = np.where(shown, r, draw.binomial(r, 1 / (1 + math.exp(-epsilon)), audits))
+            chances = [np.where(shown, 1.0, 1 / (1 + math.exp(-epsilon)))] * len(groups)
+        v = sum(weight * draw.binomial(count, q, audits) for (weight, count), q in zip(groups, chances, strict=True))
         kinds = np.unique(v)
         if rule == "steinke":
-            alarm = np.array([steinke_p_value(epsilon, delta, m, r, int(k)) < ALPHA for k in kinds])
+            alarm = np.array([weighted_p_value(epsilon, delta, m, groups, int(k)) < ALPHA for k in kinds])
         else:
             alarm = np.array([rejects(gaussian_beta(mu), m, r, int(k), np.array([ALPHA]))[0] for k in kinds])
         name = {"steinke": "Steinke et al. 2023", "mahloujifar": "Mahloujifar et al. 2024"}[rule]
         found[name] = float(np.isin(v, kinds[alarm]).mean())
     return found
-
-
-def tested_with(claim: Claim, m: int) -> int:
-    """The number of guesses, of m, with which the bound for every mechanism tests this epsilon. Testing with this number alone
-    gives at least as many refutations.
-    """
-    low = max(edge for edge in EDGES if edge <= claim.epsilon)
-    return max(2, guesses_against(low, claim.delta, m, ALPHA) // 2 * 2)
 
 
 def checked_canaries(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:

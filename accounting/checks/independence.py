@@ -98,7 +98,9 @@ def separate_draws(right: ArrayLike) -> Condition:
     for axis in range(3):
         along = np.moveaxis(e, axis, 0)
         found.append(_correlation(along[:-1], along[1:]))
-    return checked("every channel of every unit in every run draws its own numbers", "sums and neighbours", min(1.0, 6 * min(found)))
+    return checked(
+        "every channel of every unit in every run draws its own numbers", "sums and neighbours", min(1.0, 6 * min(found))
+    )
 
 
 def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:

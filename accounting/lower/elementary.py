@@ -97,7 +97,9 @@ def sum_at_least(kinds: Sequence[Kind], alpha: float) -> float:
     high = 1.0
     while p_value(kinds, high) < alpha:
         high *= 2
-    root = optimize.brentq(lambda total: math.log(max(p_value(kinds, total), 1e-300) / alpha), high / 2 if high > 1 else 0.0, high, xtol=1e-7)
+    root = optimize.brentq(
+        lambda total: math.log(max(p_value(kinds, total), 1e-300) / alpha), high / 2 if high > 1 else 0.0, high, xtol=1e-7
+    )
     return max(float(root) - 1e-6, 0.0)
 
 
