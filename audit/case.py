@@ -88,7 +88,9 @@ class Outcome:
 class Setting:
     """The arguments of every audit: the case, the graph, the store of finished parts, the randomness, and its limits.
 
-    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests.
+    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests, which its bounds have. first: the
+    p-value below which an audit that more rounds make sharper is repeated; its smallest detectable violation is computed for
+    this level. None: alpha.
     """
 
     case: Case
@@ -97,6 +99,12 @@ class Setting:
     key: Key
     rounds: int = 1
     alpha: float = 0.05
+    first: float | None = None
+
+    @property
+    def level(self) -> float:
+        """The level of a first test."""
+        return self.alpha if self.first is None else max(self.first, self.alpha)
 
 
 def offered(model: Model) -> tuple[str, ...]:

@@ -184,7 +184,7 @@ def study(
         try:
             if reason := audit.refuses(case):
                 raise ValueError(reason)
-            setting = Setting(case, graph, store, key, plan.rounds, alpha)
+            setting = Setting(case, graph, store, key, plan.rounds, alpha, first=plan.alpha)
             results = (audit.run(replace(setting, key=key.fold(audit.name))),)
             results = confirmed(audit, results[0], setting)
             results = tuple(resting_on(case, one, checks) for one in results) if audit.masks else results

@@ -297,8 +297,8 @@ def residual_noise(n: int, audits: int, draw: np.random.Generator) -> dict[str, 
 def channels(kind: str, epsilon: float, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
     """False alarms of the sum of elementary channels: 2n users send two bits and a label, of which half names one of two classes.
 
-    Declared: a quarter of epsilon for each bit, half for the label. kind: "as declared"; "bits alone", the label leaks nothing, or
-    "label alone".
+    Declared: a quarter of epsilon for each bit, half for the label. kind: "as declared"; "bits alone", where the label leaks
+    nothing; or "label alone".
     """
     kinds = (Kind(0, 4 * n, 2, epsilon / 4), Kind(0, n, 1, epsilon / 2))
     true = {"as declared": (epsilon / 4, epsilon / 2), "bits alone": (epsilon / 2, 0.0), "label alone": (0.0, epsilon)}[kind]

@@ -115,8 +115,8 @@ def steinke(
     The bits must be independent fair coins (`coins` says how that is known). The highest scores are guessed as members, as many
     lowest as non-members, and the rest are not guessed. Surer guesses have larger weights. Number and weights depend on the
     epsilon that is tested, never on the claim or the bits; where at least half as many scores are tied at both ends as would be
-    guessed, exactly these are guessed. With `guesses` the caller fixes the number beforehand, all of one weight. The bound is the largest
-    epsilon that is rejected together with all smaller ones.
+    guessed, exactly these are guessed. With `guesses` the caller fixes the number beforehand, all of one weight. The bound is the
+    largest epsilon that is rejected together with all smaller ones.
     """
     m = np.asarray(bits).size
     fixed: Groups | None = ((1, _even(guesses, m)),) if guesses is not None else None

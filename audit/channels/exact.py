@@ -75,7 +75,8 @@ def enumerate_channels(setting: Setting) -> Outcome:
 def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 1.0) -> float:
     """Epsilon (nats) of all noisy labels of teachers that are certain of one class, or of another if one node is sampled.
 
-    kappa: the noise is divided by it. The law of one label has three values: the class before, the class after, and any other. From its privacy-loss distribution.
+    kappa: the noise is divided by it. The law of one label has three values: the class before, the class after, and any other.
+    From its privacy-loss distribution.
     """
     from ...accounting.closed_forms import argmax_pair
     from ...accounting.events.mechanisms import on_sampled_nodes, repeated

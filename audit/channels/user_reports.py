@@ -46,8 +46,8 @@ def refuses(case: Case) -> str | None:
 def play_reports(setting: Setting) -> Outcome:
     """A coin gives each planted user all features low and one label, or all high and another; each bit and label is then guessed.
 
-    The tests of the elementary channels are added up exactly. That needs separate draws for all channels, which is checked. If the
-    check fails, a test of whole reports takes its place, which needs independent users only: its score is the log-likelihood
+    The tests of the elementary channels are added up exactly. That needs separate draws for all channels, which is checked. If
+    the check fails, a test of whole reports takes its place, which needs independent users only: its score is the log-likelihood
     ratio of the declared channels, whose distribution fixes the threshold beforehand. Both spend their own share of alpha. The
     smallest detectable violation is computed for channels whose log-ratios are all larger by one factor. Reports are drawn before
     the training, so one training step is enough.
@@ -88,7 +88,7 @@ def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool
         kinds.append(Kind(*guesses(coins, values, random), values.shape[2], channel_epsilon(matrix)))
         right.append(np.where(values == coins, 1.0, np.where((values == 0) | (values == 1), -1.0, 0.0)))
     claim, total = case.claim, sum(kind.copies * kind.declared for kind in kinds)
-    epsilon, kappa = sum_at_least(kinds, alpha), detectable(kinds, claim.epsilon, alpha)
+    epsilon, kappa = sum_at_least(kinds, alpha), detectable(kinds, claim.epsilon, SHARE * setting.level)
     bound = Bound(
         epsilon=epsilon,
         alpha=setting.alpha,
@@ -114,7 +114,7 @@ def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np
     pilot = declared(model, graph, key.fold("pilot"))
     common: dict[str, Any] = {"attack": "channel-ratio", "audit": "reports", "seed": key.fold("coin").seed}
     bound = lower(scores, bits, claim, shape="any", alpha=alpha, pilot=pilot, **common)
-    kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, alpha)
+    kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, share * setting.level)
     p_value = None if bound.p_value is None else min(1.0, bound.p_value / share)
     return dataclasses.replace(bound, p_value=p_value, notices=kappa, reach=kappa * claim.epsilon)
 

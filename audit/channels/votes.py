@@ -44,9 +44,9 @@ def refuses(case: Case) -> str | None:
 def play_votes(setting: Setting) -> Outcome:
     """Teachers are certain of class 0 or of class 1, as a coin for each vote says: the largest effect that a node can have.
 
-    The model itself adds the noise. One vote's epsilon is proved from all votes, and the ledger's curve composes it with the secret
-    samples. That needs separate noise for all votes, which is checked. If the check fails, a test of whole sets of votes takes
-    its place. Both spend their own share of alpha. This audit tests neither the sampling nor the training of the teachers.
+    The model itself adds the noise. One vote's epsilon is proved from all votes, and the ledger's curve composes it with the
+    secret samples. That needs separate noise for all votes, which is checked. If the check fails, a test of whole sets of votes
+    takes its place. Both spend their own share of alpha. This audit tests neither the sampling nor the training of the teachers.
     """
     model, key = setting.case.model, setting.key
     assert isinstance(model, NoisyVotes)
@@ -81,7 +81,7 @@ def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.boo
         return float(np.log(top * (classes - 1) / (1 - top)))
 
     allowed = vote(factor(composed, claim.epsilon))
-    one, noticed = sum_at_least(kinds, alpha), detectable(kinds, allowed, alpha)
+    one, noticed = sum_at_least(kinds, alpha), detectable(kinds, allowed, SHARE * setting.level)
     proved = factor(vote, one) / (1 + NEAR)
     kappa = factor(vote, noticed * vote(1.0)) if np.isfinite(noticed) else np.inf
     bound = Bound(

@@ -194,7 +194,7 @@ GROUPS = ((4, 6), (3, 4), (1, 10))
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.7, 0.0), (0.7, 1e-3), (3.0, 1e-2)])
 def test_weighted_guesses_have_the_p_value_of_the_printed_formula(epsilon, delta):
-    """Theorem 5.2 by sums over all counts of each weight; the change of one guess moves the sum by up to 4, the largest weight."""
+    """Theorem 5.2 by sums over all counts of each weight. The change of one guess moves the sum by up to 4."""
     q, m = 1 / (1 + math.exp(-epsilon)), 60
     law = np.ones(1)
     for weight, count in GROUPS:
