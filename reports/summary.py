@@ -207,6 +207,19 @@ def rivals(attacks: Iterable[AttackRow]) -> Counter[tuple[Key, str]]:
     return Counter((key(row), row.game) for row in attacks if row.negatives not in BESIDE and not row.baseline)
 
 
+def best_marked(rows: Sequence[Row]) -> list[Row]:
+    """The rows; the strongest attack of each model, budget and game says among how many it is the best."""
+    attacks = [row for row in rows if isinstance(row, AttackRow)]
+    best, among = {id(row) for row in strongest(attacks)}, rivals(attacks)
+
+    def marked(row: Row) -> Row:
+        if not isinstance(row, AttackRow) or id(row) not in best:
+            return row
+        return row.model_copy(update={"best_of": among[key(row), row.game]})
+
+    return [marked(row) for row in rows]
+
+
 def chance(results: Results) -> dict[str, float]:
     """Metric -> what a model scores that has learned nothing: the share of the largest class; half for the area under a ROC."""
     classes = results.run.data.get("classes")

@@ -85,10 +85,10 @@ def separate_draws(right: ArrayLike) -> Condition:
     """Tests whether guesses of fair coins are right as if every channel of every unit in every run drew its own numbers.
 
     right: (runs, units, channels) float, 1 where a guess was right, -1 where it was wrong, 0 where none was made. Of the
-    residuals of each channel, three sums (over runs, over units, over channels) must vary as sums of independent draws do, neither more nor
-    less; and neighbours along each of the three axes must not be correlated. The first shows draws that several runs share, and
-    units whose channels differ; the second what a run shares; the third what the channels of one unit share. The smallest of
-    the six p-values is multiplied by six. Channels whose guesses are always right are left out.
+    residuals of each channel, three sums (over runs, over units, over channels) must vary as sums of independent draws do,
+    neither more nor less; and neighbours along each of the three axes must not be correlated. The first shows draws that several
+    runs share, and units whose channels differ; the second what a run shares; the third what the channels of one unit share. The
+    smallest of the six p-values is multiplied by six. Channels whose guesses are always right are left out.
     """
     r = np.asarray(right, float)
     spread = r.std(axis=(0, 1))
