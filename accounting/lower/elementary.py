@@ -63,7 +63,7 @@ def chance(kinds: Sequence[Kind], epsilons: Sequence[float], least: float) -> fl
     need = np.clip(np.ceil(left / last.weight - 1e-9), 0, last.guesses + 1)
     inside = special.betainc(np.maximum(need, 1), np.maximum(last.guesses - need + 1, 1e-9), rate)
     tail = np.where(need <= 0, 1.0, np.where(need > last.guesses, 0.0, inside))
-    return float(min(1.0, mass @ tail + 1e-18 * len(others)))
+    return min(1.0, float(mass @ tail) + 1e-18 * len(others))
 
 
 def p_value(kinds: Sequence[Kind], total: float, least: float | None = None) -> float:
