@@ -21,10 +21,10 @@ from ..models.facts import Facts
 from ..models.kernels.ahead import compile_ahead
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
-from ..reports.evidence import ANY, Evidence, Verdict, exit_code, judge
+from ..reports.evidence import ANY, Evidence, exit_code
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
-from ..reports.summary import best_marked, of_case
+from ..reports.summary import best_marked, lines_of, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
 from .heard.gate import a_strangers
@@ -102,7 +102,6 @@ def carry_out(
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
         alpha = divide(plan.alpha, max(1, taken))  # fixed before any test: a union bound over all tests
         rows: list[Any] = []
-        verdicts: list[Verdict] = []
         observed: list[dict[str, Any]] = []
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
@@ -117,21 +116,18 @@ def carry_out(
                 studied, outcomes = study(case, graph, store, secret, plan, alpha, say, checks)
             except ValueError as reason:  # a model may refuse this graph; the run continues with the others
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
-                verdicts.append(Verdict("inconclusive", str(reason), 3))
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
             observed += [{**case.where, **one.observed} for one in found if one.observed]
             written |= {evidence_files.write(one, folder) for one in found}
             studied += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
             studied += [*ledger_rows(case, ceiling, Facts.of(graph)), *broken(case, checks)]
-            bounds = [b for one in found for b in one.bounds]
-            verdicts.append(judge(case.claim, ceiling, bounds, plan.notices, from_ledger=case.follows_from_ledger))
             if verbose:
                 console.print("\n".join(f"  {text}" for text in summary_lines(studied)), highlight=False, markup=False)
             rows += studied
         rows += skips
         for path in set((folder / "evidence").glob("*.json")) - written:
             path.unlink()  # left by another plan in the same folder; the report must not show it
-        code = exit_code(verdicts)
+        code = exit_code(line.verdict for line in lines_of(rows, plan.notices))
         summary = Run(
             name=folder.name,
             started=started.isoformat(timespec="seconds"),

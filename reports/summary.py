@@ -137,13 +137,20 @@ def budget(epsilon: float, infinity: str = "∞") -> str:
 
 
 def lines(results: Results) -> list[Line]:
-    """A line for each claim that was accounted for or audited; refuted claims first."""
-    accounts, bounds = results.of(AccountRow), results.of(BoundRow)
+    """A line for each claim of a run; refuted claims first."""
+    return lines_of(results.rows, results.run.notices)
+
+
+def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
+    """A line for each claim that was accounted for or audited; refuted claims first. The only place where a run is judged.
+
+    notices: the factor over a claim that a test must be able to detect.
+    """
+    accounts, bounds = [r for r in rows if isinstance(r, AccountRow)], [r for r in rows if isinstance(r, BoundRow)]
     keys = dict.fromkeys(key(r) for r in (*accounts, *bounds))
-    causes = {key(row): row.reason for row in results.of(SkippedRow) if of_case(row)}
+    causes = {key(row): row.reason for row in rows if isinstance(row, SkippedRow) and of_case(row)}
     found = [
-        _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], results.run.notices, causes.get(k))
-        for k in keys
+        _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], notices, causes.get(k)) for k in keys
     ]
     rank = {"refuted": 0, "exceeds": 1, "inconclusive": 2, "not-refuted": 3}
     return sorted(found, key=lambda line: (rank[line.verdict.kind], math.isinf(line.key.epsilon)))

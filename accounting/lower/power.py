@@ -125,9 +125,17 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
     if claim.delta == 0:  # randomised response sits at the corner of its region
         corner = np.array([special.expit(-kappa * claim.epsilon)])
         return float(np.max(_power_of_gate(corner, corner, lambda a: _region(claim, a), n0, n1, alpha)))
+    a, most = _limits(claim, n0, n1, alpha, method)
+    return float(np.max(_rejects(most, gaussian.tradeoff(kappa * mu, a), n1)))
+
+
+@lru_cache(maxsize=256)
+def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[Array, Array]:
+    """Thresholds as false-positive rates, (26,), and what `_most` gives for them. They depend on no violation."""
+    mu = _mu(claim)
     a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
     claimed = (lambda x: _region(claim, x)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
-    return float(np.max(_power_of_gate(a, gaussian.tradeoff(kappa * mu, a), claimed, n0, n1, alpha)))
+    return a, _most(a, claimed, n0, n1, alpha)
 
 
 def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> float:
@@ -165,8 +173,19 @@ def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: in
     """The probability that the gate rejects `claimed` at each threshold with true error rates a and b. (thresholds,) ->
     (thresholds,).
     """
+    return _rejects(_most(a, claimed, n0, n1, alpha), b, n1)
+
+
+def _most(a: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
+    """The largest number of misses in n1 rounds at which the gate rejects `claimed`, for quantiles of the false positives in n0
+    rounds at true rates a; negative where none is small enough. (thresholds,) -> (thresholds, QUANTILES).
+    """
     seen = np.clip(np.ceil(special.bdtrik(QUANTILES, n0, a[:, None])), 0, n0)
     limit = claimed(rate_at_most(seen, n0, alpha / 2))
     most = special.bdtrik(alpha / 2, n1, limit)  # smaller counts prove a rate below the limit
-    most = np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
+    return np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
+
+
+def _rejects(most: Array, b: Array, n1: int) -> Array:
+    """The probability of at most `most` misses in n1 rounds at true rates b, averaged over quantiles. -> (thresholds,)."""
     return np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n1, b[:, None])).mean(axis=1)

@@ -11,7 +11,6 @@ import json
 import shlex
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -25,6 +24,7 @@ from ...accounting.events.language import ledger, number
 from ...models.base import Release
 from ...models.capabilities import SUMS
 from ...models.errors import one_line
+from ..toml_file import read_toml
 from .arrays import read_array
 from .files import hashed, python_files
 from .program import OPTIONAL, External
@@ -111,17 +111,9 @@ def declared(path: Path, **limits: Any) -> Declared:
 
     Raises ValueError, one line, with the file, the key, the value and the way out.
     """
+    table, digest = read_toml(path)
     try:
-        text = path.read_bytes()
-        table = tomllib.loads(text.decode("utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"target={path}: no such file.") from None
-    except OSError as fault:
-        raise ValueError(f"target={path}: cannot be read ({fault.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise ValueError(f"target={path}: not a TOML file: {one_line(fault)}") from None
-    try:
-        return dataclasses.replace(_declared(table, path, hashlib.sha256(text).hexdigest()), **limits)
+        return dataclasses.replace(_declared(table, path, digest), **limits)
     except ValueError as fault:
         raise ValueError(f"target={path}: {fault}") from None
 
