@@ -87,8 +87,10 @@ class Plan(BaseModel):
     unit: Literal["directed-edge", "undirected-edge", "node", "features"] | None = None
     param: Annotated[tuple[str, ...], BeforeValidator(one_or_more)] = ()  # fields of the models: NAME=VALUE or MODEL.NAME=VALUE
     attacks: Words = ATTACKS
+    games: Words = ("all",)
     audits: Words = ("all",)
     rounds: int = Field(10, ge=1)  # rounds of the game on released arrays; each tests many canaries at once
+    minutes: float | None = Field(None, gt=0)  # for the black box on each claim, which then plays on until it has decided
     shadows: int = Field(8, ge=2, multiple_of=2)  # shadow runs, in pairs with complementary bits
     targets: int = Field(4, ge=1)
     repeats: int = Field(10, ge=1)  # trainings over which accuracy is averaged

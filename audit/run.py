@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.lower.bounds import divide
-from ..attacks.registry import ATTACKS
+from ..attacks.registry import ATTACKS, GAMES
 from ..models.data.loading import describe, load_described
 from ..models.errors import Stopped
 from ..models.facts import Facts
@@ -24,7 +24,7 @@ from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, exit_code
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
-from ..reports.summary import lines_of, of_case
+from ..reports.summary import best_marked, lines_of, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
 from .heard.gate import a_strangers
@@ -92,7 +92,7 @@ def carry_out(
     makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, and for a folder in use or of another plan.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
-    audits, _ = asked(plan)
+    audits, _, _ = asked(plan)
     todo, skips = cases(plan, graph, makes)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
         key = root_key(plan, folder)
@@ -147,16 +147,16 @@ def carry_out(
             audited=files,
             contract={name: clauses(checks) for name, checks in checked.items() if checks},
         )
-        results = Results(run=summary, rows=tuple(rows))
+        results = Results(run=summary, rows=tuple(best_marked(rows)))
         result_files.write(results, folder)
         publish(results, folder, plan)
     return results
 
 
-def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
-    """The audits and the names of the attacks in the plan. Raises ValueError for unknown names."""
+def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:
+    """The audits, and the names of the attacks and of the membership games in the plan. Raises ValueError for unknown names."""
     audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
-    return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
+    return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks"), plan.chosen(plan.games, tuple(GAMES), "games")
 
 
 def study(
@@ -168,11 +168,11 @@ def study(
 
     Raises ValueError if the model refuses the graph.
     """
-    audits, attacks = asked(plan)
+    audits, attacks, games = asked(plan)
     say("accuracy")
     used = utility(case, graph, store, key, plan.repeats)
     say("membership attacks")
-    leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
+    leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets, games)
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
         say(f"audit {audit.name}")
@@ -180,7 +180,9 @@ def study(
         try:
             if reason := audit.refuses(case):
                 raise ValueError(reason)
-            setting = Setting(case, graph, store, key, plan.rounds, alpha)
+            setting = Setting(
+                case, graph, store, key, plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, partial(say, begins=False)
+            )
             results = (audit.run(replace(setting, key=key.fold(audit.name))),)
             results = confirmed(audit, results[0], setting)
             results = tuple(resting_on(case, one, checks) for one in results) if audit.masks else results

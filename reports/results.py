@@ -120,6 +120,7 @@ class AttackRow(Row):
     targets: int = 0
     baseline_auc: Number | None = None  # AUC of the feature-only attack on the same challenges
     baseline: bool = False
+    best_of: int | None = None  # if it has the largest AUC of its game: among how many attacks, uncorrected for the choice
     slices: dict[str, dict[str, Slice]] = {}
 
 

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..accounting.claim import Claim, Unit
 from .evidence import Verdict, contradicting, judge, lowest, weakest_link
@@ -212,6 +212,19 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
 def rivals(attacks: Iterable[AttackRow]) -> Counter[tuple[Key, str]]:
     """How many attacks `strongest` chose from, for each model, budget and game."""
     return Counter((key(row), row.game) for row in attacks if row.negatives not in BESIDE and not row.baseline)
+
+
+def best_marked(rows: Sequence[Any]) -> list[Any]:
+    """The rows; the strongest attack of each model, budget and game says among how many it is the best."""
+    attacks = [row for row in rows if isinstance(row, AttackRow)]
+    best, among = {id(row) for row in strongest(attacks)}, rivals(attacks)
+
+    def marked(row: Any) -> Any:
+        if not isinstance(row, AttackRow) or id(row) not in best:
+            return row
+        return row.model_copy(update={"best_of": among[key(row), row.game]})
+
+    return [marked(row) for row in rows]
 
 
 def chance(results: Results) -> dict[str, float]:
