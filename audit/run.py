@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import sys
 import time
@@ -24,7 +25,7 @@ from ..reports import results as result_files
 from ..reports.evidence import ANY, Evidence, Verdict, exit_code, judge
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
-from ..reports.summary import of_case
+from ..reports.summary import deltas, lines, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
 from .heard.gate import a_strangers
@@ -284,5 +285,6 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
     if not (json or quiet):
-        end = f"{results.run.verdict.capitalize()} (exit code {results.run.exit_code}). Report: {folder / 'report.html'}"
+        known = deltas(line for line in lines(results) if math.isfinite(line.key.epsilon))
+        end = f"{results.run.verdict.capitalize()} (exit code {results.run.exit_code}{'; ' * bool(known)}{known}). Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)

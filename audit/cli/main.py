@@ -103,7 +103,7 @@ def mirror(
 def ui(
     runs: Annotated[Path, typer.Argument(help="Folder that holds the runs.")] = Path("runs"),
     mlflow: Mlflow = None,
-    port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
     """Serve the MLflow UI on the store of the runs, and print the address of the page that compares all claims.
 
