@@ -286,5 +286,6 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)
     if not (json or quiet):
         known = deltas(line for line in lines(results) if math.isfinite(line.key.epsilon))
-        end = f"{results.run.verdict.capitalize()} (exit code {results.run.exit_code}{'; ' * bool(known)}{known}). Report: {folder / 'report.html'}"
+        code = f"exit code {results.run.exit_code}{'; ' * bool(known)}{known}"
+        end = f"{results.run.verdict.capitalize()} ({code}). Report: {folder / 'report.html'}"
         Console(stderr=True, soft_wrap=True).print(end, highlight=False, markup=False)
