@@ -225,7 +225,7 @@ def main(only: str = "") -> int:
                 print(f"{seconds:.1f} s: audit {line.replace(folder, '.')}\n    {said.strip()}")
         os.chdir("/")
     print(
-        f"{count} wrong uses, {count - failed} answered with exit code 2 and a line, {failed} not; the slowest took {slowest:.1f} s"
+        f"{count} wrong uses: {count - failed} end with exit code 2 and a line, {failed} do not; the slowest took {slowest:.1f} s"
     )
     return failed
 
