@@ -305,4 +305,5 @@ def _claim(document: Mapping[str, Any]) -> Claim:
         unit=Unit(document["unit"]),
         relation=Relation(document["relation"]),
         exposes=tuple(document["exposes"]),
+        tuned_over=int(document.get("tuned_over", 1)),
     )

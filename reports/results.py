@@ -88,6 +88,20 @@ class AccountRow(Row):
     from_ledger: bool = True
 
 
+class TuningRow(Row):
+    """The epsilon of the best of several trainings on private data, see `accounting.upper.tuning`. Only in `audit account`.
+
+    selection: fixed, logarithmic, geometric or poisson. value: nats; None if no accountant bounds it.
+    """
+
+    kind: Literal["tuning"] = "tuning"
+    tuned_over: int  # trainings; their mean number unless selection is "fixed"
+    selection: str
+    value: Number | None = None
+    accountant: str | None = None
+    unsupported: str | None = None
+
+
 class Slice(Value):
     """An attack's AUC on one group of units: members against non-members of the same group."""
 

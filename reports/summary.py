@@ -110,6 +110,12 @@ def one_delta(claims: Iterable[Line]) -> str:
     return f", δ = {deltas.pop():g}" if len(deltas) == 1 and None not in deltas else ""
 
 
+def deltas(claims: Iterable[Line]) -> str:
+    """ "δ = 1e-05 per undirected-edge, 0.001 per node": every delta that is claimed, with its unit; "" if nothing is claimed."""
+    each = dict.fromkeys((line.delta, line.key.unit) for line in claims if line.delta is not None and line.key.unit)
+    return f"δ = {', '.join(f'{delta:g} per {unit}' for delta, unit in each)}" if each else ""
+
+
 def headline(claims: Sequence[Line]) -> str:
     """The first sentence of a report: how many claims were refuted, and which."""
     refuted = [f"{name(line.key.model, line.key.mode)} at {claimed(line)}" for line in claims if line.verdict.exit_code == 1]

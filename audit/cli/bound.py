@@ -89,6 +89,11 @@ def bound(
         raise ValueError(
             f"notices={notices:g}: must be above 1. With 1.5 the test must detect noise that is 1.5 times too small."
         )
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha={alpha:g}: must be between 0 and 1, for example 0.05.")
+    for name, value in (("threshold", threshold), ("sd", sd)):
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"{name}={value}: must be a finite number.")
     columns = read(scores)
     check(scores, columns)
     one_run = "run" in columns and _repeats(columns["run"])
