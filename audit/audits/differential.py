@@ -33,8 +33,8 @@ def refuses(case: Case) -> str | None:
     if math.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if isinstance(case.model, External):
-        known = case.claim.unit in EDGES
-        return None if known else f"a program's draws cannot be recorded; its seeds are tested for edges, not {case.claim.unit}"
+        known = case.claim.unit in EDGES or case.model.record
+        return None if known else f"a program that is not recorded; its seeds are tested for edges, not {case.claim.unit}"
     if type(case.model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
         return "the ledger charges for nothing that could be counted"
     if case.claim.unit is not case.model.unit:
@@ -53,7 +53,7 @@ def differential(setting: Setting) -> Outcome:
     """
     case = setting.case
     if isinstance(case.model, External):
-        return program_seeds.repeat_seeds(setting)
+        return program_seeds.of_program(setting)
     if a_strangers(case.model):
         return heard_noise.listen(setting)
     union, ledger = case.counted(setting.graph), charged(case.model.ledger)

@@ -15,8 +15,8 @@ from ...accounting.events.tree import Unsupported, gaussian_mu
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.tradeoff import curve
 from ...reports.observed import Heard, Mechanism, Observed, Released
-from .gate import examined
-from .inside import Inside, inside
+from .gate import examined, followed
+from .inside import Inside
 from .playing import rounding
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
     """
     found = examined(case, graph, key)
     made = found.study
-    heard = inside(made, case.claim.unit, key.fold("inside"))
+    heard = followed(case, graph, key)
     within = heard if isinstance(heard, Inside) else None
     mechanisms, moves = _on_releases(found)
     if within is not None and len(within.meetings) >= len(mechanisms):

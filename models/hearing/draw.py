@@ -91,22 +91,30 @@ STANDARD = str(Path(os.__file__).parent)
 
 
 def calling_line() -> str:
-    """File and line of the innermost caller outside the libraries of random numbers; "" for a caller in Python's standard
-    library, which draws for temporary file names.
+    """File and line of the innermost caller outside the libraries of random numbers; "" for a draw that is none of a training's:
+    Python's standard library draws for temporary file names, and a library while it is imported.
     """
     frame = sys._getframe(2)
     while frame.f_back is not None and any(word in frame.f_code.co_filename for word in QUIET):
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return ""
         frame = frame.f_back
     file = frame.f_code.co_filename
-    if file.startswith(STANDARD) and "site-packages" not in file:
+    installed = "site-packages" in file
+    if file.startswith(STANDARD) and not installed:
         return ""
+    outer = frame if installed else None
+    while outer is not None and ("site-packages" in outer.f_code.co_filename or "<frozen" in outer.f_code.co_filename):
+        if outer.f_code.co_filename.startswith("<frozen importlib"):
+            return ""
+        outer = outer.f_back
     return f"{Path(file).name}, line {frame.f_lineno}"
 
 
 def parameters(*given: Any) -> tuple[NDArray[Any], ...]:
     """Copies of those arguments that are numbers."""
     arrays = (
-        g.detach().cpu().numpy().copy() if hasattr(g, "detach") else np.array(g) for g in given if not isinstance(g, str | bytes)
+        g.detach().cpu().numpy().copy() if hasattr(g, "detach") else np.array(g) for g in given if not isinstance(g, (str, bytes))
     )
     return tuple(a for a in arrays if a.dtype.kind in "iufb")
 

@@ -17,8 +17,11 @@ Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> (Draw, scal
 
 
 def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
-    """A tensor that was just drawn: noise to follow, or noisy data at once where its location is data."""
-    if draw.law not in FOLLOWED or tensor.dim() == 0:
+    """A tensor that was just drawn: noise to follow, or noisy data at once where its location is data.
+
+    What is trained (`requires_grad`) holds weights, which are no noise, though an optimiser adds them to gradients.
+    """
+    if draw.law not in FOLLOWED or tensor.dim() == 0 or tensor.requires_grad:
         return
     if located_at_data(draw):
         clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
@@ -58,7 +61,7 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callab
 
 
 def _origin(meetings: Meetings, value: Any) -> tuple[Draw, Any] | None:
-    return origins(meetings).get(value) if hasattr(value, "detach") else None
+    return origins(meetings).get(value) if hasattr(value, "detach") and not value.requires_grad else None
 
 
 def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:

@@ -20,7 +20,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     loc: Any = 0.0
     scale: Any = 1.0
     ends = (-np.inf, np.inf)
-    given = [a for a in args[int(name.endswith("_")) :] if not isinstance(a, list | tuple)]
+    given = [a for a in args[int(name.endswith("_")) :] if not isinstance(a, (list, tuple))]
     if name in ("normal", "normal_"):
         loc = plain(given[0]) if given else 0.0
         scale = plain(given[1]) if len(given) > 1 else 1.0
@@ -50,7 +50,7 @@ def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -
     import torch
 
     hearing = Listening.hearing
-    drawn = result[-1] if isinstance(result, list | tuple) else result
+    drawn = result[-1] if isinstance(result, (list, tuple)) else result
     if hearing is None or hearing.inside or not hasattr(drawn, "detach"):
         return
     before = len(hearing.draws)
