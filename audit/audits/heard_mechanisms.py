@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,6 @@ from scipy import stats
 
 from ...accounting.checks.conditions import Condition, checked, proved
 from ...accounting.gaussian import epsilon_of, mu_of_claim
-from ...models.hearing.draw import SHIFTED
 from ...models.hearing.meetings import Meetings, OtherMechanisms
 from ..heard.inside import Incomparable, Inside, history, size, without
 from ..heard.playing import Diverged, play

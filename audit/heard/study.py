@@ -108,7 +108,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
 
 
 def study_of_program(model: External, graph: Graph, key: Key) -> Study:
-    """Runs a program four times on the whole graph: unrecorded, recorded, repeated with another seed, and with that seed alone."""
+    """Runs a program four times: unrecorded, recorded, repeated with another seed, and with that seed alone."""
     worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(2)]
     bare = Play(cells(model.fit(worlds[0])), [])
     histories = []
