@@ -185,9 +185,7 @@ def _typed(table: Mapping[str, Any]) -> None:
             raise ValueError(f"{key}={value!r}: must be a table of numbers, such as sigma = 3.7.")
 
 
-def _command(
-    text: str, folder: Path, python: str, values: Mapping[str, float], checkout: Path | None
-) -> tuple[str, list[Path]]:
+def _command(text: str, folder: Path, python: str, values: Mapping[str, float], checkout: Path | None) -> tuple[str, list[Path]]:
     """The command with its places filled, files beside the declaration by their full path; and the program's files."""
     try:
         words = shlex.split(text)
