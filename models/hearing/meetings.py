@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .draw import Draw, calling_line
+from .draw import SHIFTED, Draw, calling_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FOLLOWED = ("normal", "laplace")
+FOLLOWED = SHIFTED
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noi
         return None
     if len(noises) == 2 and ufunc in (np.add, np.subtract):
         other: Any = noises[1].origin
-        normal = noises[0].origin[1].law == other[1].law == "normal"
+        normal = noises[0].origin[1].law == other[1].law == "normal" and noises[0].shape == noises[1].shape
         return np.hypot(scale, other[2]) if normal and noises[0] is not noises[1] else None
     if ufunc is np.negative:
         return scale

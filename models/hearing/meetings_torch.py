@@ -91,7 +91,15 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:
     if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
         return None
     origin, other = (known[0], args[1]) if known[0] is not None else (known[1], args[0])
-    number = float(other) if not hasattr(other, "detach") or other.numel() == 1 else None
+    number = _one_number(other)
     if number is None or (name.startswith("div") and known[0] is None) or not number:
         return None
     return origin[1] * abs(number) if name.startswith("mul") else origin[1] / abs(number)
+
+
+def _one_number(value: Any) -> float | None:
+    """A number, or that of a tensor whose entries are all the same; None for any other tensor."""
+    if not hasattr(value, "detach"):
+        return float(value)
+    first = value.detach().flatten()[:1]
+    return float(first) if value.numel() and bool((value.detach() == first).all()) else None

@@ -47,8 +47,6 @@ def plain(value: Any) -> Any:
 
 def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
     """Records the numbers that an operator drew, and overwrites them if the recording replaces them."""
-    import torch
-
     hearing = Listening.hearing
     drawn = result[-1] if isinstance(result, (list, tuple)) else result
     if hearing is None or hearing.inside or not hasattr(drawn, "detach"):
@@ -56,18 +54,26 @@ def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -
     before = len(hearing.draws)
     instead = hearing.hear(asked(name, args, options, drawn))
     if instead is not None:
-        numbers = put(plain(drawn).copy(), np.asarray(instead))
-        with torch.no_grad():
-            drawn.detach().copy_(torch.from_numpy(np.ascontiguousarray(numbers).reshape(drawn.shape)))
+        put_into(drawn, instead)
     if isinstance(hearing.follow, Meetings) and len(hearing.draws) > before:
         meetings_torch.drawn(hearing.follow, drawn, hearing.draws[-1])
 
 
+def put_into(tensor: Any, instead: Any) -> None:
+    """Overwrites a tensor by other numbers."""
+    import torch
+
+    numbers = put(plain(tensor).copy(), np.asarray(instead))
+    with torch.no_grad():
+        tensor.detach().copy_(torch.from_numpy(np.ascontiguousarray(numbers).reshape(tensor.shape)))
+
+
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Records every random operator of this thread, and each Laplace sample of `torch.distributions` as one draw."""
+    """Records every random operator of this thread, and each normal and Laplace sample of `torch.distributions` as one
+    draw."""
     import torch
-    from torch.distributions import Laplace
+    from torch.distributions import Laplace, Normal
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
@@ -78,7 +84,21 @@ def replaced() -> Iterator[dict[int, Any]]:
                 told(name, args, options, result)
             return result
 
-    sample = Laplace.rsample
+    families: dict[Any, str] = {Laplace: "laplace", Normal: "normal"}
+    undo = [(family, family.rsample) for family in families]
+    for family, law in families.items():
+        family.rsample = _rsample(family.rsample, law)
+    try:
+        with Mode():
+            yield {}
+    finally:
+        for family, plain_rsample in undo:
+            family.rsample = plain_rsample
+
+
+def _rsample(sample: Any, law: str) -> Any:
+    """A distribution's `rsample`, heard as one draw with its location and scale."""
+    import torch
 
     def rsample(self: Any, sample_shape: Any = torch.Size()) -> Any:
         hearing = Listening.hearing
@@ -89,12 +109,12 @@ def replaced() -> Iterator[dict[int, Any]]:
             result = sample(self, sample_shape)
         finally:
             hearing.inside = False
-        instead = hearing.hear(Draw("laplace", plain(result).copy(), calling_line(), plain(self.loc), plain(self.scale)))
-        return result if instead is None else torch.from_numpy(put(plain(result).copy(), np.asarray(instead)))
+        before = len(hearing.draws)
+        instead = hearing.hear(Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(self.scale)))
+        if instead is not None:
+            put_into(result, instead)
+        if isinstance(hearing.follow, Meetings) and len(hearing.draws) > before:
+            meetings_torch.drawn(hearing.follow, result, hearing.draws[-1])
+        return result
 
-    Laplace.rsample = rsample  # type: ignore[method-assign]
-    try:
-        with Mode():
-            yield {}
-    finally:
-        Laplace.rsample = sample  # type: ignore[method-assign]
+    return rsample
