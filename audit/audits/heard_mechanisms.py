@@ -87,14 +87,14 @@ def not_fresh(made: Study, run: History, shifts: Shifts) -> Iterator[str]:
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
         at = next(at for at, draw in enumerate(run.play.draws) if draw is meeting.draw)
         if at in made.constant and np.abs(by).max(initial=0) > NOTHING:
-            yield f"the noise of {meeting.draw.line} is the same for every seed, and the value at {meeting.line} moves"
+            yield f"the noise of {meeting.draw.where} is the same for every seed, and the value at {meeting.line} moves"
         j = earlier.setdefault((made.copies.get(at, at), by.shape), i)
         if j == i:
             continue
         one, two = run.meetings[j], meeting
-        same = np.allclose((one.noisy - one.clean) / one.scale, (two.noisy - two.clean) / two.scale, atol=1e-4)
+        same = np.allclose(one.units, two.units, atol=1e-4)
         if same and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING:
-            yield f"the noise of {two.draw.line} is used at {one.line} and at {two.line}; their difference moves, and has none"
+            yield f"the noise of {two.draw.where} is used at {one.line} and at {two.line}; their difference moves, and has none"
 
 
 def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
@@ -156,7 +156,7 @@ def law_of(run: History) -> Condition:
     """Whether what is left of the noisy values follows the recorded law and scale."""
     p_values = []
     for m in run.meetings:
-        left = ((m.noisy - m.clean) / m.scale).ravel()
+        left = m.units[m.covered]
         p_values.append(float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[m.draw.law]).pvalue))
     return checked(
         "noisy less clean values follow the recorded law and scale", "Kolmogorov-Smirnov", len(p_values) * min(p_values)
@@ -168,7 +168,7 @@ def told(secret: str, run: History, shifts: Shifts) -> str:
     moved = [(m, size(m, by)) for m, by in zip(run.meetings, shifts, strict=True) if size(m, by) > NOTHING]
     lines: dict[tuple[str, str], list[float]] = {}
     for m, by in moved:
-        lines.setdefault((m.line, f"{float(np.min(m.scale)):.4g}"), []).append(by)
+        lines.setdefault((m.line, f"{float(np.max(m.scale)):.4g}"), []).append(by)
     parts = [
         f"{len(each)} mechanism{'s' * (len(each) > 1)} at {line} (scale {scale}) by {min(each):.4g}"
         + (f" to {max(each):.4g}" if max(each) > min(each) * (1 + EQUAL) else "")

@@ -103,10 +103,11 @@ def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
     """Noise that was followed to where it meets data, whether or not the sum is released."""
     found = []
     for number, m in enumerate(within.meetings, 1):
-        scale = float(np.min(m.scale)), float(np.max(m.scale))
+        sizes, covered = np.asarray(m.scale), float(m.covered.mean())
+        scale = float(sizes[sizes > 0].min()), float(sizes.max())
         cell = next((str(c) for c, a in made.base.cells.items() if _is(m, a)), WITHIN)
         note = _stale(within, number - 1, made)
-        found.append(Mechanism(number, m.draw.line, m.line, m.draw.law, scale, m.noisy.shape, 1.0, cell, note=note))
+        found.append(Mechanism(number, m.draw.line, m.line, m.draw.law, scale, m.noisy.shape, covered, cell, note=note))
     return tuple(found)
 
 
@@ -115,10 +116,11 @@ def _stale(within: Inside, i: int, made: Study) -> str:
     meeting = within.meetings[i]
     for number, earlier in enumerate(within.meetings[:i], 1):
         same = earlier.draw is meeting.draw and earlier.noisy.shape == meeting.noisy.shape
-        if same and np.allclose((earlier.noisy - earlier.clean) / earlier.scale, (meeting.noisy - meeting.clean) / meeting.scale):
-            return f"the noise of mechanism {number} again"
+        if same and np.allclose(earlier.units, meeting.units):
+            return f"the noise of mechanism {number} again: {meeting.draw.where}"
     at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, meeting.draw.values)), None)
-    return "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
+    stale = "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
+    return stale and f"{stale}: {meeting.draw.where}"
 
 
 def _is(meeting: Meeting, cell: NDArray[np.float64]) -> bool:

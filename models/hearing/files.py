@@ -43,6 +43,7 @@ def save(path: Path, recording: Recording) -> None:
         {
             "law": d.law,
             "line": d.line,
+            "calls": d.calls,
             "values": put(np.atleast_1d(d.values)),
             "shape": list(d.values.shape),
             "loc": put(d.loc),
@@ -84,6 +85,7 @@ def load(path: Path, most: int) -> Recording:
                 get(d["scale"]),
                 *map(float, d["ends"]),
                 parameters=tuple(get(p).reshape(p["shape"]) for p in d["parameters"]),
+                calls=tuple(map(str, d["calls"])),
             )
             for d in told["draws"]
         ]

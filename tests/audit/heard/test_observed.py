@@ -97,7 +97,7 @@ def twice(graph, seed):
 )
 def test_noise_that_is_not_fresh_is_marked_and_costs_nothing_that_could_be_said(model, note):
     found = observed(model)
-    assert found.mechanisms[-1].note == note
+    assert found.mechanisms[-1].note.startswith(note)
     assert not found.agrees
     assert found.costs is None
 
