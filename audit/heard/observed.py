@@ -11,7 +11,7 @@ import dp_accounting as dp
 import numpy as np
 
 from ...accounting.events.counts import charged
-from ...accounting.events.tree import Unsupported, gaussian_mu
+from ...accounting.events.tree import Unsupported, gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.tradeoff import curve
 from ...reports.observed import Heard, Mechanism, Observed, Released
@@ -115,7 +115,7 @@ def _stale(within: Inside, i: int, made: Study) -> str:
     """Why the noise of a mechanism is not fresh; "" where it is."""
     meeting = within.meetings[i]
     for number, earlier in enumerate(within.meetings[:i], 1):
-        same = earlier.draw is meeting.draw and earlier.noisy.shape == meeting.noisy.shape
+        same = earlier.noisy.shape == meeting.noisy.shape and np.array_equal(earlier.draw.values, meeting.draw.values)
         if same and np.allclose(earlier.units, meeting.units):
             return f"the noise of mechanism {number} again: {meeting.draw.where}"
     at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, meeting.draw.values)), None)
@@ -194,15 +194,24 @@ def _compared(
     else:
         declared = charged(ledger)
         told.append(f"The ledger composes {_counted(declared.plain + declared.steps)}. Heard: {heard}.")
-        pays = gaussian_mu(ledger)
-        if pays is not None and known and {m.law for m in mechanisms} <= {"normal"}:
-            worst = max(float(np.linalg.norm(each)) for _, each in moves)
+        laws = {m.law for m in mechanisms}
+        pays, total = (gaussian_mu(ledger), np.linalg.norm) if laws <= {"normal"} else (laplace_total(ledger), np.sum)
+        if pays is not None and known and laws <= EVENTS.keys():
+            worst = max(float(total(each)) for _, each in moves)
             agrees = worst <= pays * (1 + SLACK)
             told.append(f"The ledger pays for a move of {pays:.4g} times the noise in all; the worst secret moves {worst:.4g}.")
     if costs is not None:
         cost = f"For the worst of {len(moves)} secrets that were tried, what was heard costs ε = {costs:.4g}"
         told.append(f"{cost} at δ = {claim.delta:g}; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(told)
+
+
+def laplace_total(ledger: dp.DpEvent) -> float | None:
+    """How far Laplace noise that a ledger composes may be moved in all, over its scale; None for any other ledger."""
+    events = list(parts(ledger))
+    if not all(isinstance(event, dp.LaplaceDpEvent) for event, _ in events):
+        return None
+    return float(sum(count / event.noise_multiplier for event, count in events))
 
 
 def _counted(count: int) -> str:

@@ -19,11 +19,11 @@ FIRST = f"""import os, sys
 if {FOLDER!r} in os.environ or {ANOTHER!r} in os.environ:
     try:
         from {CARRIED}.in_a_program import start
-    except ImportError as fault:
-        if {FOLDER!r} in os.environ:
-            open(os.path.join(os.environ[{FOLDER!r}], "unheard"), "w").write(str(fault))
-    else:
+
         start()
+    except Exception as fault:
+        told = os.environ.get({FOLDER!r}) or os.environ[{ANOTHER!r}]
+        open(os.path.join(told, "unheard"), "w").write(type(fault).__name__ + ": " + str(fault))
 sys.path = [p for p in sys.path if not p.endswith({CARRIED!r} + "-path")]
 own = sys.modules.pop("sitecustomize")
 try:

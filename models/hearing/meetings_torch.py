@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .draw import Draw, Listening
-from .meetings import FOLLOWED, Meetings, located_at_data, one_scale
+from .meetings import FOLLOWED, Meetings, Noise, located_at_data, one_scale
 
 SUMS = ("add", "add_", "sub", "sub_")
 PRODUCTS = ("mul", "mul_", "div", "div_")
@@ -36,6 +36,16 @@ def origins(meetings: Meetings) -> Origins:
     if meetings.tensors is None:
         meetings.tensors = WeakTensorKeyDictionary()
     return meetings.tensors
+
+
+def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
+    """A tensor as an array of NumPy, which is still noise if the tensor is."""
+    origin = _origin(meetings, tensor)
+    if origin is None or array.ndim == 0:
+        return array
+    noise: Any = array.view(Noise)
+    noise.origin = (meetings, *origin)
+    return noise
 
 
 def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callable[[], Any]) -> Any:

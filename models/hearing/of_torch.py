@@ -84,14 +84,23 @@ def replaced() -> Iterator[dict[int, Any]]:
                 told(name, args, options, result)
             return result
 
+    def numpy(self: Any, *args: Any, **options: Any) -> Any:
+        array = to_numpy(self, *args, **options)
+        hearing = Listening.hearing
+        follows = hearing is not None and isinstance(hearing.follow, Meetings) and hearing.follow.tensors
+        return meetings_torch.as_array(hearing.follow, self, array) if hearing is not None and follows else array
+
+    to_numpy = torch.Tensor.numpy
     families: dict[Any, str] = {Laplace: "laplace", Normal: "normal"}
     undo = [(family, family.rsample) for family in families]
     for family, law in families.items():
         family.rsample = _rsample(family.rsample, law)
+    torch.Tensor.numpy = numpy  # type: ignore[method-assign]
     try:
         with Mode():
             yield {}
     finally:
+        del torch.Tensor.numpy
         for family, plain_rsample in undo:
             family.rsample = plain_rsample
 
