@@ -16,14 +16,15 @@ from ...models.hearing.meetings import Meeting
 
 CARRIED = "gnnaudit_hearing"
 FIRST = f"""import os, sys
-if {FOLDER!r} in os.environ or {ANOTHER!r} in os.environ:
+asked = os.environ.get({FOLDER!r})
+if asked or {ANOTHER!r} in os.environ:
     try:
         from {CARRIED}.in_a_program import start
 
         start()
     except Exception as fault:
-        told = os.environ.get({FOLDER!r}) or os.environ[{ANOTHER!r}]
-        open(os.path.join(told, "unheard"), "w").write(type(fault).__name__ + ": " + str(fault))
+        if asked:
+            open(os.path.join(asked, "unheard"), "w").write(type(fault).__name__ + ": " + str(fault))
 sys.path = [p for p in sys.path if not p.endswith({CARRIED!r} + "-path")]
 own = sys.modules.pop("sitecustomize")
 try:
