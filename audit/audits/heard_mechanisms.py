@@ -5,9 +5,9 @@ Nothing is declared but the claim. The scales are those that were recorded, the 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,11 +23,13 @@ from .heard_noise import MOVES, REPEATED, SLACK, exact, laplace_epsilon, noticed
 
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
+    from ...models.hearing.meetings import Meeting
     from ..case import Case
     from ..heard.inside import Shifts
     from ..heard.study import Study
 
 NOTHING = 1e-5  # over the scale: a smaller move of an entry is rounding
+EACH = 4  # mechanisms of which each is looked for in the release
 EQUAL = 1e-2  # relative: the size of one move under other draws
 MOST = 100_000  # numbers of a mechanism whose law is tested
 LAWS = {"normal": "norm", "laplace": "laplace"}
@@ -44,7 +46,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     """The bound that follows from the secret with the largest move. It is 0 where something is not known; `method` says what."""
     if within.worst is None:
         return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, (REPEATED,))
-    secret, first, shifts = within.worst.secret, history(made, 0), within.shifts
+    secret, first = within.worst.secret, history(made, 0)
+    shifts = used(made, first, within.shifts)
     stale = next(not_fresh(made, first, shifts), None)
     if stale is not None:
         return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
@@ -55,9 +58,10 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         other = history(made, 1)
         if [m.line for m in other.meetings] != [m.line for m in first.meetings]:
             raise Incomparable("another seed runs other mechanisms")
-        _, elsewhere = without(made, other, within.worst)
-        epsilons.append(cost(other, elsewhere, case.claim.delta))
-        reason = hidden(made, first, within, grown(first, secret, shifts, elsewhere) is not None)
+        _, moved = without(made, other, within.worst)
+        moved = tuple(np.where(np.any(by), again, 0.0) for by, again in zip(shifts, moved, strict=True))
+        epsilons.append(cost(other, moved, case.claim.delta))
+        reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
     epsilon = 0.0 if reason else min(epsilons)
@@ -68,7 +72,30 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     clear = not reason and not within.past and {m.draw.law for m in within.meetings} == {"normal"}
     notices = noticed(mu_of_claim(case.claim), total) if clear else math.inf
     reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
-    return dataclasses.replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
+    return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
+
+
+def used(made: Study, first: History, shifts: Shifts) -> Shifts:
+    """The moves, 0 for a mechanism whose noisy value changes neither the release nor a later mechanism: nobody sees it.
+
+    Of more than EACH mechanisms that are moved, all are taken to be used if one of them is.
+    """
+    moved = [i for i, by in enumerate(shifts) if np.abs(by).max(initial=0) > NOTHING]
+    unused: set[int] = set()
+    for some in [[i] for i in moved] if len(moved) <= EACH else [moved]:
+        script = [m if i not in some else elsewhere(m, i) for i, m in enumerate(first.meetings)]
+        heard = Meetings(script)
+        after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
+        same = all(np.array_equal(a, after.cells[c]) for c, a in first.play.cells.items())
+        if same and all(np.array_equal(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)):
+            unused |= set(some)
+    return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(shifts))
+
+
+def elsewhere(meeting: Meeting, seed: int) -> Meeting:
+    """A mechanism with another noisy value, which no softmax or normalisation maps to the same."""
+    other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
+    return replace(meeting, noisy=(meeting.noisy + meeting.scale * other).astype(meeting.noisy.dtype))
 
 
 def cost(run: History, shifts: Shifts, delta: float) -> float:
@@ -174,5 +201,7 @@ def told(secret: str, run: History, shifts: Shifts) -> str:
         + (f" to {max(each):.4g}" if max(each) > min(each) * (1 + EQUAL) else "")
         for (line, scale), each in lines.items()
     ]
+    if not parts:
+        return f"{secret} moves no mechanism that the release depends on"
     shown = [*parts[:3], f"and {len(parts) - 3} more"] if len(parts) > 4 else parts
     return f"{secret} moves {', '.join(shown)} times the scale of the noise"
