@@ -192,7 +192,7 @@ def reseeded(made: Study, absent: Without) -> dict[str, str]:
     for source in made.sources:
         for at, _ in source.block.parts:
             if at >= len(draws) or not same_numbers(draws[at], made.base.draws[at]):
-                return {"": f"{absent.secret} changes the noise that the same seed draws ({source.block.line})"}
+                return {"": f"{absent.secret} changes the noise that the same seed draws ({made.base.draws[at].where})"}
     return {}
 
 

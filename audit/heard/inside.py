@@ -10,6 +10,7 @@ import numpy as np
 
 from ...models.errors import one_line
 from ...models.hearing.meetings import Meeting, Meetings, OtherMechanisms
+from ...models.hearing.returns import digest, parting, returned
 from ..own.program import External
 from .playing import Diverged, play, rounding
 from .study import History
@@ -63,7 +64,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     past: dict[str, str] = {}
     doubts: list[str] = []
     worst: Without | None = None
-    most, largest = 0.0, ()
+    most, largest, where = 0.0, (), ""
     limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
     for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), limit):
         try:
@@ -80,8 +81,20 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
             if absent.hidden is not None and len(gap) == made.whole.graph.nodes:
                 gap[absent.hidden] = 0.0
             if (gap > 10 * rounding(before)).any():
-                past.setdefault(cell.array, f"{absent.secret} changes it although every mechanism gives the same value")
+                if not past and not isinstance(made.model, External):
+                    where = parted(made, first, absent)
+                told = f"{absent.secret} changes it although every mechanism gives the same value"
+                past.setdefault(cell.array, f"{told}; its way past them begins at {where}" if where else told)
     return Inside(first.meetings, tuple(moves), past, tuple(doubts), worst, largest)
+
+
+def parted(made: Study, first: History, absent: Without) -> str:
+    """The line of the model whose result is the first to differ without a secret though no mechanism's clean value is it."""
+    with returned() as one:
+        play(made.model, first.worlds, script=first.play.draws, follow=Meetings(first.meetings))
+    with returned() as other:
+        without(made, first, absent)
+    return parting(one, other, {number for m in first.meetings if (number := digest(m.clean)) is not None})
 
 
 def history(made: Study, number: int) -> History:

@@ -54,7 +54,8 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
     mechanisms = tuple(_worst(m, i, moves) for i, m in enumerate(mechanisms))
     doubts = {array: text for array, text in found.doubts.items() if within is None or array in within.past or not array}
     if within is not None and within.moves:
-        doubts = {**within.past, **({"": within.doubts[0]} if within.doubts else {})}
+        first = found.doubts.get("") or next(iter(within.doubts), "")
+        doubts = {**within.past, **({"": first} if first else {})}
     elif isinstance(heard, str) and heard:
         doubts.setdefault("", heard)
     fresh = not any(m.note for m in mechanisms)
