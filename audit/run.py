@@ -28,7 +28,7 @@ from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
 from ..reports.summary import best_marked, deltas, lines, lines_of, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
-from .heard.gate import a_strangers
+from .heard.gate import heard_at_all
 from .heard.observed import observe
 from .leakage.pool import membership
 from .leakage.utility import utility
@@ -191,7 +191,7 @@ def study(
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, held=False) for first in results)  # a single test does not refute
         outcomes += results
-    if plan.record and a_strangers(case.model):
+    if plan.record and heard_at_all(case.model):
         heard = observe(case, case.counted(graph), key)
         told = f"{len(heard.mechanisms)} mechanisms and {heard.draws} draws were heard; {heard.tried} secrets were taken away"
         outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=heard))

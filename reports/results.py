@@ -156,7 +156,7 @@ class BoundRow(Row):
     method: str = ""
     confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was none
     theorem: str = ""
-    conditions: list[dict[str, str]] = []  # condition, status (proved, checked, assumed or failed) and detail of each
+    conditions: list[dict[str, str]] = []  # condition, status (proved, checked, granted, assumed or failed) and detail of each
     against: str = "claim"  # what a refutation contradicts: the claim, or the ledger
     withdrawn: Number | None = None  # the bound before a condition failed; value is then 0
     seconds: Number = 0.0

@@ -79,6 +79,7 @@ class _Lower(NamedTuple):
     confirmed: bool | None
     against: str
     assumed: tuple[str, ...]
+    granted: tuple[str, ...]
     failed: tuple[str, ...]
     covers: Mapping[str, str] | None
 
@@ -188,11 +189,11 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
 
 def _lower(b: BoundRow) -> _Lower:
     noticed = _or_none_noticed(b.notices), _or_none_noticed(b.reach)
-    assumed = tuple(c["what"] for c in b.conditions if c["how"] == "assumed")
+    assumed, granted = (tuple(c["what"] for c in b.conditions if c["how"] == how) for how in ("assumed", "granted"))
     failed = tuple(f"{c['what']} ({c['detail']})" for c in b.conditions if c["how"] == "failed")
     refuted = b.verdict == "refuted" or (bool(assumed) and b.value > b.epsilon)
     common = b.value, 1 - b.confidence, b.shape, refuted, *noticed
-    return _Lower(*common, b.method, b.confirmed, b.against, assumed, failed, b.detectable_by)
+    return _Lower(*common, b.method, b.confirmed, b.against, assumed, granted, failed, b.detectable_by)
 
 
 def _or_none_noticed(value: float | None) -> float:
