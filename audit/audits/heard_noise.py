@@ -15,7 +15,7 @@ from scipy import stats
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
-from ...accounting.lower.bounds import Bound
+from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.tradeoff import curve
 from ..case import Case, Outcome, Setting, offered
 from ..heard.examination import Examination, Move
@@ -26,6 +26,7 @@ NAME = "differential"
 SLACK = 2e-4  # relative: rounding error of a move in float32
 GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
+LAW = "Kolmogorov's distance between the recorded numbers and the law that was requested, Bonferroni over draws"
 MOVES = "noise of a known law on means that are a known distance apart (Dong, Roth and Su 2022)"
 REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all randomness was recorded")
 UNCOVERED = (
@@ -60,7 +61,7 @@ def listen(setting: Setting) -> Outcome:
     p_value = law_p_value(found)
     if p_value is not None:
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
-        bounds.append(held)
+        bounds.append(resting(held, LAW, REPEATED))
         if p_value < alpha:
             doubts.setdefault("", f"the noise does not follow the requested law (p={p_value:.2g})")
     covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
