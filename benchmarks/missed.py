@@ -2,16 +2,19 @@
 
     python benchmarks/missed.py [--seeds 1000] [--seconds 60] [NAME ...]
 
-Prints Markdown: for each fault the number of seeds, the misses, and the chance of a miss. Of `--seconds` of CPU time for each
-fault, dear faults get fewer seeds. Where a statistical test decides, the chance is also estimated from its p-values: their
-normal scores have a mean and a spread, and a miss is a score below that of the test's level.
+Prints Markdown, also after Ctrl-C: for each fault the number of seeds, the misses, and the chance of a miss. Of `--seconds` of
+CPU time for each fault, dear faults get fewer seeds. Where a statistical test decides, the chance is also estimated from its
+p-values: their normal scores have a mean and a spread, and a miss is a score below that of the test's level.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +28,7 @@ from gnnaudit.models.facts import Facts
 
 if TYPE_CHECKING:
     from gnnaudit.audit.case import Outcome
+    from gnnaudit.audit.faults.fault import Fault
 
 CERTAIN = 38.0  # normal score of the smallest p-value that a float64 holds
 
@@ -58,8 +62,9 @@ def main() -> None:
     scores: dict[str, list[float]] = defaultdict(list)
     missed: dict[str, list[str]] = defaultdict(list)
     spent: dict[str, float] = defaultdict(float)
-    for number in range(given.first, given.first + given.seeds):
-        for fault in faults:
+    turns = itertools.product(range(given.first, given.first + given.seeds), faults)
+    with contextlib.suppress(KeyboardInterrupt):  # the table then holds what was played so far
+        for number, fault in turns:
             if scores[fault.name] and spent[fault.name] * (1 + 1 / len(scores[fault.name])) > given.seconds:
                 continue
             started, seed = time.process_time(), f"missed {number}"
@@ -72,12 +77,19 @@ def main() -> None:
             if not any(b.refuted for b in found.bounds):
                 missed[fault.name].append(seed)
                 print(f"<!-- missed: {fault.name}, seed '{seed}': {found.reach} -->", flush=True)
+    table(faults, scores, missed, spent)
+
+
+def table(
+    faults: list[Fault], scores: Mapping[str, list[float]], missed: Mapping[str, list[str]], spent: Mapping[str, float]
+) -> None:
+    """Prints one row for each fault that was played. spent: CPU seconds after the first seed, which compiles."""
     print("| fault | audit | seeds | missed | chance of a miss, from p-values | CPU s each |\n|---|---|---|---|---|---|")
-    for fault in faults:
+    for fault in (f for f in faults if scores.get(f.name)):
         each = scores[fault.name]
         told = "computed" if min(each) == CERTAIN else f"{chance(each):.1g}"
         seconds = spent[fault.name] / max(1, len(each) - 1)
-        print(f"| {fault.name} | {fault.audit} | {len(each)} | {len(missed[fault.name])} | {told} | {seconds:.2f} |")
+        print(f"| {fault.name} | {fault.audit} | {len(each)} | {len(missed.get(fault.name, ()))} | {told} | {seconds:.2f} |")
     total, every = sum(map(len, scores.values())), sum(map(len, missed.values()))
     print(f"\n{every} of {total} missed.")
 
