@@ -183,8 +183,8 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
     p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
     refuted, reach = p_value < alpha, worth(case, notices)
     method = "samples or noise contradict the ledger" if refuted else "exact tests of samples and noise"
-    told = {"attack": "listening", "audit": NAME, "against": "ledger"}
-    return resting(Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, **told), TESTS, REPORTED, SEEDS)
+    bound = Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME, against="ledger")
+    return resting(bound, TESTS, REPORTED, SEEDS)
 
 
 def worth(case: Case, factor: float) -> float:

@@ -40,7 +40,7 @@ def forced(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
     variance: dict[Cell, Floats] = {}
     whole = [s.block.law in WHOLE and s.cell in [first.cell for first in sources[:i]] for i, s in enumerate(sources)]
     for s, later in zip(sources, whole, strict=True):
-        variance[s.cell] = variance.get(s.cell, 0.0) + (0.0 if later else s.factor**2)
+        variance[s.cell] = variance.get(s.cell, 0.0) + s.factor**2 * (not later)
     again = base
     for _ in range(len(sources) + 2):
         numbers = moved_by(base.draws, [(s.block, d) for s, d in zip(sources, shifts, strict=True)], copies)
