@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammainc, gammaincinv
 
+from ...accounting.checks.conditions import proved
 from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
-from ...accounting.lower.bounds import Bound
+from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...accounting.upper.tradeoff import curve, scaled
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 
 
 NAME = "differential"
+COUNTS = "a ledger bounds what was run only if it lists every mechanism, and all else is computed from their values"
+TESTS = "exact tests of samples (binomial) and of noise (chi-squared, gamma), Bonferroni over all of them"
+REPORTED = proved(
+    "draws, samples and noisy values are recorded", "the training, which is this package's own, reports each of them"
+)
+REPEATED = proved("the repetition has the same noise", "every noisy value was made the same")
+SEEDS = proved("the two runs are independent", "their seeds differ, and each number is in one release")
 
 
 def refuses(case: Case) -> str | None:
@@ -37,7 +45,8 @@ def refuses(case: Case) -> str | None:
     if isinstance(case.model, External):
         known = case.claim.unit in EDGES or case.model.record
         return None if known else f"a program that is not recorded; its seeds are tested for edges, not {case.claim.unit}"
-    if type(case.model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
+    empty = ("NonPrivateDpEvent",) if a_strangers(case.model) else ("NoOpDpEvent", "NonPrivateDpEvent")
+    if type(case.model.ledger).__name__ in empty:
         return "the ledger charges for nothing that could be counted"
     if case.claim.unit is not case.model.unit:
         return f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
@@ -179,7 +188,8 @@ def exactly(faults: list[str], method: str) -> Bound:
     counts is an upper bound on the leakage.
     """
     text = "; ".join(dict.fromkeys(faults)) or method
-    return Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME)
+    bound = Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME, against="ledger")
+    return resting(bound, COUNTS, REPORTED, REPEATED)
 
 
 def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
@@ -187,7 +197,8 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
     p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
     refuted, reach = p_value < alpha, worth(case, notices)
     method = "samples or noise contradict the ledger" if refuted else "exact tests of samples and noise"
-    return Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME)
+    bound = Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME, against="ledger")
+    return resting(bound, TESTS, REPORTED, SEEDS)
 
 
 def worth(case: Case, factor: float) -> float:

@@ -17,16 +17,18 @@ from ...accounting.checks.conditions import Condition, checked, proved
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.hearing.meetings import Meetings, OtherMechanisms
 from ..heard.inside import Incomparable, Inside, history, size, without
+from ..heard.laws import SLACK, laplace_epsilon
 from ..heard.playing import Diverged, play
 from ..heard.study import CONTINUOUS, History
-from .heard_noise import MOVES, REPEATED, SLACK, exact, laplace_epsilon, noticed
+from .heard_noise import MOVES, REPEATED, exact, noticed
 
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
     from ...models.hearing.meetings import Meeting
     from ..case import Case
     from ..heard.inside import Shifts
-    from ..heard.study import Study
+    from ..heard.laws import SLACK, laplace_epsilon
+from ..heard.study import Study
 
 NOTHING = 1e-5  # over the scale: a smaller move of an entry is rounding
 EACH = 4  # mechanisms of which each is looked for in the release

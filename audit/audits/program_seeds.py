@@ -14,7 +14,6 @@ from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Outcome, Setting, offered
 from ..heard.gate import examined, followed
-from ..heard.inside import Inside
 from ..heard.worlds import without_one
 from ..own.program import External
 from . import heard_mechanisms
@@ -38,8 +37,10 @@ def of_program(setting: Setting) -> Outcome:
     if not case.model.record:
         return repeat_seeds(setting)
     heard = followed(case, union, setting.key)
-    bound, told = None, heard or "no noise was followed to where it meets data"
-    if isinstance(heard, Inside):
+    bound, told = None, ""
+    if isinstance(heard, str):
+        told = heard or "no noise was followed to where it meets data"
+    else:
         bound = heard_mechanisms.from_mechanisms(case, examined(case, union, setting.key).study, heard)
         told = bound.method
         if bound.refuted:

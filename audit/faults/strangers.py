@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ...accounting.claim import Unit
+from ...accounting.events.types import PureDpEvent
 from ...models.base import Release
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ class Sums:
     def footprint(self, graph: Graph) -> int:
         return 64 * graph.nodes * graph.dim
 
+    def rows(self, graph: Graph) -> Floats:
+        return unit(np.asarray(graph.x, float))
+
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return self.std * np.random.default_rng([int(seed), hop]).standard_normal(shape)
 
@@ -75,7 +79,7 @@ class Sums:
         out: dict[str, list[Any]] = {}
         for run in range(worlds.runs):
             graph, seed = worlds.removed(run).graph, worlds.seeds[run]
-            adjacency, rows, inputs, sums = graph.adjacency().astype(float), unit(np.asarray(graph.x, float)), [], []
+            adjacency, rows, inputs, sums = graph.adjacency().astype(float), self.rows(graph), [], []
             degree = np.asarray(adjacency.sum(1)).ravel()
             for hop in range(self.hops):
                 clean = adjacency @ rows
@@ -154,6 +158,34 @@ class LaplaceSums(Sums):
 
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return 2 * shape[1] ** 0.5 * self.sigma * np.random.default_rng([int(seed), hop]).laplace(size=shape)
+
+
+@dataclass(frozen=True)
+class GeometricCounts(Sums):
+    """Labels of neighbours are counted, with two-sided geometric noise; an edge moves two counts by one each."""
+
+    hops: int = 1
+    moves: ClassVar[int] = 2
+
+    @property
+    def ledger(self) -> dp.DpEvent:
+        return PureDpEvent(1 / self.sigma) if self.sigma else dp.NonPrivateDpEvent()
+
+    def rows(self, graph: Graph) -> Floats:
+        return np.eye(graph.classes)[graph.y] * graph.train[:, None]
+
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
+        rng, chance = np.random.default_rng([int(seed), hop]), -np.expm1(-1 / (self.moves * self.sigma))
+        return (rng.geometric(chance, shape) - rng.geometric(chance, shape)).astype(float)
+
+    def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
+        return rows
+
+
+class GeometricForOneCount(GeometricCounts):
+    """Its noise pays for one of the two counts."""
+
+    moves: ClassVar[int] = 1
 
 
 class Rounded(Sums):
@@ -284,7 +316,8 @@ class NoSeed(Sums):
 
 
 HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and not refuted
-HONEST = (*HEARD, LaplaceSums, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)  # honest; some of these are inconclusive
+SOMETIMES = (LaplaceSums, GeometricCounts, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)
+HONEST = (*HEARD, *SOMETIMES)  # honest; some of these are inconclusive
 LEAKS = (NoiseByBlock, ExactBases, LonelyRows, PopularRows, DegreeBeside, ServedClean)
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, *LEAKS)
-FAULTY = (*INFINITE, NoiseByDegree, SecondPass, QuietSecondHop, SeededByTheGraph)
+FAULTY = (*INFINITE, NoiseByDegree, SecondPass, QuietSecondHop, SeededByTheGraph, GeometricForOneCount)

@@ -64,7 +64,8 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     past: dict[str, str] = {}
     doubts: list[str] = []
     worst: Without | None = None
-    most, largest, where = 0.0, (), ""
+    most, where = 0.0, ""
+    largest: Shifts = ()
     limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
     for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), limit):
         try:

@@ -83,7 +83,8 @@ def load(path: Path, most: int) -> Recording:
                 str(d["line"]),
                 get(d["loc"]),
                 get(d["scale"]),
-                *map(float, d["ends"]),
+                float(d["ends"][0]),
+                float(d["ends"][1]),
                 parameters=tuple(get(p).reshape(p["shape"]) for p in d["parameters"]),
                 calls=tuple(map(str, d["calls"])),
             )

@@ -20,7 +20,7 @@ def load(name):
 @pytest.fixture(scope="module")
 def coverage():
     load("other_rules")
-    return load("coverage")
+    return load("coverage_table")
 
 
 def wrong(cells):

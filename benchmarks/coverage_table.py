@@ -1,6 +1,6 @@
 """How often each lower bound exceeds the true epsilon: our bounds, and the rules of other tools from their formulas.
 
-    python benchmarks/coverage.py --audits 10000 --out docs/coverage.md
+    python benchmarks/coverage_table.py --audits 10000 --out docs/coverage.md
 
 Every mechanism is a pair of distributions over a few ordered scores, so that its epsilon and its trade-off curve are exact and
 ten thousand audits are ten thousand multinomial draws. A bound is valid at 95 % if it exceeds the truth in at most 5 % of them.
@@ -519,7 +519,7 @@ A lower bound at 95 % may exceed the true epsilon in 5 % of all audits. These ta
 epsilon and trade-off curve are known exactly. The entries are percent of audits at 50 / 500 / 5000 rounds per world; for the
 one-run bounds, at 50 / 500 / 5000 canaries. Bold entries are above 5 % by over three standard errors.
 
-`python benchmarks/coverage.py --out docs/coverage.md` writes this page.
+`python benchmarks/coverage_table.py --out docs/coverage.md` writes this page.
 
 ## Our bounds
 
