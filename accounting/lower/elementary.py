@@ -12,7 +12,8 @@ from scipy import optimize, special, stats
 
 from .power import MOST_KAPPA
 
-SHARE = 0.9  # share of alpha for this test; the rest is for the test of whole releases, which needs no independence
+SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha for guesses of both bits, and of one alone
+SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, which need no independence
 REACH = 9.0  # standard deviations; the mass outside, below 1e-18, is added to every probability
 SPLITS = 17  # ways to divide a sum of epsilons between two kinds of channel, between which the largest p-value is refined
 POWER = 0.9  # power at the smallest detectable violation
@@ -36,18 +37,21 @@ class Kind:
         return self.copies / (self.guesses * float(special.expit(self.declared) * special.expit(-self.declared)))
 
 
-def guesses(bits: NDArray[np.bool_], sent: NDArray[np.int64], random: np.random.Generator) -> tuple[int, int]:
+def guesses(
+    bits: NDArray[np.bool_], sent: NDArray[np.int64], random: np.random.Generator, sides: tuple[int, ...] = (0, 1)
+) -> tuple[int, int]:
     """(right, guesses): "1" where 1 was sent, "0" where 0 was sent, nothing otherwise, and equally often each.
 
     bits, sent: any shape. bits: fair coins, the inputs. Which of the more frequent guesses are left out is drawn at random.
+    sides: the outputs on which a guess is made. One alone proves more where it leaks more than the other.
 
     Each guess is right with probability 1 / (1 + e^-x), x the log-ratio of what was sent; that is at most the channel's epsilon.
     With as many guesses of either kind the mean log-ratio is at least the one that the share of right guesses shows, because the
     function is concave. So channels whose two outputs leak differently, or people whose channels differ, are not overstated.
     """
-    each = [bits[sent == side] == bool(side) for side in (0, 1)]
+    each = [bits[sent == side] == bool(side) for side in sides]
     fewer = min(len(right) for right in each)
-    return sum(int(random.choice(right, fewer, replace=False).sum()) for right in each), 2 * fewer
+    return sum(int(random.choice(right, fewer, replace=False).sum()) for right in each), len(sides) * fewer
 
 
 def chance(kinds: Sequence[Kind], epsilons: Sequence[float], least: float) -> float:

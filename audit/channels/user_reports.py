@@ -11,7 +11,7 @@ from scipy.stats import binom
 from ...accounting.checks.independence import separate_draws
 from ...accounting.claim import Unit
 from ...accounting.lower.bounds import Bound, lower, resting
-from ...accounting.lower.elementary import SHARE, Kind, detectable, guesses, p_value, sum_at_least
+from ...accounting.lower.elementary import SHARE, SIDES, Kind, detectable, guesses, p_value, sum_at_least
 from ...accounting.lower.finite_channels import channel_epsilon
 from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
@@ -76,19 +76,28 @@ def play_reports(setting: Setting) -> Outcome:
 
 
 def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool_]) -> Bound:
-    """The bound from all bits and labels, each guessed on its own. bits: (runs, users), the coins."""
-    case, graph, alpha = setting.case, setting.graph, SHARE * setting.alpha
+    """The bound from all bits and labels, each guessed on its own: on both outputs equally often, or on one of them alone.
+
+    bits: (runs, users), the coins.
+    """
+    case, graph = setting.case, setting.graph
     assert isinstance(case.model, RandomisedReports)
     channels = case.model.channels(graph.dim, graph.classes)
     ups = np.stack([release["reports"][0, :, :, 1] > 0 for release in releases]).astype(np.int64)
     sent = (ups, np.stack([release["label_reports"][0] for release in releases])[:, :, None])
-    random, kinds, right = setting.key.fold("fewer").generator(), [], []
-    for (matrix, _), values in zip(channels, sent, strict=True):
-        coins = np.broadcast_to(bits[:, :, None], values.shape)
-        kinds.append(Kind(*guesses(coins, values, random), values.shape[2], channel_epsilon(matrix)))
-        right.append(np.where(values == coins, 1.0, np.where((values == 0) | (values == 1), -1.0, 0.0)))
-    claim, total = case.claim, sum(kind.copies * kind.declared for kind in kinds)
-    epsilon, kappa = sum_at_least(kinds, alpha), detectable(kinds, claim.epsilon, SHARE * setting.level)
+    random = setting.key.fold("fewer").generator()
+    coins = [np.broadcast_to(bits[:, :, None], values.shape) for values in sent]
+    right = [np.where(v == c, 1.0, np.where((v == 0) | (v == 1), -1.0, 0.0)) for c, v in zip(coins, sent, strict=True)]
+    declared = [channel_epsilon(matrix) for matrix, _ in channels]
+    claim, epsilons, p_values = case.claim, [], []
+    for sides, share in SIDES.items():
+        counted = [guesses(c, v, random, sides) for c, v in zip(coins, sent, strict=True)]
+        kinds = [Kind(*n, v.shape[2], e) for n, v, e in zip(counted, sent, declared, strict=True)]
+        epsilons.append(sum_at_least(kinds, share * setting.alpha))
+        p_values.append(p_value(kinds, claim.epsilon) / share)
+        if len(sides) == 2:
+            kappa, total = detectable(kinds, claim.epsilon, share * setting.level), sum(k.copies * k.declared for k in kinds)
+    epsilon = max(epsilons)
     bound = Bound(
         epsilon=epsilon,
         alpha=setting.alpha,
@@ -96,7 +105,7 @@ def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool
         method="elementary channels",
         trials=(int((~bits).sum()), int(bits.sum())),
         refuted=epsilon > claim.epsilon,
-        p_value=min(1.0, p_value(kinds, claim.epsilon) / SHARE),
+        p_value=min(1.0, *p_values),
         notices=kappa,
         reach=kappa * total,
         attack="channel-ratio",

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from gnnaudit.accounting.checks.independence import separate_draws
-from gnnaudit.accounting.lower.elementary import Kind, chance, detectable, guesses, least_rejected, p_value, sum_at_least
+from gnnaudit.accounting.lower.elementary import SIDES, Kind, chance, detectable, guesses, least_rejected, p_value, sum_at_least
 
 
 def kinds(bits, labels, copies=2, declared=(0.7, 1.2), right=(0, 0)):
@@ -70,6 +70,17 @@ def test_a_channel_whose_outputs_leak_differently_is_not_overstated():
     right, count = guesses(bits, sent, draw)
     assert count == pytest.approx(2 * sent.sum(), rel=0.01)
     assert sum_at_least((Kind(right, count, 1, 1.0),), 1e-6) < (math.log(5) + math.log(1.8)) / 2
+
+
+def test_guesses_on_one_output_alone_prove_what_that_output_leaks():
+    """The OR of two answers of epsilon 1: a 0 has the log-ratio 2, both outputs together show less."""
+    draw = np.random.default_rng(8)
+    bits = draw.random(400_000) < 0.5
+    each = draw.random((2, bits.size)) < special.expit(np.where(bits, 1.0, -1.0))
+    sent = each.any(0).astype(np.int64)
+    proved = {sides: sum_at_least((Kind(*guesses(bits, sent, draw, sides), 1, 1.0),), 1e-6) for sides in SIDES}
+    assert 1.93 < proved[0,] < 2
+    assert proved[1,] < proved[0, 1] < 1.93
 
 
 def test_three_kinds_are_refused():
