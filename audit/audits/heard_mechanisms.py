@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ...models.hearing.meetings import Meeting
     from ..case import Case
     from ..heard.inside import Shifts
-    from ..heard.laws import SLACK, laplace_epsilon
-from ..heard.study import Study
+    from ..heard.study import Study
 
 NOTHING = 1e-5  # over the scale: a smaller move of an entry is rounding
 EACH = 4  # mechanisms of which each is looked for in the release
