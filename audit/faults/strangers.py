@@ -318,6 +318,6 @@ class NoSeed(Sums):
 HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and not refuted
 SOMETIMES = (LaplaceSums, GeometricCounts, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)
 HONEST = (*HEARD, *SOMETIMES)  # honest; some of these are inconclusive
-LEAKS = (NoiseByBlock, ExactBases, LonelyRows, PopularRows, DegreeBeside, ServedClean)
-INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, *LEAKS)
-FAULTY = (*INFINITE, NoiseByDegree, SecondPass, QuietSecondHop, SeededByTheGraph, GeometricForOneCount)
+INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
+UNCERTAIN = (NoiseByBlock, ExactBases, NoiseByDegree, SecondPass, SeededByTheGraph)
+FAULTY = (*INFINITE, *UNCERTAIN, QuietSecondHop, GeometricForOneCount)
