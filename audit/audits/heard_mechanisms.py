@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ...models.hearing.meetings import Meeting
     from ..case import Case
     from ..heard.inside import Shifts
-    from ..heard.laws import SLACK, laplace_epsilon
-from ..heard.study import Study
+    from ..heard.study import Study
 
 NOTHING = 1e-5  # over the scale: a smaller move of an entry is rounding
 EACH = 4  # mechanisms of which each is looked for in the release
@@ -78,18 +77,20 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
 
 
 def used(made: Study, first: History, shifts: Shifts) -> Shifts:
-    """The moves, 0 for a mechanism whose noisy value changes neither the release nor a later mechanism: nobody sees it.
+    """The moves, 0 for a mechanism whose noisy value changes neither the release nor a later mechanism that is used: nobody sees
+    it.
 
     Of more than EACH mechanisms that are moved, all are taken to be used if one of them is.
     """
     moved = [i for i, by in enumerate(shifts) if np.abs(by).max(initial=0) > NOTHING]
     unused: set[int] = set()
-    for some in [[i] for i in moved] if len(moved) <= EACH else [moved]:
+    for some in [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved]:
         script = [m if i not in some else elsewhere(m, i) for i, m in enumerate(first.meetings)]
         heard = Meetings(script)
         after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-        same = all(np.array_equal(a, after.cells[c]) for c, a in first.play.cells.items())
-        if same and all(np.array_equal(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)):
+        pairs = enumerate(zip(first.meetings, heard.found, strict=True))
+        later = any(not np.array_equal(m.clean, o.clean) for i, (m, o) in pairs if i not in unused)
+        if not later and all(np.array_equal(a, after.cells[c]) for c, a in first.play.cells.items()):
             unused |= set(some)
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(shifts))
 

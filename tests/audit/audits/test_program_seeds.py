@@ -32,7 +32,7 @@ np.save(f"{sys.argv[2]}/posteriors.npy", np.array(out, dtype=np.float32))
 def audited(seed: str, tmp_path):
     file = tmp_path / "program.py"
     file.write_text(PROGRAM.replace("SEED", seed))
-    program = External(f"{sys.executable} {file} {{worlds}} {{out}}")
+    program = External(f"{sys.executable} {file} {{worlds}} {{out}}", record=False)
     setting = Setting(Case(program, Claim(1.0, 1e-6)), tiny(48), Store(tmp_path), Key("seeds"), alpha=0.01)
     assert AUDITS["differential"].refuses(setting.case) is None
     (bound,) = AUDITS["differential"].run(setting).bounds

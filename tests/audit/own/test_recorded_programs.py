@@ -36,8 +36,8 @@ for hop in range(2):
     clean = np.zeros_like(h[-1])
     np.add.at(clean, receive, h[-1][send])
     h.append(unit(clean + SIGMA * rng.standard_normal(clean.shape)))  # the sum
-seen = np.hstack(h)[:, :8]
-scores = np.exp(seen @ rng.standard_normal((8, int(g["y"].max()) + 1)))
+seen = np.hstack([rows[:, :8] for rows in h])
+scores = np.exp(seen @ rng.standard_normal((24, int(g["y"].max()) + 1)))
 np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))[None])
 """
 
@@ -115,6 +115,13 @@ def test_a_secret_sample_may_hide_a_move_so_nothing_is_refuted(tmp_path):
     assert not bound.refuted
     assert bound.epsilon == 0
     assert "may hide a secret" in bound.failed[0]
+    assert len(observed.mechanisms) == 2
+
+
+def test_a_hop_that_the_release_does_not_depend_on_does_not_count(tmp_path):
+    bound, observed = studied(tmp_path, CHARGED, ("rows in h]", "rows in (h[0], h[1], h[1])]"))
+    one_hop = epsilon_of_mu(2**0.5 / CHARGED)
+    assert bound.epsilon == pytest.approx(one_hop, rel=1e-3)
     assert len(observed.mechanisms) == 2
 
 
