@@ -100,6 +100,20 @@ def weighted_p_value(epsilon: float, delta: float, canaries: int, groups: Groups
     return min(1.0, tail + 2 * canaries * delta * max(most, 0.0) + ROUNDED)
 
 
+def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int, fewest: int) -> float:
+    """`steinke_p_value` for a number of guesses that depends on the scores and is at least `fewest`.
+
+    What delta adds is then bounded for every such number at once, by the largest probability of one count of `fewest` coins.
+    Otherwise a mechanism could fail just where the number of guesses is unlucky.
+    """
+    q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))
+    around = np.clip(math.floor((fewest + 1) * q) + np.arange(-1, 2), 0, fewest)
+    most = float(
+        np.max(special.bdtr(around, fewest, q) - np.where(around > 0, special.bdtr(np.maximum(around - 1, 0), fewest, q), 0.0))
+    )
+    return min(1.0, steinke_p_value(epsilon, 0.0, canaries, guesses, correct) + 2 * canaries * delta * most)
+
+
 def _law(groups: Groups, q: float) -> tuple[int, Array]:
     """The law of the sum of weights of coins of probability q, within 12 standard deviations: its first value, probabilities."""
     mean, top = sum(w * n for w, n in groups) * q, sum(w * n for w, n in groups)

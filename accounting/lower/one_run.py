@@ -31,6 +31,7 @@ from .guessing import (
     rates,
     rejects,
     steinke_p_value,
+    tied_p_value,
     weighted_p_value,
 )
 from .power import MOST_KAPPA
@@ -128,13 +129,15 @@ def steinke(
     def right(groups: Groups) -> int:
         return correct_guesses(scores, bits, groups, seed)
 
-    def level(e: float, groups: Groups) -> float:
-        return weighted_p_value(e, claim.delta, m, groups, right(groups))
+    def level(e: float, groups: Groups, correct: int | None = None) -> float:
+        if fixed is not None or alike < (fewest := -(-sum(n for _, n in groups) // 2)):
+            return weighted_p_value(e, claim.delta, m, groups, right(groups) if correct is None else correct)
+        correct = right(((1, alike),)) if correct is None else correct
+        return tied_p_value(e, claim.delta, m, alike, correct, fewest)
 
     def cells() -> Iterator[tuple[float, float, Groups]]:
         for low, high in ((0.0, LARGEST),) if fixed is not None else pairwise(EDGES):
-            groups = fixed if fixed is not None else groups_against(low, claim.delta, m, alpha)
-            yield low, high, ((1, alike),) if fixed is None and 2 * alike >= sum(n for _, n in groups) else groups
+            yield low, high, fixed if fixed is not None else groups_against(low, claim.delta, m, alpha)
 
     epsilon = 0.0
     for low, high, groups in cells():
@@ -148,7 +151,8 @@ def steinke(
         below = [(min(high, claim.epsilon), g) for low, high, g in takewhile(lambda cell: cell[0] <= claim.epsilon, cells())]
         p_value = max(level(e, groups) for e, groups in below)
         last = below[-1][1]
-        reach = _notices(claim, m, last, lambda v: weighted_p_value(claim.epsilon, claim.delta, m, last, v) < alpha)
+        guessed = last if fixed is not None or 2 * alike < sum(n for _, n in last) else ((1, alike),)
+        reach = _notices(claim, m, guessed, lambda v: level(claim.epsilon, last, v) < alpha)
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
     return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,9 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         now = [of_all(b, share, setting.alpha) for b in both_tests(setting, scores, bits, setting.alpha * share)]
         best = [b if b.failed or b.epsilon > a.epsilon else a for a, b in zip(best or now, now, strict=True)]
         right = float(((scores > 0) == bits).mean())
-        detects, spent = coins_detect(limit, right, bits.size, setting.alpha * share), (time.monotonic() - started) / 60
+        tested = not now[-1].failed  # a withdrawn test detects nothing
+        detects = coins_detect(limit, right, bits.size, setting.alpha * share) if tested else math.inf
+        spent = (time.monotonic() - started) / 60
         far = f"{rounds} trainings, {right:.1%} of the guesses are right, the claim allows {limit:.1%}"
         could = f"noise {detects:.3g} times too small would be detected, {setting.notices:g} is asked for"
         setting.tell(f"audit blackbox: {far}; {could}; {spent:.2g} of {setting.minutes:g} minutes")

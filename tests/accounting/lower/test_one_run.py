@@ -24,6 +24,7 @@ from gnnaudit.accounting.lower.guessing import (
     most_provable,
     rejects,
     steinke_p_value,
+    tied_p_value,
     weighted_p_value,
     weights,
 )
@@ -240,6 +241,16 @@ def test_answers_0_and_1_are_all_guessed_alike():
     alone = steinke(answers, bits, Claim(1, 0.0)).epsilon
     assert 1.5 < alone < 2
     assert 0.9 * alone < steinke(answers, bits, Claim(1, DELTA)).epsilon <= alone
+
+
+def test_what_delta_adds_to_tied_guesses_holds_for_every_number_of_them():
+    for guesses in (100, 160, 300):
+        for correct in (guesses // 2, 2 * guesses // 3, guesses):
+            exact = steinke_p_value(1.0, 1e-3, 400, guesses, correct)
+            assert exact <= tied_p_value(1.0, 1e-3, 400, guesses, correct, 100) * (1 + 1e-9)
+    mode = stats.binom.pmf(np.arange(101), 100, 1 / (1 + math.exp(-1.0))).max()
+    alone = tied_p_value(1.0, 1e-3, 400, 160, 160, 100) - steinke_p_value(1.0, 0.0, 400, 160, 160)
+    assert alone == pytest.approx(0.8 * mode)
 
 
 def test_without_a_gaussian_reference_all_canaries_are_guessed_alike():

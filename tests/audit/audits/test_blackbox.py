@@ -210,6 +210,18 @@ def test_it_stops_when_the_asked_violation_would_have_been_detected():
     assert not any(b.refuted for b in found.bounds)
 
 
+def test_guesses_that_cluster_decide_nothing():
+    """All guesses of a training are right or half of them: the bound is withdrawn, however many are right, and play goes on."""
+    draw = np.random.default_rng(4)
+    bits = draw.random((20, 20)) < 0.5
+    good = (draw.random((20, 20)) < 0.5) | (np.arange(20) % 2 == 0)[:, None]
+    told = []
+    setting = Setting(Case(honest(Gap), EDGE), None, None, Key("clusters"), 20, 0.05, minutes=1e-9, tell=told.append)
+    found = until_decided(setting, lambda rounds: (np.where(good == bits, 1.0, -1.0), bits))
+    assert "then out of time" in found.reach
+    assert "noise inf times" in told[0]
+
+
 def test_it_stops_when_time_is_up_and_says_how_far_it_came():
     told = []
     found = anytime(0.6, 3, minutes=1e-9, told=told)
