@@ -33,7 +33,7 @@ SPARED = 0.1  # share of alpha in `canaries` for the bound that needs no indepen
 RANKED = 0.2  # share of alpha in `canaries` for the rank gate if the scores should be normal and are not
 EDGES = (0.0, *(2.0**k for k in range(-3, 5)), LARGEST)  # number of tested epsilons, each with its own number of guesses
 TRUTHS = tuple(2.0 ** (k / 2) for k in range(-6, 14))  # nats: the violations for which the number of guesses is chosen
-BEYOND = 1.1  # how many times the ledger's mu right guesses must be able to prove
+SURE = 0.25  # share of alpha at which guesses that are all right must reject the ledger
 GUESSES = proved("the number of guesses is fixed", "by what is tested, not by the scores")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # shares of the canaries that are guessed
@@ -80,7 +80,7 @@ def canaries(
     if apart.ok and (found is None or found.withdrawn is not None):
         found = ranked(every, there, claim, curve, (RANKED if exact else 1 - SPARED) * alpha, shown=shown, **named)
     if found is None or found.withdrawn is not None:
-        guesses = guesses_beyond(like(curve, claim.delta), np.asarray(bits).size, SPARED * alpha)
+        guesses = guesses_beyond(curve, claim.delta, np.asarray(bits).size, SPARED * alpha)
         found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, guesses=guesses, **named)
         found = found if shown is None else dataclasses.replace(found, notices=math.inf, reach=math.inf)
     else:
@@ -202,16 +202,14 @@ def guesses_against(epsilon: float, delta: float, m: int, alpha: float) -> int:
     return m
 
 
-def guesses_beyond(ledger: Claim, m: int, alpha: float) -> int:
+def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:
     """The number of guesses, of m, for a test of the ledger in `mahloujifar`: so many that it can detect a violation at all.
 
-    The best number for a ledger that is exactly true may be too small to prove more than the ledger's epsilon, however many of
-    the guesses are right.
+    The best number for a ledger that is exactly true may be too small to reject the ledger, however many guesses are right.
     """
-    r = best_guesses(ledger, m, alpha, "mahloujifar")
+    r = best_guesses(like(curve, delta), m, alpha, "mahloujifar")
     more = (_even(round(share * m), m) for share in reversed(SHARES) if share * m > r)
-    needed = BEYOND * gaussian.mu_of_claim(ledger)
-    return next((k for k in (r, *more) if largest_mu(m, k, k, alpha) >= needed), m)
+    return next((k for k in (r, *more) if rejects(curve.beta, m, k, k, np.array([SURE * alpha]))[0]), m)
 
 
 def _level(epsilon: float, delta: float, m: int, r: int, v: int) -> float:
