@@ -14,23 +14,26 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 
-def accounted(plan: Plan, graph: Graph) -> dict[str, Any]:
-    """rows: of kind "account" and "skipped", as in results.json. warnings: what no accountant can see, one sentence each."""
+def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
+    """rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: what no accountant can see, one sentence
+    each. tuned_over: the number of trainings from which the released one was chosen; 1 gives no rows of kind "tuning".
+    """
     from ..models.facts import Facts
     from ..reports.files import plain
     from .planned_cases import cases, recipes
 
     found, skips = cases(plan, graph, recipes(plan))
     rows = [row for case in found for row in account_rows(case, uppers(case))]
+    rows += [row for case in found for row in tuning_rows(case, tuned_over)]
     caveats = [sentence for case in found for sentence in warnings(case, Facts.of(graph))]
     return {"rows": rows + [plain(skip.model_dump()) for skip in skips], "warnings": caveats}
 
 
 def is_document(stored: dict[str, Any]) -> bool:
     """Whether a stored value has the form of the result of `accounted`: rows as in results.json, and sentences."""
-    from ..reports.results import AccountRow, SkippedRow
+    from ..reports.results import AccountRow, Row, SkippedRow, TuningRow
 
-    kinds: dict[str, type[AccountRow] | type[SkippedRow]] = {"account": AccountRow, "skipped": SkippedRow}
+    kinds: dict[str, type[Row]] = {"account": AccountRow, "tuning": TuningRow, "skipped": SkippedRow}
     rows = [kinds[row["kind"]].model_validate(row) for row in stored["rows"]]
     return bool(rows) and all(isinstance(sentence, str) for sentence in stored["warnings"])
 
@@ -64,6 +67,25 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
         if u.accountant == "published":
             row |= {"theorem": theorem(case), "as_coded": as_coded(case)}
         rows.append(plain(row))
+    return rows
+
+
+def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
+    """Rows of kind "tuning": the epsilon of the best of `over` trainings of a case, for each way to draw their number."""
+    from ..accounting.upper.accountants import tightest, upper
+    from ..accounting.upper.tuning import SELECTIONS, tuned
+    from ..reports.files import plain
+    from ..reports.results import TuningRow
+
+    rows = []
+    for selection in SELECTIONS if over > 1 else ():
+        found: dict[str, Any] = {"unsupported": f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"}
+        if case.claim.unit is case.model.unit:
+            ceiling = upper(tuned(case.model.ledger, over, selection), case.claim)
+            best = tightest(ceiling)
+            why = next((u.unsupported for u in ceiling if u.accountant == "dp_accounting-rdp"), None)
+            found = {"value": best.epsilon, "accountant": best.accountant} if best else {"unsupported": why}
+        rows.append(plain(TuningRow(**case.where, tuned_over=over, selection=selection, **found).model_dump()))
     return rows
 
 

@@ -14,11 +14,12 @@ from ..accounting.claim import Claim, Relation, Unit
 from ..accounting.upper.calibration import calibrate
 from ..models.facts import Facts, default_delta
 from ..models.looped import Looped
+from ..models.ranges import check_range
 from ..models.systems import SYSTEMS, at_unit
 from ..reports.results import SkippedRow
 from .case import Case, noise_of_its_own, offered, shown_mode
 from .own.declaration import declared
-from .own.model_file import own_models
+from .own.model_file import is_built_in, own_models
 from .own.program import External
 
 if TYPE_CHECKING:
@@ -36,7 +37,12 @@ Factory = Callable[[str, Facts, bool], Any]
 
 def recipes(plan: Plan) -> dict[str, Factory]:
     """Factories by name, of the systems in the plan and of the user's own models. Raises ValueError for unknown names."""
-    limits: dict[str, Any] = {"seconds": plan.target_timeout, "memory": plan.memory, "run": plan.out.resolve()}
+    limits: dict[str, Any] = {
+        "seconds": plan.target_timeout,
+        "memory": plan.memory,
+        "run": plan.out.resolve(),
+        "record": plan.record,
+    }
     own = own_models(_program(plan, limits) if plan.target else None, plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
     names = () if plan.own_alone else plan.chosen(plan.models, tuple(known), "models")
@@ -101,18 +107,22 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
 
 
 def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
-    """A case calibrated for the model's own unit; in mode "paper", and for a program, the plan may claim another unit for it."""
-    own_delta = default_delta(recipe.unit, recipe.mode, facts) if plan.delta is None else plan.delta
+    """A case calibrated for the model's own unit; in mode "paper", and for a program, the plan may claim another unit for it, at
+    that unit's delta.
+    """
+    claimed = Unit(plan.unit) if plan.unit else recipe.unit
+    own_delta, delta = (
+        default_delta(unit, recipe.mode, facts) if plan.delta is None else plan.delta for unit in (recipe.unit, claimed)
+    )
     relation = Relation.REPLACE if recipe.unit is Unit.FEATURES else Relation.ADD_REMOVE
     own = Claim(epsilon, own_delta, recipe.unit, relation, exposes=offered(recipe))
-    unit = Unit(plan.unit) if plan.unit else recipe.unit
-    if unit is not recipe.unit and recipe.mode != "paper" and not isinstance(recipe, External):
+    if claimed is not recipe.unit and recipe.mode != "paper" and not isinstance(recipe, External):
         way = f'Use unit = "{recipe.unit}", or leave {recipe.name} out.'
         if isinstance(recipe, Looped):
-            way = f"Write Looped(train, unit=Unit.{unit.name}) if the function protects that, or use --unit {recipe.unit}."
-        raise OtherUnit(f"unit={unit}: {recipe.name} protects {recipe.unit}, so it makes no claim about {unit}. {way}")
+            way = f"Write Looped(train, unit=Unit.{claimed.name}) if the function protects that, or use --unit {recipe.unit}."
+        raise OtherUnit(f"unit={claimed}: {recipe.name} protects {recipe.unit}, so it makes no claim about {claimed}. {way}")
     model = recipe if noise_of_its_own(recipe) else calibrate(recipe, own)
-    return Case(model, dataclasses.replace(own, unit=unit))
+    return Case(model, dataclasses.replace(own, unit=claimed, delta=delta))
 
 
 def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str, Any]) -> Any:
@@ -125,6 +135,8 @@ def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str
         usual = getattr(model, field)
         if not same_type(value, usual):
             raise ValueError(f"{name} does not accept {field}={value!r} (by default {usual!r}). Give a value of the same type.")
+        if is_built_in(model):
+            check_range(field, value, usual)
     chosen = {**defaults, **{field: value for _, field, value in taken}}
     return dataclasses.replace(model, **chosen) if chosen else model
 

@@ -52,13 +52,15 @@ def upper(
     accountants: Iterable[str] | None = None,
     stored: bool = True,
 ) -> tuple[Upper, ...]:
-    """One row for each accountant, in the order of ACCOUNTANTS. The delta and relation of a claim take precedence.
+    """One row for each accountant, in the order of ACCOUNTANTS. The delta and relation of a claim take precedence, and all
+    trainings from which it chose count.
 
     stored: whether to use rows from the cache without computing them again; False if a verdict depends on them. Raises ValueError
     for an accountant that does not exist.
     """
     if isinstance(claim_or_delta, Claim):
         delta, relation = claim_or_delta.delta, claim_or_delta.relation
+        ledger = chosen_from(ledger, claim_or_delta)
     else:
         delta = Claim(0.0, claim_or_delta).delta
     names = tuple(ACCOUNTANTS) if accountants is None else tuple(accountants)
@@ -71,6 +73,15 @@ def upper(
         rows = tuple(_fresh(name, ledger, delta, relation) for name in names)
     best = tightest(rows)
     return rows if best is None else tuple(_explained(row, best) for row in rows)
+
+
+def chosen_from(ledger: DpEvent, claim: Claim) -> DpEvent:
+    """The ledger of all trainings from which the released one was chosen."""
+    if claim.tuned_over == 1:
+        return ledger
+    from .tuning import tuned
+
+    return tuned(ledger, claim.tuned_over)
 
 
 def tightest(rows: Iterable[Upper]) -> Upper | None:

@@ -61,7 +61,7 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     search = partial(_accounted if printed is None else _printed, model, claim, relative)
     epsilon = partial(_by_the_best if printed is None else _by_print, model, claim)
     tight = partial(_tight, epsilon, claim, relative)
-    key = ("calibrate", kind, claim.epsilon, claim.delta, claim.relation, relative)
+    key = ("calibrate", kind, claim.epsilon, claim.delta, claim.relation, claim.tuned_over, relative)
     return model.with_noise(float(remembered(search, *key, holds=tight)))
 
 
@@ -110,7 +110,7 @@ def _accounted(model: Noisy, claim: Claim, relative: float) -> float:
 def _is_exact(model: Noisy, claim: Claim) -> bool:
     from ..events.tree import gaussian_mu
 
-    return gaussian_mu(model.with_noise(1.0).ledger) is not None or claim.delta == 0
+    return gaussian_mu(_ledger(model, claim, 1.0)) is not None or claim.delta == 0
 
 
 def _by_the_best(model: Noisy, claim: Claim, sigma: float) -> float:
@@ -128,7 +128,14 @@ def _by_the_best(model: Noisy, claim: Claim, sigma: float) -> float:
 def _by(accountant: str, model: Noisy, claim: Claim, sigma: float) -> float:
     from .accountants import ACCOUNTANTS
 
-    return ACCOUNTANTS[accountant].epsilon(model.with_noise(sigma).ledger, claim.delta, claim.relation)
+    return ACCOUNTANTS[accountant].epsilon(_ledger(model, claim, sigma), claim.delta, claim.relation)
+
+
+def _ledger(model: Noisy, claim: Claim, sigma: float) -> DpEvent:
+    """At this noise, of all trainings from which the claim lets choose."""
+    from .accountants import chosen_from
+
+    return chosen_from(model.with_noise(sigma).ledger, claim)
 
 
 def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> float:
@@ -139,7 +146,7 @@ def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> floa
     from .rdp import epsilon
     from .tradeoff import curve
 
-    ledger = model.with_noise(sigma).ledger
+    ledger = _ledger(model, claim, sigma)
     by_losses = curve(ledger, claim.relation, coarser * grid(ledger, claim.relation)).epsilon(claim.delta)
     if any(isinstance(e, BoundedRangeDpEvent) for e, _ in parts(ledger)):
         return min(by_losses, epsilon(ledger, claim.delta, claim.relation))

@@ -6,6 +6,7 @@ import math
 
 import dp_accounting as dp
 from dp_accounting import DpEvent
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
 from ..closed_forms import amplified, composed_pure_epsilon, laplace_epsilon
 from ..events.pairs import response_pair
@@ -55,6 +56,8 @@ def pure_epsilon(event: DpEvent) -> float:
         case VisibleMixtureDpEvent():
             drawn = [e for e, p in zip(event.events, event.probabilities, strict=True) if p > 0]
             return max((math.fsum(n * pure_epsilon(e) for e, n in parts(d)) for d in drawn), default=0.0)
+        case RepeatAndSelectDpEvent() if math.isfinite(event.shape):  # Papernot and Steinke 2022, corollary 3
+            return (2 + event.shape) * math.fsum(n * pure_epsilon(e) for e, n in parts(event.event))
     raise Unsupported(f"{type(event).__name__} has no finite epsilon at delta=0.")
 
 

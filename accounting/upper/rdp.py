@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import dp_accounting as dp
 import numpy as np
 from dp_accounting import DpEvent
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.rdp import rdp_privacy_accountant as library
 from numpy.typing import NDArray
 
@@ -18,6 +19,7 @@ from ..closed_forms import gauss_legendre
 from ..events.pairs import LIBRARY_RELATION, pure_pair, response_pair
 from ..events.tree import Unsupported, parts
 from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, VisibleMixtureDpEvent
+from .tuning import deltas, selected
 
 ORDERS: tuple[float, ...] = tuple(float(a) for a in library.DEFAULT_RDP_ORDERS)
 
@@ -59,6 +61,10 @@ def _one(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDA
             return np.minimum(orders * event.epsilon**2 / 8, _finite(pure_pair(event.epsilon), orders))
         case VisibleMixtureDpEvent():
             return _mixture(event, relation, orders)
+        case RepeatAndSelectDpEvent():
+            one = curve(event.event, relation, tuple(orders))
+            delta = deltas(one, orders) if math.isinf(event.shape) else np.zeros(orders.shape)
+            return selected(one, orders, delta, event.mean, event.shape)
         case dp.PoissonSampledDpEvent() if not isinstance(event.event, dp.GaussianDpEvent):
             return _sampled(event, relation, orders)
         case dp.SampledWithoutReplacementDpEvent():

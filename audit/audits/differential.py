@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -16,11 +17,12 @@ from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...accounting.upper.tradeoff import curve, scaled
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
-from ..heard.gate import a_strangers
+from ..heard.gate import a_strangers, examined, followed
+from ..heard.inside import Inside
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..own.program import External
-from . import heard_noise, program_seeds
+from . import heard_mechanisms, heard_noise, program_seeds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,8 +43,8 @@ def refuses(case: Case) -> str | None:
     if math.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if isinstance(case.model, External):
-        known = case.claim.unit in EDGES
-        return None if known else f"a program's draws cannot be recorded; its seeds are tested for edges, not {case.claim.unit}"
+        known = case.claim.unit in EDGES or case.model.record
+        return None if known else f"a program that is not recorded; its seeds are tested for edges, not {case.claim.unit}"
     empty = ("NonPrivateDpEvent",) if a_strangers(case.model) else ("NoOpDpEvent", "NonPrivateDpEvent")
     if type(case.model.ledger).__name__ in empty:
         return "the ledger charges for nothing that could be counted"
@@ -62,9 +64,9 @@ def differential(setting: Setting) -> Outcome:
     """
     case = setting.case
     if isinstance(case.model, External):
-        return program_seeds.repeat_seeds(setting)
+        return program_seeds.of_program(setting)
     if a_strangers(case.model):
-        return heard_noise.listen(setting)
+        return of_own_model(setting)
     union, ledger = case.counted(setting.graph), charged(case.model.ledger)
     frozen, other = (world(union, setting.key.fold("frozen", i).seed) for i in range(2))
     if case.claim.unit is Unit.FEATURES:
@@ -84,6 +86,18 @@ def differential(setting: Setting) -> Outcome:
     notices = smallest_noticed([first, second], strongest, setting.alpha / len(p_values))
     bounds = [exactly(faults + found, "counts and a repetition"), tested(case, p_values, setting.alpha, notices)]
     return outcome(case, bounds, told)
+
+
+def of_own_model(setting: Setting) -> Outcome:
+    """What was heard on the release of a user's model, and at the mechanisms within its run."""
+    case, union = setting.case, setting.case.counted(setting.graph)
+    found, within = heard_noise.listen(setting), followed(case, union, setting.key)
+    if any(b.refuted for b in found.bounds) or not isinstance(within, Inside):
+        return found
+    bound = heard_mechanisms.from_mechanisms(case, examined(case, union, setting.key).study, within)
+    if not bound.refuted:  # then the release itself says what would have been noticed
+        return found
+    return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:

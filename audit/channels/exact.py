@@ -77,17 +77,18 @@ def enumerate_channels(setting: Setting) -> Outcome:
     return Outcome("exact", (bound,), {}, told, sent)
 
 
-def votes_epsilon(model: NoisyVotes, classes: int, delta: float) -> float:
+def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 1.0) -> float:
     """Epsilon (nats) of all noisy labels of teachers that are certain of one class, or of another if one node is sampled.
 
-    The law of one label has three values: the class before, the class after, and any other. From its privacy-loss distribution.
+    kappa: the noise is divided by it. The law of one label has three values: the class before, the class after, and any other.
+    From its privacy-loss distribution.
     """
     from ...accounting.closed_forms import argmax_pair
     from ...accounting.events.mechanisms import on_sampled_nodes, repeated
     from ...accounting.events.types import FiniteDpEvent
     from ...accounting.upper.tradeoff import curve
 
-    one = FiniteDpEvent(*argmax_pair(classes, model.vote_noise or 0.0))
+    one = FiniteDpEvent(*argmax_pair(classes, (model.vote_noise or 0.0) / kappa))
     if model.single:
         return curve(on_sampled_nodes(model.rate, repeated(one, model.queries))).epsilon(delta)
     return curve(repeated(on_sampled_nodes(model.rate, one), model.queries)).epsilon(delta)

@@ -34,6 +34,9 @@ def account(
     data_dir: DataDir = None,
     trust: Trust = False,
     param: Param = None,
+    tuned_over: Annotated[
+        int, Option(min=1, help="Number of trainings on private data from which the released one was chosen; adds their cost.")
+    ] = 1,
     style: Annotated[str, Option("--format", help="table, markdown or latex.")] = "table",
     json: Json = False,
 ) -> None:
@@ -54,8 +57,8 @@ def account(
     # A ledger depends on the public facts only. So the whole answer is cached, and a second call loads no model.
     here = Path(__file__).parents[1]
     code = [sources(folder) for folder in (here, here.parent / "models")]
-    wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), code)
-    document = remembered(lambda: accounted(plan, graph), "account", wanted, holds=is_document)
+    wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), tuned_over, code)
+    document = remembered(lambda: accounted(plan, graph, tuned_over), "account", wanted, holds=is_document)
     if json:
         print_json({"schema": 1, **document})
     else:
@@ -72,6 +75,8 @@ def show(document: dict[str, Any], style: str = "table") -> None:
         print(markdown(lines) if style == "markdown" else latex(lines))
     print("epsilon in nats, rounded up. printed: by the accounting that sets the noise in mode paper. theorem: by the formula in")
     print("the paper. as coded: by the paper's code. true: the tightest upper bound. *: central limit, not an upper bound.")
+    if tuning := [row for row in document["rows"] if row["kind"] == "tuning"]:
+        show_tuning(tuning, lines, style)
     for name, reason in dict.fromkeys((row["accountant"], _reason(row)) for row in accounts if _reason(row)):
         print(f"  {name}: {reason}")
     for sentence in dict.fromkeys(document["warnings"]):
@@ -79,6 +84,31 @@ def show(document: dict[str, Any], style: str = "table") -> None:
     for row in document["rows"]:
         if row["kind"] == "skipped":
             print(f"Skipped: {row['what']}: {row['reason']}")
+
+
+def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style: str) -> None:
+    """Prints one line for each model, mode and budget: the epsilon of one training, and of the best of several."""
+    from ...reports.rounding import up
+
+    ways = list(dict.fromkeys(row["selection"] for row in rows))
+    head = ("model", "unit", "claimed", "one training", *ways)
+    body = []
+    for line, same in zip(lines, groupby(rows, lambda r: (r["model"], r["mode"], r["unit"], r["epsilon"])), strict=True):
+        values = [row["value"] for row in same[1]]
+        body.append((*line[:3], line[HEAD.index("true")], *("-" if v is None else up(float(v)) for v in values)))
+    over = rows[0]["tuned_over"]
+    if style == "table":
+        out = console() if console().is_terminal else console(width=200)
+        shown = table(*head, title=f"Best of {over} trainings on private data", compact=True)
+        for line in body:
+            shown.add_row(*line)
+        out.print(shown)
+    else:
+        print(markdown(body, head) if style == "markdown" else latex(body, head))
+    print(f"fixed: exactly {over} trainings; all count. logarithmic, geometric, poisson: a random number with mean {over} that")
+    print("nobody sees (Papernot and Steinke 2022). Valid if the score that chooses follows from what the ledger charges for.")
+    for reason in dict.fromkeys(f"{row['selection']}: {row['unsupported']}" for row in rows if row["unsupported"]):
+        print(f"  {reason}")
 
 
 def tables(lines: list[tuple[str, ...]]) -> None:
@@ -143,15 +173,15 @@ def _reason(row: dict[str, Any]) -> str:
     return row["unsupported"] or row["note"].partition(": ")[2] or row["note"]
 
 
-def markdown(lines: list[tuple[str, ...]]) -> str:
+def markdown(lines: list[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
     """A table for a README or an issue."""
-    rows = [HEAD, tuple("---" if i < 2 else "---:" for i in range(len(HEAD))), *lines]
+    rows = [head, tuple("---" if i < 2 else "---:" for i in range(len(head))), *lines]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def latex(lines: list[tuple[str, ...]]) -> str:
+def latex(lines: list[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
     """A booktabs table for a paper."""
-    rows = [" & ".join(row).replace("_", r"\_").replace("%", r"\%") + r" \\" for row in (HEAD, *lines)]
-    form = "ll" + "r" * (len(HEAD) - 2)
+    rows = [" & ".join(row).replace("_", r"\_").replace("%", r"\%") + r" \\" for row in (head, *lines)]
+    form = "ll" + "r" * (len(head) - 2)
     body = "\n".join([rows[0], r"\midrule", *rows[1:]])
     return rf"\begin{{tabular}}{{{form}}}" + "\n\\toprule\n" + body + "\n\\bottomrule\n\\end{tabular}"

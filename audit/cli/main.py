@@ -103,13 +103,13 @@ def mirror(
 def ui(
     runs: Annotated[Path, typer.Argument(help="Folder that holds the runs.")] = Path("runs"),
     mlflow: Mlflow = None,
-    port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
-    """Open the MLflow UI on the store of the runs.
+    """Serve the MLflow UI on the store of the runs, and print the address of the page that compares all claims.
 
     Example: audit ui runs --port 5001
     """
-    from ...reports.formats.mlflow_mirror import ui_command
+    from ...reports.formats.mlflow_mirror import ui_address, ui_command
 
     if mlflow is None and not runs.is_dir():
         raise ValueError(f"{runs}: no such folder. Name the folder that holds the runs; `audit run` makes it.")
@@ -118,7 +118,7 @@ def ui(
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise ValueError(f"port={port}: is in use. Choose another with --port.")
-    print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
+    print(f"{ui_address(runs, mlflow, port)} (Ctrl-C ends the server)", file=sys.stderr)
     command = ui_command(runs, mlflow, port)
     os.execvp(command[0], command)  # replaces this process: ending it ends the server
 

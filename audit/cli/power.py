@@ -14,6 +14,7 @@ SCORES = {
     "likelihood-ratio": "log-likelihood ratios of Gaussian releases",
     "gate": "any scores, against the Gaussian ledger's curve",
     "any": "any scores, against any mechanism",
+    "coins": "guesses of fair coins, against the Gaussian ledger's curve, as of the black box: 20 of each world in a training",
 }
 
 
@@ -37,6 +38,13 @@ def power(
     from ...accounting.lower import power as lib
 
     claim = Claim(epsilon, delta)
+    for name, value in (("power", probability), ("alpha", alpha)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name}={value:g}: must be between 0 and 1, for example {0.95 if name == 'power' else 0.05}.")
+    if not 1 < kappa < math.inf:
+        raise ValueError(f"kappa={kappa:g}: must be a finite number above 1. With 1.5 the noise is 1.5 times too small.")
+    if rounds is not None and rounds < 1:
+        raise ValueError(f"rounds={rounds}: must be at least 1.")
     if math.isinf(claim.epsilon) or claim.epsilon == 0 == claim.delta:
         raise ValueError(f"epsilon={epsilon}, delta={delta}: a violation by a factor needs a finite claim other than (0, 0).")
     true = kappa * claim.epsilon if claim.delta == 0 else float(epsilon_of(kappa * mu_of_claim(claim), delta))

@@ -27,6 +27,8 @@ def scan(
     from .. import source_scan
 
     hits, unread = source_scan.scan(path)
+    if unread and path.is_file():
+        raise ValueError(f"{unread[0]}. Give a Python file, or a folder that holds some.")
     for line in unread:
         print(line, file=sys.stderr)
     if sarif is not None:

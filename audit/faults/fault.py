@@ -89,6 +89,11 @@ def mlp_uneven_batches(facts: Facts) -> Any:
     return Mlp(**{**dpsgd_fields(facts), "batch": facts.train * 4 // 15})
 
 
+def mlp_large_clip(facts: Facts) -> Any:
+    """The clipping norm is above one."""
+    return Mlp(**{**dpsgd_fields(facts), "clip": 5.0})
+
+
 def gap_for_nodes(facts: Facts) -> Any:
     return Gap(**{**dpsgd_fields(facts), "max_degree": facts.nodes, "clip": 1.0})
 

@@ -80,6 +80,7 @@ IN_SUMS = (
     Fault("noise of the first hop reused", faulty_gap(sums.ReusesFirstHopNoise), EDGE, "residual", INFINITE),
     Fault("same noise in every row", faulty_gap(sums.OneNoiseRowForAll), EDGE, "residual", INFINITE),
     Fault("noise on every other column only", faulty_gap(sums.NoiseOnHalfTheColumns), EDGE, "residual", INFINITE),
+    Fault("noise tiled over blocks of rows", faulty_gap(sums.NoiseTiledOverBlocks), EDGE, "residual", INFINITE),
     Fault("noise seeded by private edges", faulty_gap(sums.NoiseSeededByEdges), EDGE, "replay", INFINITE),
     Fault("fixed noise seed in the code", faulty_gap(sums.FixedNoiseSeed), EDGE, "differential", INFINITE),
     Fault(

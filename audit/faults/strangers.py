@@ -231,6 +231,22 @@ class EveryOtherColumn(Sums):
         return clean + noise * (np.arange(clean.shape[1]) % 2)
 
 
+class NoiseByBlock(Sums):
+    """Each quarter of the rows gets the same noise."""
+
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
+        block = -(-shape[0] // 4)
+        return np.tile(super().noise(seed, (block, shape[1]), hop), (4, 1))[: shape[0]]
+
+
+class ExactBases(Sums):
+    """Adds noise to the singular values of the sums, and keeps their singular vectors."""
+
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
+        left, values, right = np.linalg.svd(clean, full_matrices=False)
+        return (left * (values + noise[: len(values), 0])) @ right
+
+
 class OneStream(Sums):
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return super().noise(seed, shape, 0)
@@ -300,15 +316,8 @@ class NoSeed(Sums):
 
 
 HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and not refuted
-HONEST = (
-    *HEARD,
-    LaplaceSums,
-    GeometricCounts,
-    Rounded,
-    Clipped,
-    OnlyTheLargest,
-    NoisyAnswers,
-    NoSeed,
-)  # honest; some of these are inconclusive
+SOMETIMES = (LaplaceSums, GeometricCounts, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)
+HONEST = (*HEARD, *SOMETIMES)  # honest; some of these are inconclusive
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
-FAULTY = (*INFINITE, NoiseByDegree, SecondPass, QuietSecondHop, SeededByTheGraph, GeometricForOneCount)
+UNCERTAIN = (NoiseByBlock, ExactBases, NoiseByDegree, SecondPass, SeededByTheGraph)
+FAULTY = (*INFINITE, *UNCERTAIN, QuietSecondHop, GeometricForOneCount)

@@ -6,7 +6,7 @@ The cost is exact for means that move by known amounts (Dong, Roth and Su 2022; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -67,19 +67,24 @@ def _gaussian_cost(found: Examination, move: Move, factor: float, delta: float) 
 
 
 def _laplace_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
-    return composed([dp.LaplaceDpEvent(1 / (factor * entry)) for entry in largest(move)], delta)
+    return laplace_epsilon([factor * entry for entry in move.entries], delta)
 
 
 def _geometric_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
     rate = two_sided(found)
     assert rate is not None
-    steps = [round(entry) for entry in largest(move)]
+    steps = [round(entry) for entry in largest(move.entries)]
     return composed([shifted_geometric(factor * rate, step) for step in steps if step], delta)
 
 
-def largest(move: Move) -> list[float]:
+def laplace_epsilon(entries: Sequence[float], delta: float) -> float:
+    """A lower bound on the epsilon of Laplace noise of scale 1 on entries that move by so much."""
+    return composed([dp.LaplaceDpEvent(1 / entry) for entry in largest(entries)], delta)
+
+
+def largest(entries: Sequence[float]) -> list[float]:
     """The entries that move farthest. What an adversary learns from some of them is a lower bound on what the release tells."""
-    return sorted(move.entries, reverse=True)[:MOST]
+    return sorted(entries, reverse=True)[:MOST]
 
 
 def composed(events: list[dp.DpEvent], delta: float) -> float:

@@ -1,22 +1,25 @@
-"""A run as MLflow runs: a parent for the plan and a child for each model, budget and game. This package never reads it back."""
+"""A run folder as MLflow runs: one for the plan, and one for each claim. This package never reads them back."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import shutil
 import sys
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from .. import results
 from .mlflow_rows import Child, children, dataset, parent
+from .mlflow_view import TAG, address, saved_view
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -27,6 +30,12 @@ if TYPE_CHECKING:
 EXPERIMENT = "gnnaudit"
 LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the compare page has a limit too
 PATIENCE = 120.0  # seconds that a writer waits for another
+BESIDE = f"mlflow-artifacts:/{EXPERIMENT}"  # below the folder that the server of `ui_command` has for artifacts
+ABOUT = """Each run is one claim: a model, its mode, the protected unit and the budget. epsilon_lower is what audits proved,
+epsilon_upper what the ledger costs at most. epsilon_detectable is the smallest true epsilon that the audits would have noticed;
+it says how much "not refuted" is worth. auc_best and tpr_at_0.1pct_best are the most that an attack reached on what the claim
+protects. Steps are budgets (in thousandths of a nat where one is no whole number). A model without noise has a system of its
+own, at twice the largest budget."""
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags by which a run is found again
 log = logging.getLogger("gnnaudit")
 
@@ -37,10 +46,32 @@ def default_uri(runs: Path) -> str:
 
 
 def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str]:
-    """The command that serves the MLflow UI on this machine: one worker, and none of the job runners of `mlflow ui`."""
+    """The command that serves the MLflow UI on this machine: one worker, and none of the job runners of `mlflow ui`.
+
+    The server finds artifacts beside the runs, so a copied folder keeps them.
+    """
     switches = ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false", "MLFLOW_DISABLE_TELEMETRY=true"]
     server = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)]
-    return ["env", *switches, *server, "--backend-store-uri", uri or default_uri(runs)]
+    stores = ["--backend-store-uri", uri or default_uri(runs), "--artifacts-destination", str(_artifacts(runs))]
+    return ["env", *switches, *server, *stores]
+
+
+def ui_address(runs: Path, uri: str | None = None, port: int = 5000) -> str:
+    """The page that shows the claims as a table; the root address if the store holds none yet or cannot be read."""
+    root = f"http://127.0.0.1:{port}"
+    try:
+        with _quiet():
+            from mlflow import MlflowClient
+
+            found = MlflowClient(tracking_uri=uri or default_uri(runs)).get_experiment_by_name(EXPERIMENT)
+    except Exception as error:  # whatever the store raises; the server says it again
+        log.warning("MLflow: %s", str(error).strip().split("\n")[0])
+        return root
+    return root if found is None else address(root, str(found.experiment_id))
+
+
+def _artifacts(runs: Path) -> Path:
+    return Path(runs).resolve() / "mlartifacts"
 
 
 def mirror(run_dir: Path, uri: str | None = None) -> bool:
@@ -96,50 +127,65 @@ def _write(found: Results, run_dir: Path, uri: str) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
-    experiment = _experiment(client, uri, run_dir.parent)
+    experiment, beside = _experiment(client, uri)
+    save = partial(_copy, _artifacts(run_dir.parent)) if beside else partial(_log, client)
     identity = _identity(run_dir)
     known = {run.data.tags.get(CHILD, ""): run for run in _known(client, experiment, identity)}
     whole = parent(found)
     whole = whole._replace(tags={RUN: identity, **whole.tags})
     top = _put(client, experiment, whole, known.pop("", None), found)
-    for artifact in ("report.html", "results.json", "spec.json", "plan.toml", "junit.xml"):
+    for artifact in ("report.html", "results.json", "spec.json", "plan.toml", "junit.xml", "card.md"):
         if (run_dir / artifact).is_file():
-            client.log_artifact(top, str(run_dir / artifact))
+            save(top, run_dir / artifact, "")
     for folder in ("figures", "evidence"):
-        if (run_dir / folder).is_dir():
-            client.log_artifacts(top, str(run_dir / folder), folder)
+        for path in sorted(run_dir.glob(f"{folder}/*")):
+            save(top, path, folder)
     together: dict[str, list[str]] = {}
     for child in children(found):
-        tags = {RUN: identity, CHILD: child.identity, "mlflow.parentRunId": top, **child.tags}
+        tags = {RUN: identity, CHILD: child.identity, "plan.run": top, **child.tags}
         run_id = _put(client, experiment, child._replace(tags=tags), known.pop(child.identity, None), found)
         together.setdefault(child.params["unit"], []).append(run_id)
         for path in sorted(run_dir.glob(f"evidence/{child.files}")):
-            client.log_artifact(run_id, str(path), "evidence")
+            save(run_id, path, "evidence")
         for path in sorted(run_dir.glob(f"figures/*-{child.files.removesuffix('.json')}.png")):
-            client.log_artifact(run_id, str(path), "figures")
+            save(run_id, path, "figures")
     for gone in known.values():
         client.delete_run(gone.info.run_id)
     client.set_tag(top, "mlflow.note.content", _note(found, experiment, together))
+    client.set_experiment_tag(experiment, TAG, saved_view())
+    client.set_experiment_tag(experiment, "mlflow.note.content", ABOUT)
+
+
+def _log(client: MlflowClient, run_id: str, path: Path, folder: str) -> None:
+    client.log_artifact(run_id, str(path), folder or None)
+
+
+def _copy(artifacts: Path, run_id: str, path: Path, folder: str) -> None:
+    """What a server beside the runs does with an artifact. MLflow itself would store the absolute path of the folder."""
+    place = artifacts / EXPERIMENT / run_id / "artifacts" / folder
+    place.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, place / path.name)
 
 
 def _note(found: Results, experiment: str, together: dict[str, list[str]]) -> str:
-    """The description of the parent run: the command, and one link to the compare page for each unit."""
-    links = []
+    """The description of the plan's run: the command, and one link to the compare page for each unit."""
+    links = [f"- [All claims as a table]({address('', experiment).lstrip('/')})"]
+    links += [f"- [Leakage against epsilon, as charts]({address('', experiment, 'CHART').lstrip('/')})"]
     for unit, runs in together.items():
         if unit and len(runs) > 1:
             query = urlencode({"runs": json.dumps(runs[:LINKED]), "experiments": json.dumps([experiment])}, quote_via=quote)
-            links.append(f"- [Compare the models whose epsilon protects one {unit}](#/compare-runs?{query})")
-    return "\n".join([f"`{found.run.command}`", "", *links])
+            links.append(f"- [Compare the claims that protect one {unit}](#/compare-runs?{query})")
+    return "\n".join([f"    {found.run.command}", "", *links])
 
 
-def _experiment(client: MlflowClient, uri: str, runs: Path) -> str:
-    """Created on first use; a local database keeps its artifacts beside the runs."""
+def _experiment(client: MlflowClient, uri: str) -> tuple[str, bool]:
+    """The id of the experiment, which is created on first use, and whether its artifacts lie beside the runs."""
     experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is not None:
-        return str(experiment.experiment_id)
-    place = (runs / "mlartifacts").as_uri() if uri.startswith("sqlite") else None
+        return str(experiment.experiment_id), str(experiment.artifact_location) == BESIDE and uri.startswith("sqlite")
+    place = BESIDE if uri.startswith("sqlite") else None
     kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens on runs, not on traces
-    return str(client.create_experiment(EXPERIMENT, artifact_location=place, tags=kind))
+    return str(client.create_experiment(EXPERIMENT, artifact_location=place, tags=kind)), place is not None
 
 
 def _identity(run_dir: Path) -> str:
@@ -167,13 +213,13 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
     if old is not None and dict(old.data.params) != child.params:
         client.delete_run(old.info.run_id)
         old = None
-    begin, end = _times(found)
+    begin, end = _times(found, found.run.seconds if child.seconds is None else child.seconds)
     created = old or client.create_run(experiment, start_time=begin, run_name=child.name)
     run_id, now = created.info.run_id, int(time.time() * 1000)
     params: list[Any] = [] if old else [Param(k, v) for k, v in child.params.items()]
     before = dict(old.data.metrics) if old else {}
     tags = {"mlflow.source.name": "gnnaudit", **child.tags}
-    metrics = [Metric(k, v, now, 0) for k, v in child.metrics.items() if before.get(k) != v]
+    metrics = [Metric(k, v, now, child.step) for k, v in child.metrics.items() if before.get(k) != v]
     client.log_batch(run_id, metrics=metrics, params=params, tags=[RunTag(k, str(v)) for k, v in tags.items()])
     facts = dataset(found)
     if facts and not old:
@@ -182,10 +228,10 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
     return str(run_id)
 
 
-def _times(found: Results) -> tuple[int | None, int | None]:
-    """When the run began and ended, in milliseconds since 1970; None for now."""
+def _times(found: Results, seconds: float) -> tuple[int | None, int | None]:
+    """When the run began, and some seconds later, in milliseconds since 1970; None for now."""
     try:
         begin = datetime.fromisoformat(found.run.started).timestamp()
     except ValueError:
         return None, None
-    return int(1000 * begin), int(1000 * (begin + found.run.seconds))
+    return int(1000 * begin), int(1000 * (begin + seconds))

@@ -1,4 +1,4 @@
-"""The names, parameters, metrics and tags of a run in MLflow, in the form that its compare view uses."""
+"""The names, parameters, metrics and tags of a run in MLflow, in the form that its list, charts and compare page use."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from typing import Any, NamedTuple
 
 from ..files import plain
 from ..results import AccountRow, AttackRow, Results, UtilityRow
-from ..summary import BESIDE, Key, Line, budget, key, lines, name
+from ..summary import BESIDE, COVERED, Key, Line, budget, key, lines, name
 
 SHORT = {"dp_accounting-pld": "pld", "dp_accounting-rdp": "rdp"}
 RATES = {"0.001": "0.1pct", "0.01": "1pct", "0.1": "10pct"}
+FINE = 1000  # steps of one nat, where a budget is no whole number
 
 
 class Child(NamedTuple):
-    """One MLflow run. identity: unique within its parent. files: pattern of its evidence files."""
+    """One MLflow run. identity: unique within the run folder. files: pattern of its evidence files. step: of all its metrics.
+    seconds: of its audits; None for the whole run.
+    """
 
     identity: str
     name: str
@@ -26,6 +29,8 @@ class Child(NamedTuple):
     metrics: dict[str, float]
     tags: dict[str, str]
     files: str = ""
+    step: int = 0
+    seconds: float | None = None
 
 
 def parent(found: Results) -> Child:
@@ -60,16 +65,24 @@ def dataset(found: Results) -> dict[str, str]:
 
 
 def children(found: Results) -> list[Child]:
-    """One for each model, mode, unit, budget and game; a claim without a membership game has one child without a game."""
+    """One for each claim: model, mode, unit and budget."""
     claims = {line.key: line for line in lines(found)}
-    games: dict[Key, dict[str, None]] = {key(r): {} for r in found.rows if isinstance(r, UtilityRow | AccountRow)}
-    games |= {k: {} for k in claims}
-    for row in found.of(AttackRow):
-        games.setdefault(key(row), {})[row.game] = None
-    return [_child(found, k, game, claims.get(k)) for k, names in games.items() for game in (names or {"": None})]
+    known = dict.fromkeys([*(key(r) for r in found.rows if isinstance(r, UtilityRow | AccountRow | AttackRow)), *claims])
+    budgets = [k.epsilon for k in known if math.isfinite(k.epsilon)]
+    return [_child(found, k, claims.get(k), step(k.epsilon, budgets)) for k in known]
 
 
-def _child(found: Results, k: Key, game: str, line: Line | None) -> Child:
+def step(epsilon: float, budgets: Iterable[float]) -> int:
+    """The step of a claim: its budget, in thousandths if a budget is no whole number.
+
+    Without noise: twice the largest budget, so that the point stands at the right end of a chart.
+    """
+    finite = [*budgets]
+    scale = 1 if all(b == int(b) for b in finite) else FINE
+    return round(scale * epsilon) if math.isfinite(epsilon) else round(2 * scale * max(finite, default=0.5))
+
+
+def _child(found: Results, k: Key, line: Line | None, at: int) -> Child:
     here = [r for r in found.rows if key(r) == k]
     sigma = next((r.sigma for r in here if isinstance(r, UtilityRow) and r.sigma is not None), None)
     delta = next((r.delta for r in here if r.delta is not None), None)
@@ -80,28 +93,31 @@ def _child(found: Results, k: Key, game: str, line: Line | None) -> Child:
         "epsilon": budget(k.epsilon, "inf"),
         "delta": "" if delta is None else f"{delta:g}",
         "sigma": "" if sigma is None else f"{sigma:g}",
-        "game": game,
         "data": str(found.run.data.get("name", "")),
     }
-    metrics = {
-        **_utility(here),
-        **_epsilons(k, line, here),
-        **_attacks(r for r in here if isinstance(r, AttackRow) and r.game == game),
-    }
-    verdict = {"verdict": line.verdict.kind, "mlflow.note.content": line.verdict.sentence} if line else {}
-    whom, which = f" per {k.unit}" if k.unit else "", f", {game} game" if game else ""
-    title = f"{name(k.model, k.mode)} ε={budget(k.epsilon)}{whom}{which}"
-    identity = "|".join([k.model, k.mode, params["unit"], params["epsilon"], game])
+    attacks = [r for r in here if isinstance(r, AttackRow)]
+    metrics = {**_utility(here), **_epsilons(k, line, here), **_best(k, attacks), **_attacks(attacks)}
+    if delta is not None:
+        metrics["delta"] = delta
+    whom = f" per {k.unit}" if k.unit else ""
+    noise = "" if math.isfinite(k.epsilon) else ", no noise"
+    tags = {"system": f"{name(k.model, k.mode)}{whom}{noise}", "plan": found.run.name}
+    if line:
+        tags |= {"verdict": line.verdict.kind, "mlflow.note.content": line.verdict.sentence}
+    spent = sum({b.audit: b.seconds for b in line.bounds}.values()) if line else 0.0
+    title = f"{name(k.model, k.mode)} ε={budget(k.epsilon)}{whom}"
+    identity = "|".join([k.model, k.mode, params["unit"], params["epsilon"]])
     files = "-".join([k.model, k.mode, f"{k.epsilon:g}", params["unit"], "*"]) + ".json"
-    return Child(identity, title, params, {n: v for n, v in metrics.items() if math.isfinite(v)}, verdict, files)
+    return Child(identity, title, params, {n: v for n, v in metrics.items() if math.isfinite(v)}, tags, files, at, spent)
 
 
 def _utility(rows: Iterable[Any]) -> dict[str, float]:
     metrics = {}
     for row in (r for r in rows if isinstance(r, UtilityRow)):
-        metrics[f"{row.split}_{row.metric}"] = row.value
+        name = f"{row.split}_{row.metric}"
+        metrics[name] = row.value
         if row.ci95:
-            metrics |= {f"{row.split}_{row.metric}_low": row.ci95[0], f"{row.split}_{row.metric}_high": row.ci95[1]}
+            metrics |= {f"interval/{name}_low": row.ci95[0], f"interval/{name}_high": row.ci95[1]}
     return metrics
 
 
@@ -109,32 +125,42 @@ def _epsilons(k: Key, line: Line | None, rows: Iterable[Any]) -> dict[str, float
     metrics = {"epsilon_claimed": k.epsilon}
     if line and line.lower:
         metrics["epsilon_lower"] = line.lower.value
-        if 0 < k.epsilon < math.inf:
-            metrics["tightness"] = line.lower.value / k.epsilon
     if line and line.upper:
         metrics["epsilon_upper"] = line.upper[0]
+    if line and line.noticing:
+        found = line.noticing
+        detectable = {"epsilon_detectable": found.detectable_epsilon or found.reach, "accounting/noise_factor": found.notices}
+        metrics |= {n: v for n, v in detectable.items() if v is not None}
     for row in rows:
         if not isinstance(row, AccountRow) or row.value is None:
             continue
         side = "published" if row.accountant == "published" else ("upper" if row.is_upper_bound else "estimate")
-        metrics[_word("epsilon", side, "" if side == "published" else SHORT.get(row.accountant, row.accountant))] = row.value
+        of = "" if side == "published" else SHORT.get(row.accountant, row.accountant)
+        metrics[f"accounting/{_word('epsilon', side, of)}"] = row.value
     return metrics
 
 
+def _best(k: Key, rows: Iterable[AttackRow]) -> dict[str, float]:
+    """auc_best and tpr_at_0.1pct_best: the most that an attack reached on what the claim protects. Of many attacks."""
+    protected = [r for r in rows if r.game in COVERED[k.unit] and r.negatives not in BESIDE and not r.baseline]
+    if not protected:
+        return {}
+    rates = [r.tpr_at_fpr["0.001"] for r in protected if "0.001" in r.tpr_at_fpr]
+    return {"auc_best": max(r.auc for r in protected)} | ({"tpr_at_0.1pct_best": max(rates)} if rates else {})
+
+
 def _attacks(rows: Iterable[AttackRow]) -> dict[str, float]:
-    """auc_<attack> and tpr_at_1pct_<attack>; for random and 2-hop non-edges, the name contains the kind of non-member."""
+    """GAME game/auc_ATTACK and GAME game/tpr_at_1pct_ATTACK, in a section for each game; for random and 2-hop non-edges, the name
+    contains the kind of non-member.
+    """
     metrics: dict[str, float] = {}
     for row in rows:
         beside = row.negatives if row.negatives in BESIDE else ""
-        suffix = (
-            _word(row.attack, beside)
-            if _word("auc", row.attack, beside) not in metrics
-            else _word(row.attack, row.query, row.negatives)
-        )
-        metrics[f"auc_{suffix}"] = row.auc
-        metrics |= {f"tpr_at_{RATES.get(rate, rate)}_{suffix}": value for rate, value in row.tpr_at_fpr.items()}
-        if not beside and not row.baseline:
-            metrics["auc_best"] = max(row.auc, metrics.get("auc_best", 0.0))
+        section = f"{_word(row.game)} game"
+        first = f"{section}/auc_{_word(row.attack, beside)}" not in metrics
+        suffix = _word(row.attack, beside) if first else _word(row.attack, row.query, row.negatives)
+        metrics[f"{section}/auc_{suffix}"] = row.auc
+        metrics |= {f"{section}/tpr_at_{RATES.get(rate, rate)}_{suffix}": value for rate, value in row.tpr_at_fpr.items()}
     return metrics
 
 

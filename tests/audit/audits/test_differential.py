@@ -150,6 +150,7 @@ class Weaker(FaultyTraining):
         return {"add_noise": lambda gradients, random, std: honest(gradients, random, self.share * std)}
 
 
+@pytest.mark.nightly
 def test_noise_that_is_too_small_by_what_it_notices_is_caught_nine_times_out_of_ten(tmp_path):
     """At a power of 0.9 fewer than 30 of 40 seeds are caught once in a thousand times. Every gradient is longer than the clipping
     norm, so that one node moves a sum by all of it."""

@@ -14,7 +14,7 @@ from gnnaudit.audit.cli import account as module
 from gnnaudit.audit.cli.account import HEAD, account, fitting
 from gnnaudit.models.facts import Facts
 from gnnaudit.models.gap.published import gap_edge_coded
-from gnnaudit.reports.results import AccountRow
+from gnnaudit.reports.results import AccountRow, TuningRow
 
 CALL = {"models": "gap", "mode": "both", "epsilon": "1,8", "delta": None, "data": "campus", "data_dir": None}
 PLAIN = {"param": None, "style": "table", "json": False}
@@ -194,3 +194,20 @@ def test_every_column_is_shown_once_and_none_is_cut_off(width):
     assert [i for columns in cut for i in columns[2:]] == list(range(3, len(HEAD)))
     assert all(columns[:2] == [0, 2] for columns in cut)
     assert all(sum(3 + max(len(HEAD[i]), len(line[i])) for i in columns) <= max(width, 50) for columns in cut)
+
+
+def test_tuning_adds_a_row_for_each_way_to_draw_the_number_of_trainings(capsys):
+    rows = [r for r in document(capsys, mode="sound", epsilon="1", tuned_over=10)["rows"] if r["kind"] == "tuning"]
+    for row in rows:
+        TuningRow(**row)
+    value = {row["selection"]: row["value"] for row in rows}
+    assert set(value) == {"fixed", "logarithmic", "geometric", "poisson"}
+    assert 1 < value["logarithmic"] < value["geometric"] < value["fixed"] < 10
+    assert [r for r in document(capsys)["rows"] if r["kind"] == "tuning"] == []
+
+
+def test_the_table_of_tuning_says_what_the_columns_mean(capsys):
+    account(**{**CALL, **PLAIN, "mode": "sound", "epsilon": "1", "tuned_over": 10})
+    out = capsys.readouterr().out
+    assert "Best of 10 trainings on private data" in out
+    assert "fixed: exactly 10 trainings; all count." in out

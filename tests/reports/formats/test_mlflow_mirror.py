@@ -1,6 +1,9 @@
 """MLflow shows the contents of the run folder, after repeated and concurrent writes too, and no run waits for it."""
 
+import json
+import math
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +15,7 @@ import pytest
 
 from gnnaudit.reports import results
 from gnnaudit.reports.formats import junit, mlflow_mirror
-from gnnaudit.reports.formats.mlflow_rows import children
+from gnnaudit.reports.formats.mlflow_rows import children, step
 
 from ..conftest import write_example
 
@@ -40,35 +43,80 @@ def opened(uri):
     return client, {r.info.run_name: r for r in client.search_runs([experiment.experiment_id], max_results=1000)}
 
 
-def test_every_model_budget_and_game_is_a_child_of_the_run(store):
+def test_every_claim_is_a_run_of_its_own_beside_the_plan(store):
     folder, _, runs = store
-    assert len(runs) == 1 + 7 * 3 + 2  # the parent, seven systems at three budgets, two baselines
-    parents = {r.data.tags.get("mlflow.parentRunId") for name, r in runs.items() if name != folder.name}
-    assert parents == {runs[folder.name].info.run_id}
+    assert len(runs) == 1 + 7 * 3 + 2  # the plan, seven systems at three budgets, two baselines
+    assert {r.data.tags["plan.run"] for name, r in runs.items() if name != folder.name} == {runs[folder.name].info.run_id}
+    assert not any("mlflow.parentRunId" in r.data.tags for r in runs.values())  # the list of runs would fold them away
     assert all(r.info.status == "FINISHED" for r in runs.values())
 
 
-def test_a_child_tells_what_its_rows_tell(store):
+def test_a_claim_tells_what_its_rows_tell(store):
     folder, _, runs = store
-    child = runs["gap (paper) ε=8 per undirected-edge, edge game"]
+    claim = runs["gap (paper) ε=8 per undirected-edge"]
     rows = [r for r in results.read(folder).rows if (r.model, r.mode, r.epsilon) == ("gap", "paper", 8.0)]
     auc = next(r.auc for r in rows if r.kind == "attack" and r.attack == "lira")
     lower = max(r.value for r in rows if r.kind == "bound")
-    told = child.data.metrics
-    assert (told["auc_lira"], told["epsilon_lower"], told["epsilon_claimed"]) == (auc, lower, 8.0)
-    assert told["epsilon_upper_pld"] == next(r.value for r in rows if r.kind == "account" and r.accountant.endswith("pld"))
-    assert {"test_accuracy", "tpr_at_1pct_lira", "epsilon_estimate_opacus_gdp"} <= told.keys()
-    assert child.data.params["unit"] == "undirected-edge"
-    assert child.data.tags["verdict"] == "refuted"
-    assert child.inputs.dataset_inputs[0].dataset.name == "campus"
+    told = claim.data.metrics
+    assert (told["edge game/auc_lira"], told["epsilon_lower"], told["epsilon_claimed"]) == (auc, lower, 8.0)
+    pld = next(r.value for r in rows if r.kind == "account" and r.accountant.endswith("pld"))
+    assert told["accounting/epsilon_upper_pld"] == pld
+    assert {"test_accuracy", "auc_best", "delta", "accounting/epsilon_estimate_opacus_gdp"} <= told.keys()
+    assert claim.data.params["unit"] == "undirected-edge"
+    assert claim.data.tags["verdict"] == "refuted"
+    assert claim.inputs.dataset_inputs[0].dataset.name == "campus"
+
+
+def test_metrics_stand_at_the_budget_so_that_charts_draw_them_against_it(store):
+    _, client, runs = store
+    steps = {
+        (r.data.tags["system"], client.get_metric_history(r.info.run_id, "test_accuracy")[0].step)
+        for r in runs.values()
+        if (r.data.params.get("model"), r.data.params.get("mode")) == ("gap", "paper") and "test_accuracy" in r.data.metrics
+    }
+    assert steps == {
+        ("gap (paper) per undirected-edge", 1),
+        ("gap (paper) per undirected-edge", 8),
+        ("gap (paper) per undirected-edge, no noise", 16),
+    }
+
+
+def test_a_budget_that_is_no_whole_number_is_a_step_in_thousandths():
+    assert [step(e, [0.5, 2.0]) for e in (0.5, 2.0, math.inf)] == [500, 2000, 4000]
+    assert [step(e, [1.0, 8.0]) for e in (1.0, 8.0, math.inf)] == [1, 8, 16]
+    assert step(math.inf, []) == 1
+
+
+def test_the_best_attack_is_one_on_what_the_claim_protects(example_run):
+    found = results.read(example_run)
+    row = next(r for r in found.rows if r.kind == "attack" and r.attack == "lira" and r.model == "gap")
+    label = row.model_copy(update={"game": "label", "auc": 0.999})
+    aided = row.model_copy(update={"negatives": "random", "auc": 0.998})
+    told = children(found.model_copy(update={"rows": (row, label, aided)}))[0].metrics
+    assert told["auc_best"] == row.auc
+    assert told["label game/auc_lira"] == 0.999
+
+
+def test_the_saved_view_shows_metrics_that_the_claims_have(store):
+    _, client, runs = store
+    tags = client.get_experiment_by_name(mlflow_mirror.EXPERIMENT).tags
+    view = json.loads(tags["mlflow.sharedViewState.leakage"])
+    had = {name for r in runs.values() for name in r.data.metrics}
+    shown = {c.removeprefix("metrics.`").rstrip("`") for c in view["selectedColumns"] if c.startswith("metrics.")}
+    assert shown <= had | {"tpr_at_0.1pct_best", "epsilon_detectable"}
+    assert {chart["metricKey"] for chart in view["compareRunCharts"]} <= shown
+    assert len(tags["mlflow.sharedViewState.leakage"]) < 5000  # more does not fit in a tag
+    assert mlflow_mirror.ui_address(store[0].parent, port=5001).endswith("viewStateShareKey=leakage&compareRunsMode=TABLE")
 
 
 def test_report_files_are_artifacts_and_the_key_is_not(store):
-    folder, client, runs = store
-    listed = {a.path for a in client.list_artifacts(runs[folder.name].info.run_id)}
+    folder, _, runs = store
+    top = runs[folder.name].info
+    artifacts = folder.parent / "mlartifacts"
+    listed = {p.name for p in (artifacts / "gnnaudit" / top.run_id / "artifacts").iterdir()}
     assert {"results.json", "junit.xml", "evidence"} <= listed
-    written = [p for p in (folder.parent / "mlartifacts").rglob("*") if p.is_file()]
-    assert written
+    assert top.artifact_uri == f"mlflow-artifacts:/gnnaudit/{top.run_id}/artifacts"  # no path of this machine: a copy keeps them
+    written = [p for p in artifacts.rglob("*") if p.is_file()]
     assert not any(b"a secret that no report may hold" in p.read_bytes() for p in written)
 
 
@@ -81,13 +129,14 @@ def test_mirroring_again_changes_the_same_runs(store):
     _, after = opened(mlflow_mirror.default_uri(folder.parent))
     assert after.keys() == {n for n in before if "lpgnn" not in n}
     assert all(after[n].info.run_id == before[n].info.run_id for n in after)
-    assert {r.data.metrics["auc_lira"] for n, r in after.items() if "game" in n} == {0.875}
+    aucs = {r.data.metrics["edge game/auc_lira"] for r in after.values() if "edge game/auc_lira" in r.data.metrics}
+    assert aucs == {0.875}
     results.write(found, folder)
 
 
 def test_a_metric_has_a_name_that_mlflow_takes_and_a_finite_value(example_run):
     for child in children(results.read(example_run)):
-        assert all(name.replace("_", "").replace(".", "").isalnum() for name in child.metrics)
+        assert all(re.fullmatch(r"[\w. /-]+", name) for name in child.metrics)
         assert all(abs(value) < 1e9 for value in child.metrics.values())
     assert len({c.identity for c in children(results.read(example_run))}) == 23
 

@@ -1,0 +1,61 @@
+"""The range of every number that a recipe of this package takes: from the smallest value that means something to the largest that
+a machine can train.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Range(NamedTuple):
+    """least <= value <= most; above: the least value itself is excluded; below: the largest is."""
+
+    least: float
+    most: float
+    above: bool = False
+    below: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | float) or math.isnan(value):
+            return False
+        high_enough = value > self.least if self.above else value >= self.least
+        return high_enough and (value < self.most if self.below else value <= self.most)
+
+    def __str__(self) -> str:
+        return f"{'(' if self.above else '['}{self.least:g}, {self.most:g}{')' if self.below or self.most == math.inf else ']'}"
+
+
+LAYERS, WIDTH, STEPS = Range(1, 100), Range(1, 65536), Range(1, 10**6)
+NONE_OR_MORE, COUNT = Range(0, 100), Range(1, 10**9)
+SHARE, PART = Range(0, 1, above=True), Range(0, 1, below=True)  # a chance above 0; a part of less than all
+RATE, SIZE = Range(0, 100, above=True), Range(0, 10**9)
+
+RANGES: dict[str, Range] = {
+    **dict.fromkeys(("base_layers", "encoder_layers", "layers"), LAYERS),
+    **dict.fromkeys(("depth", "hops", "feature_steps", "label_steps", "smoothing"), NONE_OR_MORE),
+    **dict.fromkeys(("hidden",), WIDTH),
+    **dict.fromkeys(("epochs", "student_epochs", "refreshes"), STEPS),
+    **dict.fromkeys(
+        ("batch_size", "cap", "fan_out", "max_degree", "neighbours", "picks", "queries", "sources", "n_train"), COUNT
+    ),
+    **dict.fromkeys(("batch", "train_nodes", "nodes", "classes", "floor"), SIZE),  # 0: follows from the graph, or none
+    **dict.fromkeys(("dropout", "input_dropout"), PART),
+    **dict.fromkeys(("rate", "node_rate", "edge_sampling", "teleport"), SHARE),
+    **dict.fromkeys(("feature_share",), Range(0, 1)),
+    **dict.fromkeys(("learning_rate",), RATE),
+    **dict.fromkeys(("clip", "source_clip", "source_sigma"), Range(0, 10**9, above=True)),
+    **dict.fromkeys(("sigma",), Range(0, 2.0**60)),
+    **dict.fromkeys(("feature_budget", "label_budget"), Range(0, math.inf)),
+    **dict.fromkeys(("low", "high"), Range(-(10**9), 10**9)),
+    **dict.fromkeys(("threshold",), Range(0, 1)),
+    **dict.fromkeys(("weight_decay",), Range(0, 100)),
+    **dict.fromkeys(("public_seed",), Range(0, 2**64 - 1)),
+}
+
+
+def check_range(field: str, value: object, usual: object) -> None:
+    """Raises ValueError, with the value, the range and the usual value, if a number is out of the range of its field."""
+    allowed = RANGES.get(field)
+    if allowed is not None and isinstance(value, int | float) and value not in allowed:
+        raise ValueError(f"{field}={value}: must be in {allowed}. The usual value is {usual}.")
