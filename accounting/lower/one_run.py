@@ -45,7 +45,7 @@ __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahlouji
 Array = NDArray[np.float64]
 SPARED = 0.1  # share of alpha in `canaries` for the bound that needs no independence
 RANKED = 0.2  # share of alpha in `canaries` for the rank gate if the scores should be normal and are not
-BEYOND = 1.1  # how many times the ledger's mu right guesses must be able to prove
+SURE = 0.25  # share of alpha at which guesses that are all right must reject the ledger
 GUESSES = proved("the number of guesses is fixed", "by what is tested and by ties of scores, not by the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
 POWER = 0.9  # power at the smallest detectable violation
@@ -93,7 +93,7 @@ def canaries(
     if apart.ok and (found is None or found.withdrawn is not None):
         found = ranked(every, there, claim, curve, (RANKED if exact else 1 - SPARED) * alpha, shown=shown, **named)
     if found is None or found.withdrawn is not None:
-        guesses = guesses_beyond(like(curve, claim.delta), np.asarray(bits).size, SPARED * alpha)
+        guesses = guesses_beyond(curve, claim.delta, np.asarray(bits).size, SPARED * alpha)
         found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, guesses=guesses, **named)
         found = found if shown is None else dataclasses.replace(found, notices=math.inf, reach=math.inf)
     else:
@@ -216,16 +216,14 @@ def like(curve: Curve, delta: float) -> Claim:
     return Claim(epsilon, delta)
 
 
-def guesses_beyond(ledger: Claim, m: int, alpha: float) -> int:
+def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:
     """The number of guesses, of m, for a test of the ledger in `mahloujifar`: so many that it can detect a violation at all.
 
-    The best number for a ledger that is exactly true may be too small to prove more than the ledger's epsilon, however many of
-    the guesses are right.
+    The best number for a ledger that is exactly true may be too small to reject the ledger, however many guesses are right.
     """
-    r = best_guesses(ledger, m, alpha, "mahloujifar")
+    r = best_guesses(like(curve, delta), m, alpha, "mahloujifar")
     more = (_even(round(share * m), m) for share in reversed(SHARES) if share * m > r)
-    needed = BEYOND * gaussian.mu_of_claim(ledger)
-    return next((k for k in (r, *more) if largest_mu(m, k, k, alpha) >= needed), m)
+    return next((k for k in (r, *more) if rejects(curve.beta, m, k, k, np.array([SURE * alpha]))[0]), m)
 
 
 def _level(epsilon: float, delta: float, m: int, r: int, v: int) -> float:

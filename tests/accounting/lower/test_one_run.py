@@ -391,3 +391,14 @@ def test_decoys_tell_more_of_the_world_without_the_canary_and_cost_no_coin():
     # on dependent canaries, decoys would give correct guesses without information
     claim, curve, scores, bits = case(2, 1000, 0, common=True)
     assert canaries(scores, bits, claim, curve, decoys=decoys)[0].trials == (int((~bits).sum()), int(bits.sum()))
+
+
+def test_dependent_canaries_that_are_told_apart_without_error_refute_the_ledger():
+    """Five runs of 200, of unequal spread, so that they fail the check; the best number for a true ledger proves at most 3.1."""
+    claim, draw = Claim(4.0, DELTA), np.random.default_rng(0)
+    bits = draw.random((5, 200)) < 0.5
+    scores = 100 * bits + draw.standard_normal(bits.shape) * np.arange(1, 6)[:, None]
+    bound, apart = canaries(scores, bits, claim, tradeoff.gaussian(gaussian.mu_of_claim(claim)), 1e-4)
+    assert not apart.ok
+    assert bound.refuted
+    assert bound.method == "Mahloujifar et al. 2024"

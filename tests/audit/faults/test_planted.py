@@ -31,6 +31,21 @@ def test_every_planted_fault_is_caught_by_its_audit(fault):
     assert refuted is not fault.undetectable, found
 
 
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("queries selected without noise", "x"),
+        ("square root of sigma in place of sigma", "missed 1"),
+        ("a clipping norm that is ignored, by a canary", "missed 1"),
+        ("noise for probabilities added to their logarithms", "missed 6"),
+    ],
+)
+def test_a_fault_is_caught_with_the_seed_with_which_it_was_once_missed(name, seed):
+    (fault,) = [f for f in FAULTS if f.name == name]
+    refuted, _, found = audited(fault, made(fault), campus(), seed)
+    assert refuted, found
+
+
 @pytest.mark.parametrize("honest", HONEST, ids=lambda f: f"{f.name}, {f.audit}")
 def test_an_honest_model_passes(honest):
     # Fails once in ten thousand seeds where samples are drawn.
