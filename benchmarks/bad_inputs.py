@@ -1,4 +1,4 @@
-"""Wrong uses of every command: python benchmarks/bad_inputs.py [WORDS]
+"""Wrong uses of every command: python -P benchmarks/bad_inputs.py [WORDS]
 
 Each must end with exit code 2 and one line on stderr, without a traceback and within a time limit. Prints what does not, and
 counts. WORDS: only the inputs that contain them.
