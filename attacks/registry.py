@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .links.link_stealing import LinkClassifier, ReferenceGap
+from .links.link_stealing import LinkClassifier
 from .links.linkteller import LinkTeller
 from .links.model_free import EDGE_FREE, FEATURES
-from .links.similarity import LinkStealing
+from .links.similarity import LinkStealing, ReferenceGap
 from .membership.g_base import GraphBase
 from .membership.label_only import NeighbourhoodLabels
 from .membership.lira import Lira

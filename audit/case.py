@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,12 @@ class Outcome:
 class Setting:
     """The arguments of every audit: the case, the graph, the store of finished parts, the randomness, and its limits.
 
-    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests.
+    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests, which its bounds have. first: the
+    p-value below which an audit that more rounds make sharper is repeated; its smallest detectable violation is computed for
+    this level. None: alpha.
+
+    minutes: for audits that play on until they have decided; None: they play `rounds`. notices: the violation that they must be
+    able to detect, as a factor of the noise. tell: is told how far they are.
     """
 
     case: Case
@@ -97,6 +102,15 @@ class Setting:
     key: Key
     rounds: int = 1
     alpha: float = 0.05
+    first: float | None = None
+    minutes: float | None = None
+    notices: float = 1.5
+    tell: Callable[[str], object] = str
+
+    @property
+    def level(self) -> float:
+        """The level of a first test."""
+        return self.alpha if self.first is None else max(self.first, self.alpha)
 
 
 def offered(model: Model) -> tuple[str, ...]:

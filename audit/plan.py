@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from datetime import datetime
 from difflib import get_close_matches
 from itertools import count
@@ -15,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..models.systems import SYSTEMS
 from .cores import usable_cores
+from .toml_file import read_toml
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
 ATTACKS = (  # attacks that read the arrays of every system and train no classifier; "all" takes several times as long
@@ -87,8 +87,10 @@ class Plan(BaseModel):
     unit: Literal["directed-edge", "undirected-edge", "node", "features"] | None = None
     param: Annotated[tuple[str, ...], BeforeValidator(one_or_more)] = ()  # fields of the models: NAME=VALUE or MODEL.NAME=VALUE
     attacks: Words = ATTACKS
+    games: Words = ("all",)
     audits: Words = ("all",)
     rounds: int = Field(10, ge=1)  # rounds of the game on released arrays; each tests many canaries at once
+    minutes: float | None = Field(None, gt=0)  # for the black box on each claim, which then plays on until it has decided
     shadows: int = Field(8, ge=2, multiple_of=2)  # shadow runs, in pairs with complementary bits
     targets: int = Field(4, ge=1)
     repeats: int = Field(10, ge=1)  # trainings over which accuracy is averaged
@@ -166,14 +168,7 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
     """The [run] table of the plan file, overridden by the given options. Raises ValueError with one line per error."""
     table: dict[str, Any] = {}
     if path is not None:
-        try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ValueError(f"{path}: no such plan file.") from None
-        except OSError as fault:
-            raise ValueError(f"{path}: cannot be read as a plan file ({fault.strerror}).") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
-            raise ValueError(f"{path}: not a TOML file: {fault}") from None
+        document, _ = read_toml(path)
         if strange := [name for name in document if name != "run"]:
             raise ValueError(
                 f"{path}: {', '.join(strange)}: must be inside [run]. A plan is the line [run] and its options below."

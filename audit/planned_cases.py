@@ -37,7 +37,12 @@ Factory = Callable[[str, Facts, bool], Any]
 
 def recipes(plan: Plan) -> dict[str, Factory]:
     """Factories by name, of the systems in the plan and of the user's own models. Raises ValueError for unknown names."""
-    limits: dict[str, Any] = {"seconds": plan.target_timeout, "memory": plan.memory, "run": plan.out.resolve()}
+    limits: dict[str, Any] = {
+        "seconds": plan.target_timeout,
+        "memory": plan.memory,
+        "run": plan.out.resolve(),
+        "record": plan.record,
+    }
     own = own_models(_program(plan, limits) if plan.target else None, plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
     names = () if plan.own_alone else plan.chosen(plan.models, tuple(known), "models")

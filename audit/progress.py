@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 QUIET = 30.0  # seconds after which a log gets a line within a case
 
-Say = Callable[[str], object]  # told what begins
+Say = Callable[..., object]  # told what begins, or with begins=False how far it is
 
 
 def announced(todo: Sequence[Case], stages: int, console: Console) -> Iterator[tuple[Case, Say]]:
@@ -29,10 +29,10 @@ def announced(todo: Sequence[Case], stages: int, console: Console) -> Iterator[t
         for number, case in enumerate(todo, 1):
             begun = 0
 
-            def say(what: str = "", number: int = number, case: Case = case) -> None:
+            def say(what: str = "", begins: bool = True, number: int = number, case: Case = case) -> None:
                 nonlocal begun, last
                 done, now = (number - 1) * stages + max(0, begun - 1), time.monotonic()
-                text, begun = f"{case}: {what}" if what else str(case), begun + 1
+                text, begun = f"{case}: {what}" if what else str(case), begun + begins
                 progress.update(bar, description=text, completed=done)
                 if console.is_terminal or (what and now - last < QUIET):
                     return

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.lower.bounds import divide
-from ..attacks.registry import ATTACKS
+from ..attacks.registry import ATTACKS, GAMES
 from ..models.data.loading import describe, load_described
 from ..models.errors import Stopped
 from ..models.facts import Facts
 from ..models.kernels.ahead import compile_ahead
 from ..reports import evidence as evidence_files
 from ..reports import results as result_files
-from ..reports.evidence import ANY, Evidence, Verdict, exit_code, judge
+from ..reports.evidence import ANY, Evidence, exit_code
 from ..reports.files import plain
 from ..reports.results import AccountRow, BoundRow, Results, Run, SkippedRow
-from ..reports.summary import deltas, lines, of_case
+from ..reports.summary import best_marked, deltas, lines, lines_of, of_case
 from .audits.registry import AUDITS, Audit
 from .case import Case, Outcome, Setting, offered
-from .heard.gate import a_strangers
+from .heard.gate import heard_at_all
 from .heard.observed import observe
 from .leakage.pool import membership
 from .leakage.utility import utility
@@ -93,7 +93,7 @@ def carry_out(
     makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, and for a folder in use or of another plan.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
-    audits, _ = asked(plan)
+    audits, _, _ = asked(plan)
     todo, skips = cases(plan, graph, makes)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
         key = root_key(plan, folder)
@@ -103,7 +103,6 @@ def carry_out(
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
         alpha = divide(plan.alpha, max(1, taken))  # fixed before any test: a union bound over all tests
         rows: list[Any] = []
-        verdicts: list[Verdict] = []
         observed: list[dict[str, Any]] = []
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
@@ -118,21 +117,18 @@ def carry_out(
                 studied, outcomes = study(case, graph, store, secret, plan, alpha, say, checks)
             except ValueError as reason:  # a model may refuse this graph; the run continues with the others
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
-                verdicts.append(Verdict("inconclusive", str(reason), 3))
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
             observed += [{**case.where, **one.observed} for one in found if one.observed]
             written |= {evidence_files.write(one, folder) for one in found}
             studied += [row for one in found for row in result_files.bound_rows(one, plan.notices)]
             studied += [*ledger_rows(case, ceiling, Facts.of(graph)), *broken(case, checks)]
-            bounds = [b for one in found for b in one.bounds]
-            verdicts.append(judge(case.claim, ceiling, bounds, plan.notices, from_ledger=case.follows_from_ledger))
             if verbose:
                 console.print("\n".join(f"  {text}" for text in summary_lines(studied)), highlight=False, markup=False)
             rows += studied
         rows += skips
         for path in set((folder / "evidence").glob("*.json")) - written:
             path.unlink()  # left by another plan in the same folder; the report must not show it
-        code = exit_code(verdicts)
+        code = exit_code(line.verdict for line in lines_of(rows, plan.notices))
         summary = Run(
             name=folder.name,
             started=started.isoformat(timespec="seconds"),
@@ -152,16 +148,16 @@ def carry_out(
             audited=files,
             contract={name: clauses(checks) for name, checks in checked.items() if checks},
         )
-        results = Results(run=summary, rows=tuple(rows))
+        results = Results(run=summary, rows=tuple(best_marked(rows)))
         result_files.write(results, folder)
         publish(results, folder, plan)
     return results
 
 
-def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...]]:
-    """The audits and the names of the attacks in the plan. Raises ValueError for unknown names."""
+def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:
+    """The audits, and the names of the attacks and of the membership games in the plan. Raises ValueError for unknown names."""
     audits = [AUDITS[name] for name in plan.chosen(plan.audits, tuple(AUDITS), "audits")]
-    return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks")
+    return audits, plan.chosen(plan.attacks, tuple(ATTACKS), "attacks"), plan.chosen(plan.games, tuple(GAMES), "games")
 
 
 def study(
@@ -173,11 +169,11 @@ def study(
 
     Raises ValueError if the model refuses the graph.
     """
-    audits, attacks = asked(plan)
+    audits, attacks, games = asked(plan)
     say("accuracy")
     used = utility(case, graph, store, key, plan.repeats)
     say("membership attacks")
-    leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets)
+    leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets, games)
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:
         say(f"audit {audit.name}")
@@ -185,7 +181,9 @@ def study(
         try:
             if reason := audit.refuses(case):
                 raise ValueError(reason)
-            setting = Setting(case, graph, store, key, plan.rounds, alpha)
+            setting = Setting(
+                case, graph, store, key, plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, partial(say, begins=False)
+            )
             results = (audit.run(replace(setting, key=key.fold(audit.name))),)
             results = confirmed(audit, results[0], setting)
             results = tuple(resting_on(case, one, checks) for one in results) if audit.masks else results
@@ -193,7 +191,7 @@ def study(
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, held=False) for first in results)  # a single test does not refute
         outcomes += results
-    if plan.record and a_strangers(case.model):
+    if plan.record and heard_at_all(case.model):
         heard = observe(case, case.counted(graph), key)
         told = f"{len(heard.mechanisms)} mechanisms and {heard.draws} draws were heard; {heard.tried} secrets were taken away"
         outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=heard))

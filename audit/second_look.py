@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING
+
+from scipy.special import ndtri
+
+from .instruments.reach import unknown
 
 if TYPE_CHECKING:
     from .audits.registry import Audit
     from .case import Outcome, Setting
 
 LEVEL = 1e-3  # the probability that fresh coins confirm a false alarm
+POWER, SURE = 0.9, 0.99  # power of a first test at its smallest detectable violation, and of the repetition there
 
 
 def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome, ...]:
@@ -17,16 +23,32 @@ def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome
     one.
 
     A claim is refuted only if both tests refute it. Their coins and noise are independent, so a true claim is refuted with
-    probability at most alpha times LEVEL, where alpha is the level of the first test.
+    probability at most the product of their levels. Those are alpha and LEVEL, where alpha is the level of a printed bound. An
+    audit that more rounds make sharper is repeated already if a p-value is below `setting.first`; the repetition has the level
+    alpha and more rounds.
     """
-    if not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
+    early = audit.trial_limited and any(b.p_value is not None and b.p_value < setting.level for b in outcome.bounds)
+    if not early and not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
         return (outcome,)
     key, alpha = setting.key.fold(audit.name, "again"), LEVEL / max(1, audit.looks)
-    again = audit.run(dataclasses.replace(setting, key=key, alpha=alpha))
+    fresh = dataclasses.replace(setting, key=key, alpha=alpha, first=None)
+    if audit.trial_limited:
+        fresh = dataclasses.replace(fresh, alpha=setting.alpha, rounds=setting.rounds * times(setting.level, setting.alpha))
+    again = audit.run(fresh)
     held = any(b.refuted for b in again.bounds)
     name = f"{audit.name} again"
     second = tuple(dataclasses.replace(b, audit=name, confirmed=True if b.refuted else None) for b in again.bounds)
+    if audit.trial_limited:  # the first test says what would have been noticed: without it there is no repetition
+        second = tuple(unknown(b) for b in second)
     return (marked(outcome, held), dataclasses.replace(again, audit=name, bounds=second))
+
+
+def times(first: float, alpha: float) -> int:
+    """How many times the rounds of a test at level `first` a test at `alpha` needs, to refute with probability SURE what the
+    first one detects with POWER. For normal statistics.
+    """
+    ratio = (ndtri(1 - alpha) + ndtri(SURE)) / (ndtri(1 - first) + ndtri(POWER))
+    return max(1, math.ceil(float(ratio) ** 2))
 
 
 def marked(outcome: Outcome, held: bool) -> Outcome:

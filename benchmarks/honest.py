@@ -101,7 +101,7 @@ def looked(case: Case, name: str, key: Key) -> Look:
     started, audit = time.process_time(), AUDITS[name]
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         store = Store(Path(folder))
-        setting = Setting(case, graph(), store, key, ROUNDS, level())
+        setting = Setting(case, graph(), store, key, ROUNDS, level(), first=FAMILY)
         first = audit.run(setting)
         outcomes = confirmed(audit, first, setting)
     bounds = [b for outcome in outcomes for b in outcome.bounds]

@@ -16,12 +16,11 @@ import sys
 import warnings
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
+import opacus_gnn as user  # first: it sets the number of threads, before anything else imports torch
 
 from gnnaudit import Claim, Unit, gaussian_curve, load, lower
-
-sys.path.insert(0, str(Path(__file__).parent))
-import opacus_gnn as user
 
 SENDS = 3  # the most nodes that a node sends to; its receivers are its own data, and stay the same when another node leaves
 CANARIES = 100

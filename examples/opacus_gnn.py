@@ -1,5 +1,9 @@
 """A user's own graph network: a GraphSAGE layer in plain PyTorch, trained with Opacus. It does not use gnnaudit."""
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # networks this small run slower on several threads; before torch is imported
+
 import numpy as np
 import torch
 from opacus import PrivacyEngine

@@ -143,6 +143,8 @@ class LowerBound(Protocol):
     @property
     def assumed(self) -> tuple[str, ...]: ...  # the conditions that were neither proved nor checked
     @property
+    def granted(self) -> tuple[str, ...]: ...  # what the adversary sees beyond the released arrays
+    @property
     def failed(self) -> tuple[str, ...]: ...  # the conditions whose failure withdrew it
     @property
     def covers(self) -> Mapping[str, str] | None: ...  # array -> the violation it would detect there; None: the same in all
@@ -191,7 +193,8 @@ def judge(
             return Verdict("exceeds", f"the ledger does not describe what was run: {worst.method}{sure}", 1)
         measured = f"{_worded(worst)} against a claim of {claim.epsilon:g}{sure}"
         if worst.against == "claim":
-            why = f"; {worst.method}" if math.isinf(worst.epsilon) else ""
+            why = f"; {worst.method}" if math.isinf(worst.epsilon) or worst.granted else ""
+            why += "".join(f"; {what}" for what in worst.granted)
             return Verdict("refuted", f"refuted: {measured}{why}", 1)
         if from_ledger:
             ground = "the code is not as private as its own ledger, the claim's only ground"

@@ -134,6 +134,7 @@ class AttackRow(Row):
     targets: int = 0
     baseline_auc: Number | None = None  # AUC of the feature-only attack on the same challenges
     baseline: bool = False
+    best_of: int | None = None  # if it has the largest AUC of its game: among how many attacks, uncorrected for the choice
     slices: dict[str, dict[str, Slice]] = {}
 
 
@@ -155,7 +156,7 @@ class BoundRow(Row):
     method: str = ""
     confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was none
     theorem: str = ""
-    conditions: list[dict[str, str]] = []  # condition, status (proved, checked, assumed or failed) and detail of each
+    conditions: list[dict[str, str]] = []  # condition, status (proved, checked, granted, assumed or failed) and detail of each
     against: str = "claim"  # what a refutation contradicts: the claim, or the ledger
     withdrawn: Number | None = None  # the bound before a condition failed; value is then 0
     seconds: Number = 0.0

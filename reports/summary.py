@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..accounting.claim import Claim, Unit
 from .evidence import Verdict, contradicting, judge, lowest, weakest_link
@@ -79,6 +79,7 @@ class _Lower(NamedTuple):
     confirmed: bool | None
     against: str
     assumed: tuple[str, ...]
+    granted: tuple[str, ...]
     failed: tuple[str, ...]
     covers: Mapping[str, str] | None
 
@@ -143,13 +144,20 @@ def budget(epsilon: float, infinity: str = "∞") -> str:
 
 
 def lines(results: Results) -> list[Line]:
-    """A line for each claim that was accounted for or audited; refuted claims first."""
-    accounts, bounds = results.of(AccountRow), results.of(BoundRow)
+    """A line for each claim of a run; refuted claims first."""
+    return lines_of(results.rows, results.run.notices)
+
+
+def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
+    """A line for each claim that was accounted for or audited; refuted claims first. The only place where a run is judged.
+
+    notices: the factor over a claim that a test must be able to detect.
+    """
+    accounts, bounds = [r for r in rows if isinstance(r, AccountRow)], [r for r in rows if isinstance(r, BoundRow)]
     keys = dict.fromkeys(key(r) for r in (*accounts, *bounds))
-    causes = {key(row): row.reason for row in results.of(SkippedRow) if of_case(row)}
+    causes = {key(row): row.reason for row in rows if isinstance(row, SkippedRow) and of_case(row)}
     found = [
-        _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], results.run.notices, causes.get(k))
-        for k in keys
+        _line(k, [a for a in accounts if key(a) == k], [b for b in bounds if key(b) == k], notices, causes.get(k)) for k in keys
     ]
     rank = {"refuted": 0, "exceeds": 1, "inconclusive": 2, "not-refuted": 3}
     return sorted(found, key=lambda line: (rank[line.verdict.kind], math.isinf(line.key.epsilon)))
@@ -181,11 +189,11 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
 
 def _lower(b: BoundRow) -> _Lower:
     noticed = _or_none_noticed(b.notices), _or_none_noticed(b.reach)
-    assumed = tuple(c["what"] for c in b.conditions if c["how"] == "assumed")
+    assumed, granted = (tuple(c["what"] for c in b.conditions if c["how"] == how) for how in ("assumed", "granted"))
     failed = tuple(f"{c['what']} ({c['detail']})" for c in b.conditions if c["how"] == "failed")
     refuted = b.verdict == "refuted" or (bool(assumed) and b.value > b.epsilon)
     common = b.value, 1 - b.confidence, b.shape, refuted, *noticed
-    return _Lower(*common, b.method, b.confirmed, b.against, assumed, failed, b.detectable_by)
+    return _Lower(*common, b.method, b.confirmed, b.against, assumed, granted, failed, b.detectable_by)
 
 
 def _or_none_noticed(value: float | None) -> float:
@@ -211,6 +219,19 @@ def strongest(attacks: Iterable[AttackRow]) -> list[AttackRow]:
 def rivals(attacks: Iterable[AttackRow]) -> Counter[tuple[Key, str]]:
     """How many attacks `strongest` chose from, for each model, budget and game."""
     return Counter((key(row), row.game) for row in attacks if row.negatives not in BESIDE and not row.baseline)
+
+
+def best_marked(rows: Sequence[Any]) -> list[Any]:
+    """The rows; the strongest attack of each model, budget and game says among how many it is the best."""
+    attacks = [row for row in rows if isinstance(row, AttackRow)]
+    best, among = {id(row) for row in strongest(attacks)}, rivals(attacks)
+
+    def marked(row: Any) -> Any:
+        if not isinstance(row, AttackRow) or id(row) not in best:
+            return row
+        return row.model_copy(update={"best_of": among[key(row), row.game]})
+
+    return [marked(row) for row in rows]
 
 
 def chance(results: Results) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HOW = ("proved", "checked", "assumed", "failed")
+HOW = ("proved", "checked", "granted", "assumed", "failed")
 LEVEL = 1e-3  # level of a check: the probability that it withdraws a bound whose condition holds
 
 
@@ -12,7 +12,8 @@ LEVEL = 1e-3  # level of a check: the probability that it withdraws a bound whos
 class Condition:
     """A condition that a bound needs.
 
-    how: "proved", it holds by construction; "checked", a test did not reject it; "assumed", the user states it and nothing checks
+    how: "proved", it holds by construction; "checked", a test did not reject it; "granted", the proof of a claim such as this one
+    gives it to the adversary, so a claim without it needs another proof; "assumed", the user states it and nothing checks
     it; "failed", a test rejected it, and the bound is withdrawn. detail: the construction, or the test with its p-value and
     level.
     """

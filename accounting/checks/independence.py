@@ -14,6 +14,7 @@ from .score_law import distance_p_value
 
 APART = "canaries of a run are independent, given their bits"
 FEWEST = 30  # fewest scores for which these normal approximations are used
+MANY = 1000  # fewest sums for which their mean square is taken as normal, whatever the law of a single one
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,42 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True, sd:
     else:
         reason = "no sign of dependence"
     return Independence(min(dispersion, correlation) >= LEVEL, float(dispersion), float(correlation), reason)
+
+
+def separate_draws(right: ArrayLike) -> Condition:
+    """Tests whether guesses of fair coins are right as if every channel of every unit in every run drew its own numbers.
+
+    right: (runs, units, channels) float, 1 where a guess was right, -1 where it was wrong, 0 where none was made. Of the
+    residuals of each channel, three sums (over runs, over units, over channels) must vary as sums of independent draws do,
+    neither more nor less; and neighbours along each of the three axes must not be correlated. The first shows draws that several
+    runs share, and units whose channels differ; the second what a run shares; the third what the channels of one unit share. The
+    smallest of the six p-values is multiplied by six. Channels whose guesses are always right are left out.
+    """
+    r = np.asarray(right, float)
+    spread = r.std(axis=(0, 1))
+    e = ((r - r.mean(axis=(0, 1))) / np.where(spread > 0, spread, 1.0))[..., spread > 0]
+    lost = (e.shape[2], e.shape[2], 0)  # sums that are fixed because each channel's mean is its own
+    found = [_sums(e, axis, fixed) for axis, fixed in enumerate(lost)]
+    for axis in range(3):
+        along = np.moveaxis(e, axis, 0)
+        found.append(_correlation(along[:-1], along[1:]))
+    return checked(
+        "every channel of every unit in every run draws its own numbers", "sums and neighbours", min(1.0, 6 * min(found))
+    )
+
+
+def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
+    """Two-sided p-value that the sums of e over an axis have the variance of sums of independent draws of variance 1."""
+    if e.shape[axis] == 1:
+        return 1.0
+    squares = (e.sum(axis=axis) ** 2 / e.shape[axis]).ravel()
+    if squares.size - fixed < 1:
+        return 1.0
+    if squares.size < MANY:
+        tail = float(special.chdtrc(squares.size - fixed, squares.sum()))
+        return 2 * min(tail, 1 - tail)
+    error = squares.std() / math.sqrt(squares.size)
+    return float(2 * special.ndtr(-abs(squares.mean() - 1) / error)) if error > 0 else 0.0
 
 
 def disturbed(before: ArrayLike, after: ArrayLike, flipped: ArrayLike) -> NDArray[np.int64]:

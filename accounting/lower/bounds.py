@@ -66,6 +66,11 @@ class Bound:
         return tuple(c.what for c in self.conditions if c.how == "assumed")
 
     @property
+    def granted(self) -> tuple[str, ...]:
+        """What the bound lets the adversary see beyond the released arrays, because a proof of the claim does."""
+        return tuple(c.what for c in self.conditions if c.how == "granted")
+
+    @property
     def failed(self) -> tuple[str, ...]:
         """The conditions that a check found to be broken, with its p-value."""
         return tuple(f"{c.what} ({c.detail})" for c in self.conditions if c.how == "failed")

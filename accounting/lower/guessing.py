@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from scipy import fft, special
 
 from .. import gaussian
+from ..claim import Claim
 
 Array = NDArray[np.float64]
 LARGEST = 700.0  # nats: e^x still fits a float64
+Groups = tuple[tuple[int, int], ...]  # (weight, even number of guesses), the most certain guesses first
+LEVELS = 4  # largest weight of a guess
+CAPPED = 0.5  # a guess whose certainty exceeds the tested epsilon by this share of the largest excess has the largest weight
+EDGES = (0.0, *(2.0 ** (k / 2) for k in range(-6, 9)), LARGEST)  # nats: the epsilons between two of them share their weights
+TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: the Gaussian mechanisms for which the weights are chosen
+ROUNDED = 1e-13  # added to a p-value for the rounding of its Fourier transform
+FINE = 64  # levels that stand for any weights in the limit of all rules
 
 
 def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
@@ -31,9 +41,9 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
     return np.minimum(special.ndtr(strength / 2 - low / strength) / share, 1.0)
 
 
-def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int, seed: int = 0) -> int:
+def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, seed: int = 0) -> int:
     """The number of correct guesses, if the guesses / 2 highest scores are guessed as members and as many lowest as non-members;
-    a seeded coin breaks ties.
+    a seeded coin breaks ties. For groups of guesses, the sum of their weights.
     """
     s, b = np.asarray(scores, float).ravel(), np.asarray(bits).astype(bool).ravel()
     if s.shape != b.shape:
@@ -41,8 +51,12 @@ def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int, seed: int 
     if np.isnan(s).any():
         raise ValueError(f"scores hold {int(np.isnan(s).sum())} NaN in {s.size}: drop those canaries or give them numbers.")
     order = np.lexsort((np.random.default_rng(seed).random(len(s)), s))
-    half = guesses // 2
-    return int(np.count_nonzero(b[order[len(s) - half :]]) + half - np.count_nonzero(b[order[:half]]))
+    total, done = 0, 0
+    for weight, count in guesses if isinstance(guesses, tuple) else ((1, guesses),):
+        low, high = order[done : done + count // 2], order[len(s) - done - count // 2 : len(s) - done]
+        total += weight * int(np.count_nonzero(b[high]) + len(low) - np.count_nonzero(b[low]))
+        done += count // 2
+    return total
 
 
 def steinke_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int) -> float:
@@ -61,6 +75,121 @@ def steinke_p_value(epsilon: float, delta: float, canaries: int, guesses: int, c
     below = np.where(i < correct, special.bdtr(np.maximum(correct - i - 1, 0), guesses, q), 0.0)
     most = float(np.max((special.bdtr(correct - 1, guesses, q) - below) / i))
     return min(1.0, tail + 2 * canaries * delta * max(most, 0.0))
+
+
+def weighted_p_value(epsilon: float, delta: float, canaries: int, groups: Groups, correct: int) -> float:
+    """An upper bound on the probability that the weights of correct guesses add up to `correct` or more, under (epsilon,
+    delta)-DP.
+
+    Steinke et al. 2023, Theorem 5.2, for guesses of unequal size: the sum is at most that of independent coins of probability
+    1 / (1 + e^-epsilon), each with its weight, plus the change of at most 2 * canaries * delta guesses of the largest weight.
+    """
+    if len(groups) == 1:
+        weight, count = groups[0]
+        return steinke_p_value(epsilon, delta, canaries, count, -(-correct // weight))
+    start, mass = _law(groups, 1 / (1 + math.exp(-min(epsilon, LARGEST))))
+    above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
+
+    def at_least(v: NDArray[np.int64] | int) -> Array:
+        return np.asarray(above[np.clip(np.asarray(v) - start, 0, len(mass))])
+
+    tail, most = float(at_least(correct)), 0.0
+    if delta > 0 and correct > 0:
+        changed = np.arange(1, min(-(-correct // groups[0][0]), len(mass) // groups[0][0] + 2) + 1)
+        most = float(np.max((at_least(np.maximum(correct - changed * groups[0][0], 0)) - tail) / changed))
+    return min(1.0, tail + 2 * canaries * delta * max(most, 0.0) + ROUNDED)
+
+
+def _law(groups: Groups, q: float) -> tuple[int, Array]:
+    """The law of the sum of weights of coins of probability q, within 12 standard deviations: its first value, probabilities."""
+    mean, top = sum(w * n for w, n in groups) * q, sum(w * n for w, n in groups)
+    wide = 12 * math.sqrt(sum(w * w * n for w, n in groups) * q * (1 - q)) + 8 * LEVELS
+    start = max(0, math.floor(mean - wide))
+    size = fft.next_fast_len(min(top - start, math.ceil(2 * wide)) + 2)
+    turn = 2j * np.pi * np.arange(size) / size
+    waves = np.exp(sum(n * np.log1p(q * np.expm1(w * turn)) for w, n in groups if n))
+    return start, np.maximum(np.roll(fft.fft(waves).real / size, -(start % size)), 0.0)
+
+
+@lru_cache(maxsize=4096)
+def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capped: float = CAPPED) -> Groups:
+    """Groups of guesses for a test of `epsilon` that is strong if the mechanism is Gaussian with this mu.
+
+    The best weight of a guess is its log-odds less epsilon. It is rounded to `levels` levels.
+    """
+    surest = _surest(canaries, mu)
+    if surest <= epsilon:
+        return ()
+    middles = epsilon + capped * (surest - epsilon) * (np.arange(levels, 0, -1) - 0.5) / levels
+    counts = 2 * np.round(canaries * share_above(middles, mu) / 2).astype(int)
+    counts = np.minimum(counts, canaries - canaries % 2)
+    new = np.diff(counts, prepend=0)
+    return tuple((levels - k, int(n)) for k, n in enumerate(new) if n)
+
+
+def share_above(certainty: Array, mu: float) -> Array:
+    """The share of canaries of a Gaussian mechanism whose absolute log-likelihood ratio is above this."""
+    return np.asarray(special.ndtr(mu / 2 - certainty / mu) + special.ndtr(-mu / 2 - certainty / mu))
+
+
+def _surest(canaries: int, mu: float) -> float:
+    """The absolute log-likelihood ratio that half a canary of so many is expected to exceed."""
+    low, high = 0.0, mu * mu / 2 + 40 * mu
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if share_above(np.array(middle), mu) > 0.5 / canaries else (low, middle)
+    return low
+
+
+def rates(groups: Groups, canaries: int, strength: float, delta: float) -> list[float]:
+    """The accuracy of each group under the best attack, see `accuracy`."""
+    ends = np.cumsum([0] + [n for _, n in groups]) / canaries
+    right = np.append(0.0, ends[1:] * accuracy(ends[1:], strength, delta))
+    return [float((right[k + 1] - right[k]) / (ends[k + 1] - ends[k])) for k in range(len(groups))]
+
+
+def expected(groups: Groups, canaries: int, strength: float, delta: float) -> int:
+    """The sum of weights of correct guesses that is expected under the best attack, rounded down."""
+    each = zip(groups, rates(groups, canaries, strength, delta), strict=True)
+    return int(sum(weight * count * rate for (weight, count), rate in each))
+
+
+@lru_cache(maxsize=4096)
+def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) -> Groups:
+    """The guesses and weights with which this epsilon (nats) is tested. They depend on neither claim nor scores.
+
+    They are the best ones for the Gaussian mechanism of the smallest true epsilon for which the test usually rejects epsilon. At
+    delta 0 all canaries are guessed with the same weight, which is best for randomised response.
+    """
+    low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
+    middle = math.sqrt(low * high) if low else high / 2
+    for truth in (t for t in TRUTHS if t > middle and delta > 0):
+        mu = float(gaussian.mu_of(truth, delta))
+        groups = weights(canaries, mu, middle)
+        if groups and weighted_p_value(middle, delta, canaries, groups, expected(groups, canaries, mu, delta)) < alpha:
+            return groups
+    return ((1, max(canaries - canaries % 2, 2) if canaries > 1 else 0),)
+
+
+@lru_cache(maxsize=64)
+def most_provable(epsilon: float, delta: float, trials: int, alpha: float) -> float:
+    """The largest epsilon (nats) that any rule valid for every mechanism usually proves from so many independent fair coins, if a
+    Gaussian mechanism attains `epsilon`.
+
+    Usually: with probability one half. Such a rule must allow that all guesses are right with probability 1 / (1 + e^-x) at
+    once, at the certainties of the Gaussian mechanism. Against that the test of Neyman and Pearson is the best one: its weights
+    are the log-odds less x.
+    """
+    mu = gaussian.mu_of_claim(Claim(epsilon, delta)) if delta > 0 else 0.0
+    if mu <= 0 or math.isinf(mu):
+        return 0.0
+    low, high = 0.0, epsilon
+    for _ in range(20):
+        middle = (low + high) / 2
+        groups = weights(trials, mu, middle, FINE, 1.0)
+        found = bool(groups) and weighted_p_value(middle, 0.0, trials, groups, expected(groups, trials, mu, delta)) < alpha
+        low, high = (middle, high) if found else (low, middle)
+    return low
 
 
 def rejects(beta: Callable[[Array], Array], canaries: int, guesses: int, correct: int, level: Array) -> NDArray[np.bool_]:

@@ -19,7 +19,20 @@ from ..checks.independence import Independence, independence
 from ..claim import Claim
 from .bounds import Bound, lower, resting
 from .families import Family
-from .guessing import LARGEST, accuracy, correct_guesses, gaussian_beta, largest_mu, rejects, steinke_p_value
+from .guessing import (
+    EDGES,
+    LARGEST,
+    Groups,
+    accuracy,
+    correct_guesses,
+    gaussian_beta,
+    groups_against,
+    largest_mu,
+    rates,
+    rejects,
+    steinke_p_value,
+    weighted_p_value,
+)
 from .power import MOST_KAPPA
 from .rank_test import ranked
 
@@ -31,10 +44,10 @@ __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahlouji
 Array = NDArray[np.float64]
 SPARED = 0.1  # share of alpha in `canaries` for the bound that needs no independence
 RANKED = 0.2  # share of alpha in `canaries` for the rank gate if the scores should be normal and are not
-EDGES = (0.0, *(2.0**k for k in range(-3, 5)), LARGEST)  # number of tested epsilons, each with its own number of guesses
-TRUTHS = tuple(2.0 ** (k / 2) for k in range(-6, 14))  # nats: the violations for which the number of guesses is chosen
-GUESSES = proved("the number of guesses is fixed", "by what is tested, not by the scores")
+BEYOND = 1.1  # how many times the ledger's mu right guesses must be able to prove
+GUESSES = proved("the number of guesses is fixed", "by what is tested and by ties of scores, not by the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
+POWER = 0.9  # power at the smallest detectable violation
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # shares of the canaries that are guessed
 
 
@@ -79,7 +92,8 @@ def canaries(
     if apart.ok and (found is None or found.withdrawn is not None):
         found = ranked(every, there, claim, curve, (RANKED if exact else 1 - SPARED) * alpha, shown=shown, **named)
     if found is None or found.withdrawn is not None:
-        found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, **named)
+        guesses = guesses_beyond(like(curve, claim.delta), np.asarray(bits).size, SPARED * alpha)
+        found = mahloujifar(scores, bits, claim, curve, SPARED * alpha, guesses=guesses, **named)
         found = found if shown is None else dataclasses.replace(found, notices=math.inf, reach=math.inf)
     else:
         found = resting(found, found.theorem, apart.condition)
@@ -100,40 +114,51 @@ def steinke(
 ) -> Bound:
     """Valid for any mechanism and any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
 
-    The bits must be independent fair coins (`coins` says how that is known). The `guesses` / 2 highest scores are guessed as
-    members, as many lowest as non-members, and the rest are not guessed. The caller fixes their number beforehand; otherwise it
-    depends only on the epsilon that is tested, never on the claim. The bound is the largest epsilon that is rejected together
-    with all smaller ones.
+    The bits must be independent fair coins (`coins` says how that is known). The highest scores are guessed as members, as many
+    lowest as non-members, and the rest are not guessed. Surer guesses have larger weights. Number and weights depend on the
+    epsilon that is tested, never on the claim or the bits; where at least half as many scores are tied at both ends as would be
+    guessed, exactly these are guessed. With `guesses` the caller fixes the number beforehand, all of one weight. The bound is the
+    largest epsilon that is rejected together with all smaller ones.
     """
     m = np.asarray(bits).size
+    fixed: Groups | None = ((1, _even(guesses, m)),) if guesses is not None else None
+    alike = tied(np.ravel(np.asarray(scores, float)))
 
     @cache
-    def right(r: int) -> int:
-        return correct_guesses(scores, bits, r, seed)
+    def right(groups: Groups) -> int:
+        return correct_guesses(scores, bits, groups, seed)
 
-    def level(e: float, r: int) -> float:
-        return steinke_p_value(e, claim.delta, m, r, right(r))
+    def level(e: float, groups: Groups) -> float:
+        return weighted_p_value(e, claim.delta, m, groups, right(groups))
 
-    def cells() -> Iterator[tuple[float, float, int]]:
-        for low, high in ((0.0, LARGEST),) if guesses is not None else pairwise(EDGES):
-            yield low, high, _even(guesses if guesses is not None else guesses_against(low, claim.delta, m, alpha), m)
+    def cells() -> Iterator[tuple[float, float, Groups]]:
+        for low, high in ((0.0, LARGEST),) if fixed is not None else pairwise(EDGES):
+            groups = fixed if fixed is not None else groups_against(low, claim.delta, m, alpha)
+            yield low, high, ((1, alike),) if fixed is None and 2 * alike >= sum(n for _, n in groups) else groups
 
     epsilon = 0.0
-    for low, high, r in cells():
-        if level(low, r) >= alpha:
+    for low, high, groups in cells():
+        if level(low, groups) >= alpha:
             break
-        epsilon = _largest(partial(level, r=r), alpha, low, high)
+        epsilon = _largest(partial(level, groups=groups), alpha, low, high)
         if epsilon < high:
             break
     p_value, reach = 1.0, (math.inf, math.inf)
     if not math.isinf(claim.epsilon):
-        below = [(min(high, claim.epsilon), r) for low, high, r in takewhile(lambda cell: cell[0] <= claim.epsilon, cells())]
-        p_value = max(level(e, r) for e, r in below)
+        below = [(min(high, claim.epsilon), g) for low, high, g in takewhile(lambda cell: cell[0] <= claim.epsilon, cells())]
+        p_value = max(level(e, groups) for e, groups in below)
         last = below[-1][1]
-        reach = _notices(claim, m, last, lambda v: steinke_p_value(claim.epsilon, claim.delta, m, last, v) < alpha)
+        reach = _notices(claim, m, last, lambda v: weighted_p_value(claim.epsilon, claim.delta, m, last, v) < alpha)
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
     return resting(bound, "correct guesses of coins in one run (Steinke et al. 2023, Theorem 5.2)", coins, GUESSES)
+
+
+def tied(scores: Array) -> int:
+    """The even number of guesses that takes as many of the scores tied with the highest as of those tied with the lowest."""
+    if not len(scores) or scores.min() == scores.max():
+        return 0
+    return 2 * int(min(np.count_nonzero(scores == scores.min()), np.count_nonzero(scores == scores.max())))
 
 
 def mahloujifar(
@@ -173,7 +198,7 @@ def mahloujifar(
         levels = np.geomspace(1e-12, 1.0, 481)
         yes = rejects(beta, m, r, v, levels)
         p_value = float(levels[np.argmax(yes)]) if yes.any() else 1.0
-        reach = _notices(claim, m, r, lambda v: bool(rejects(beta, m, r, v, np.array([alpha]))[0]))
+        reach = _notices(claim, m, ((1, r),), lambda v: bool(rejects(beta, m, r, v, np.array([alpha]))[0]))
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "ledger", "Mahloujifar et al. 2024", _trials(bits), refuted, p_value, *reach, attack, audit)
     bound = dataclasses.replace(bound, against="ledger")
@@ -187,17 +212,16 @@ def like(curve: Curve, delta: float) -> Claim:
     return Claim(epsilon, delta)
 
 
-def guesses_against(epsilon: float, delta: float, m: int, alpha: float) -> int:
-    """The number of guesses, of m, with which `steinke` tests this epsilon and those up to twice as large.
+def guesses_beyond(ledger: Claim, m: int, alpha: float) -> int:
+    """The number of guesses, of m, for a test of the ledger in `mahloujifar`: so many that it can detect a violation at all.
 
-    It is the best number for the smallest violation that the test detects; candidate violations grow by factors of sqrt(2).
+    The best number for a ledger that is exactly true may be too small to prove more than the ledger's epsilon, however many of
+    the guesses are right.
     """
-    middle = math.sqrt(2) * max(epsilon, EDGES[1] / 2)
-    for truth in (t for t in TRUTHS if t > middle):
-        proves, guesses = usual_bound(Claim(truth, delta), m, alpha, "steinke")
-        if proves >= middle:
-            return guesses
-    return m
+    r = best_guesses(ledger, m, alpha, "mahloujifar")
+    more = (_even(round(share * m), m) for share in reversed(SHARES) if share * m > r)
+    needed = BEYOND * gaussian.mu_of_claim(ledger)
+    return next((k for k in (r, *more) if largest_mu(m, k, k, alpha) >= needed), m)
 
 
 def _level(epsilon: float, delta: float, m: int, r: int, v: int) -> float:
@@ -247,19 +271,23 @@ def usual_bound(claim: Claim, m: int, alpha: float, method: str) -> tuple[float,
     return max(found)
 
 
-def _notices(claim: Claim, m: int, r: int, rejected: Callable[[int], bool]) -> tuple[float, float]:
-    """(kappa, reach) of Bound: where 90 % of the audits reach the smallest count that is rejected."""
-    strength = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
-    if math.isinf(strength) or strength <= 0 or not r or not rejected(r):
+def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], bool]) -> tuple[float, float]:
+    """(kappa, reach) of Bound: where 90 % of the audits reach the smallest sum of weights that is rejected."""
+    strength, most = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim), sum(w * n for w, n in groups)
+    if math.isinf(strength) or strength <= 0 or not most or not rejected(most):
         return math.inf, math.inf
-    low, high = r // 2 - 1, r
+    low, high = most // 2 - 1, most
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if rejected(middle) else (middle, high)
 
     def noticed(kappa: float) -> bool:
-        q = float(accuracy(r / m, kappa * strength, claim.delta))
-        return bool(special.betainc(high, r - high + 1, q) >= 0.9)
+        q = rates(groups, m, kappa * strength, claim.delta)
+        if len(groups) == 1:
+            return bool(special.betainc(high, most - high + 1, q[0]) >= POWER)
+        mean = sum(w * n * rate for (w, n), rate in zip(groups, q, strict=True))
+        variance = sum(w * w * n * rate * (1 - rate) for (w, n), rate in zip(groups, q, strict=True))
+        return bool(mean - high + 0.5 >= special.ndtri(POWER) * math.sqrt(variance))
 
     small, large = 1.0, 2.0
     while not noticed(large):

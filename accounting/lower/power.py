@@ -15,7 +15,7 @@ from ..claim import Claim
 from .error_rates import rate_at_most
 
 Array = NDArray[np.float64]
-METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any")
+METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any", "coins")
 MOST_ROUNDS = 10**12
 MOST_KAPPA = 1e3
 QUANTILES = (np.arange(24) + 0.5) / 24  # quantiles of the false positives: a deterministic replacement for their distribution
@@ -26,7 +26,8 @@ def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float 
 
     The violation is that of a Gaussian mechanism attacked optimally: mu = kappa times the mu of the claim (for delta = 0:
     randomised response with kappa times the claimed epsilon). Methods: "likelihood-ratio" (`lower` with
-    likelihood_ratio=True; "noise known" also with sd), "gate" (shape="ledger"), "any" (shape="any"), both at the best threshold.
+    likelihood_ratio=True; "noise known" also with sd), "gate" (shape="ledger"), "any" (shape="any"), both at the best threshold;
+    "coins" (`guessed`).
     """
     _check(claim, power, alpha, method)
     if not kappa > 1:
@@ -118,12 +119,46 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
     if method == "likelihood-ratio, noise known":
         return float(special.ndtr((kappa - 1) * mu / math.sqrt(1 / n0 + 1 / n1) + special.ndtri(alpha)))
 
+    if method == "coins":
+        limit, chance = (float(special.expit(m)) if claim.delta == 0 else float(special.ndtr(m / 2)) for m in (mu, kappa * mu))
+        return power_of_coins(limit, chance, n0 + n1, alpha)
     if claim.delta == 0:  # randomised response sits at the corner of its region
         corner = np.array([special.expit(-kappa * claim.epsilon)])
         return float(np.max(_power_of_gate(corner, corner, lambda a: _region(claim, a), n0, n1, alpha)))
+    a, most = _limits(claim, n0, n1, alpha, method)
+    return float(np.max(_rejects(most, gaussian.tradeoff(kappa * mu, a), n1)))
+
+
+@lru_cache(maxsize=256)
+def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[Array, Array]:
+    """Thresholds as false-positive rates, (26,), and what `_most` gives for them. They depend on no violation."""
+    mu = _mu(claim)
     a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
     claimed = (lambda x: _region(claim, x)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
-    return float(np.max(_power_of_gate(a, gaussian.tradeoff(kappa * mu, a), claimed, n0, n1, alpha)))
+    return a, _most(a, claimed, n0, n1, alpha)
+
+
+def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> float:
+    """The probability that so many guesses, each right with probability `chance`, prove more than `limit` (Clopper-Pearson)."""
+    if not 0 < limit < 1 or coins < 1:
+        return 0.0
+    low, least = 0, coins + 1  # the smallest count that proves it
+    while least - low > 1:
+        middle = (low + least) // 2
+        low, least = (low, middle) if special.betainc(middle, coins - middle + 1, limit) < alpha else (middle, least)
+    return float(special.betainc(least, coins - least + 1, chance)) if least <= coins else 0.0
+
+
+def coins_detect(limit: float, seen: float, coins: int, alpha: float, power: float = 0.9) -> float:
+    """The factor by which the noise must be too small before so many guesses detect it; infinity if none up to 1000 does.
+
+    limit: the largest chance of a right guess under the claim. seen: the chance with the noise as it is. A Gaussian effect is
+    assumed to grow as the noise shrinks.
+    """
+    strength = 2 * float(special.ndtri(seen))
+    if not 0 < strength < math.inf:
+        return math.inf
+    return _smallest(lambda kappa: power_of_coins(limit, float(special.ndtr(kappa * strength / 2)), coins, alpha) >= power)
 
 
 def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float:
@@ -138,8 +173,19 @@ def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: in
     """The probability that the gate rejects `claimed` at each threshold with true error rates a and b. (thresholds,) ->
     (thresholds,).
     """
+    return _rejects(_most(a, claimed, n0, n1, alpha), b, n1)
+
+
+def _most(a: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
+    """The largest number of misses in n1 rounds at which the gate rejects `claimed`, for quantiles of the false positives in n0
+    rounds at true rates a; negative where none is small enough. (thresholds,) -> (thresholds, QUANTILES).
+    """
     seen = np.clip(np.ceil(special.bdtrik(QUANTILES, n0, a[:, None])), 0, n0)
     limit = claimed(rate_at_most(seen, n0, alpha / 2))
     most = special.bdtrik(alpha / 2, n1, limit)  # smaller counts prove a rate below the limit
-    most = np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
+    return np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
+
+
+def _rejects(most: Array, b: Array, n1: int) -> Array:
+    """The probability of at most `most` misses in n1 rounds at true rates b, averaged over quantiles. -> (thresholds,)."""
     return np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n1, b[:, None])).mean(axis=1)

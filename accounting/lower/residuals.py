@@ -44,9 +44,10 @@ def factorised(
     mu = ||moves|| / sd of the noise, with the chi-squared upper end for the sd. Half of alpha is spent on all noise together. The
     rest is spent on two linear views, which detect noise that is too small in some directions only: the best weighting of stages
     and columns, and the difference of neighbouring rows. Their weights come from one half of the rows, their bounds from the
-    other half. Noise below a billionth of what was claimed proves epsilon = infinity. A view counts only if tests do not reject
-    that its entries are normal, of one variance and independent. If no view counts, the bound is withdrawn. Raises ValueError for
-    other shapes, NaN, infinities.
+    other half. Where rows are equal in half of the columns, the second view is their difference in the other half. Noise below a
+    billionth of what was claimed proves epsilon = infinity. A view counts only if tests do not reject that its entries are
+    normal, of one variance and independent. If no view counts, the bound is withdrawn. Raises ValueError for other shapes, NaN,
+    infinities.
     """
     r, d = np.asarray(residuals, float), np.asarray(moves, float)
     if r.ndim != 4 or d.ndim != 3 or d.shape[1:] != (r.shape[1], r.shape[3]):
@@ -208,11 +209,16 @@ def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
     gains = np.einsum("mkc,mkc->m", weights, d)
     row = int(np.argmax(gains))
     scale = float(np.linalg.norm(weights[row])) or 1.0
-    follow = _slope(pilot[:, :, :-1], pilot[:, :, 1:])
-    even = test.shape[2] // 2 * 2
+    chosen = r.shape[3] // 2  # columns that choose the pairs; honest noise is independent in the others
+    a, b = _equal_rows(r[0, 0, :, :chosen]) if chosen else (np.arange(0), np.arange(0))
+    if a.size:
+        what, difference, move = "a row less an equal row", (r[:, :, a] - r[:, :, b])[..., chosen:], d[..., chosen:]
+    else:
+        even, follow = test.shape[2] // 2 * 2, _slope(pilot[:, :, :-1], pilot[:, :, 1:])
+        what, difference, move = "a row less its neighbour", test[:, :, :even:2] - follow * test[:, :, 1:even:2], d
     return {
         "weighted stages and columns": (np.einsum("kc,akbc->ab", weights[row] / scale, test), float(gains[row]) / scale),
-        "a row less its neighbour": (test[:, :, :even:2] - follow * test[:, :, 1:even:2], float(np.linalg.norm(d))),
+        what: (difference, float(np.linalg.norm(move))),
     }
 
 
@@ -220,6 +226,16 @@ def _correlation_inverse(x: Array) -> Array:
     """Inverse of the second moments of x (variables, samples), directions without variance kept at a floor."""
     values, vectors = np.linalg.eigh(x @ x.T / x.shape[1])
     return np.asarray((vectors / np.maximum(values, SMALLEST * max(float(values[-1]), SMALLEST))) @ vectors.T)
+
+
+def _equal_rows(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Disjoint pairs of rows that differ by less than a thousandth of the claimed noise sd in each of the (rows, columns)."""
+    order = np.argsort(rows[:, 0])
+    equal = np.abs(np.diff(rows[order], axis=0)).max(axis=1) < SILENT
+    place = np.arange(equal.size)
+    since = place - np.maximum.accumulate(np.where(equal, -1, place))  # how many equal steps end here; every other one is taken
+    taken = np.flatnonzero(equal & (since % 2 == 1))
+    return order[taken], order[taken + 1]
 
 
 def _slope(x: Array, y: Array) -> float:

@@ -1,4 +1,4 @@
-"""Link stealing with a reference or a classifier: attacks 2 to 7, and 1, of He et al. 2021."""
+"""Link stealing with a classifier: attacks 1 and 3 to 7 of He et al. 2021."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from ...models.random.streams import stream
-from ..distances import distance
 from ..perceptrons import perceptrons
-from ..signals import logs
 from .pair_features import of_model, of_public, reference
+from .similarity import probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,34 +24,6 @@ if TYPE_CHECKING:
 
 SHADOW, PARTIAL = (1, 4, 5, 7), (3, 4, 6, 7)  # attacks trained on a pilot, and attacks trained on known edges of the target
 REFERENCE = (2, 5, 6, 7)
-
-
-@dataclass(frozen=True)
-class ReferenceGap:
-    """Attack 2: the distance of two ends in the posteriors of a model without edges, minus their distance in the target's
-    posteriors.
-    """
-
-    distance: str = "correlation"
-    query: str = "posteriors"
-    name: str = "link-stealing-2"
-    kinds: tuple[str, ...] = ("edge",)
-
-    def __post_init__(self) -> None:
-        distance(self.distance)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.query,)
-
-    def fit(self, pilot: Pilot | None) -> Self:
-        return self
-
-    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        u, v = challenge.items.T
-        measure, guess = distance(self.distance), reference(challenge.known)
-        usual = measure(guess[u], guess[v])
-        return np.stack([usual - measure(p[u], p[v]) for p in probabilities(release, challenge.items, self.query)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,19 +87,6 @@ class LinkClassifier:
         public = [of_public(known, guess, pairs)] if guess is not None else []
         for run in probabilities(release, pairs, self.query):
             yield np.concatenate([of_model(self.attack, run, guess, pairs), *public], axis=-1)
-
-
-def probabilities(release: Release, pairs: NDArray[np.int64], query: str) -> Iterator[NDArray[np.float64]]:
-    """For each run, probabilities (nodes, classes) of the ends of `pairs`; NaN for all other nodes.
-
-    Raises ValueError for an end that is not watched.
-    """
-    ends = np.unique(pairs)
-    for k in range(len(release)):
-        log_p = logs(release.part(slice(k, k + 1)), ends, query)[0]
-        p = np.full((int(release.watch.max()) + 1, log_p.shape[1]), np.nan)
-        p[ends] = np.exp(log_p)
-        yield p
 
 
 def known_pairs(

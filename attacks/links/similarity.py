@@ -1,4 +1,4 @@
-"""Link stealing without training: two nodes with an edge have similar posteriors."""
+"""Link stealing without training, attacks 0 and 2 of He et al. 2021: two nodes with an edge have similar posteriors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import numpy as np
 
 from ..distances import distance
 from ..signals import logs
+from .pair_features import reference
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from ...models.base import Release
@@ -40,8 +43,34 @@ class LinkStealing:
         return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        u, v = challenge.items.T
         measure = distance(self.distance)
-        ends = challenge.items
-        one_run = [release.part(slice(k, k + 1)) for k in range(len(release))]
-        each = [measure(*np.exp([logs(r, ends[:, 0], self.query)[0], logs(r, ends[:, 1], self.query)[0]])) for r in one_run]
-        return -np.stack(each)
+        return -np.stack([measure(p[u], p[v]) for p in probabilities(release, challenge.items, self.query)])
+
+
+@dataclass(frozen=True)
+class ReferenceGap(LinkStealing):
+    """Attack 2: the distance of two ends in the posteriors of a model without edges, minus their distance in the target's
+    posteriors.
+    """
+
+    name: str = "link-stealing-2"
+
+    def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
+        u, v = challenge.items.T
+        measure, guess = distance(self.distance), reference(challenge.known)
+        usual = measure(guess[u], guess[v])
+        return np.stack([usual - measure(p[u], p[v]) for p in probabilities(release, challenge.items, self.query)])
+
+
+def probabilities(release: Release, pairs: NDArray[np.int64], query: str) -> Iterator[NDArray[np.float64]]:
+    """For each run, probabilities (nodes, classes) of the ends of `pairs`; NaN for all other nodes.
+
+    Raises ValueError for an end that is not watched.
+    """
+    ends = np.unique(pairs)
+    for k in range(len(release)):
+        log_p = logs(release.part(slice(k, k + 1)), ends, query)[0]
+        p = np.full((int(release.watch.max()) + 1, log_p.shape[1]), np.nan)
+        p[ends] = np.exp(log_p)
+        yield p

@@ -24,9 +24,8 @@ def scores_leave_one_out(
     A run whose bits are the complement of the target's is left out too. With complementary pairs of shadow models every unit
     is a member equally often; leaving out only one of a pair would reveal its bits in the counts.
     """
-    check(release, challenge, bits)
     chosen = np.arange(len(release)) if targets is None else np.asarray(targets)
-    return np.concatenate([scores_of(attack, release, challenge, bits, others(bits, k), np.array([k])) for k in chosen])
+    return np.concatenate([scores_split(attack, release, challenge, bits, others(bits, k), np.array([k])) for k in chosen])
 
 
 def scores_split(
@@ -42,7 +41,12 @@ def scores_split(
     Raises ValueError for a run that is both shadow and target.
     """
     check(release, challenge, bits)
-    return scores_of(attack, release, challenge, bits, np.asarray(shadows), np.asarray(targets))
+    shadows, targets = np.asarray(shadows), np.asarray(targets)
+    both = np.intersect1d(shadows, targets)
+    if both.size:
+        raise ValueError(f"run {both[0]} is both shadow and target: an attack fitted on its target already knows the bits.")
+    fitted = attack.fit(Pilot(release.part(shadows), challenge, bits[shadows]))
+    return fitted.score(release.part(targets), challenge)
 
 
 def scores_within(
@@ -58,21 +62,6 @@ def scores_within(
     runs = [np.array([k]) for k in range(len(release))]
     fitted = [attack.fit(Pilot(release.part(k), known, bits[k][:, taught])) for k in runs]
     return np.concatenate([a.score(release.part(k), asked) for a, k in zip(fitted, runs, strict=True)])
-
-
-def scores_of(
-    attack: Attack,
-    release: Release,
-    challenge: Challenge,
-    bits: NDArray[np.bool_],
-    shadows: NDArray[np.int64],
-    targets: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    both = np.intersect1d(shadows, targets)
-    if both.size:
-        raise ValueError(f"run {both[0]} is both shadow and target: an attack fitted on its target already knows the bits.")
-    fitted = attack.fit(Pilot(release.part(shadows), challenge, bits[shadows]))
-    return fitted.score(release.part(targets), challenge)
 
 
 def others(bits: NDArray[np.bool_], run: int) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from ..games.canaries import hub
 from ..heard.gate import a_strangers
 from ..instruments.reach import NOTHING
 from ..instruments.recorder import Record, recorded
-from ..instruments.repetition import kept_row, same_coins, shift
+from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
 from ..own.program import External
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def add_up(setting: Setting) -> Outcome:
         release, run = recorded(model, there, setting.store.device)
         if not run.releases:
             return Outcome(NAME, (), {}, NOTHING, offered(model))
-        coins = same_coins(run, wider, int(canary[0]))
+        coins = same_coins(run, wider, canary)
         _, other = recorded(model, gone, setting.store.device, script=run.releases, coins=coins)
-        moves = squared(run, other, kept_row(release, int(canary[0])), wider.nodes)
+        moves = squared(run, other, kept_rows(release, canary), wider.nodes)
         strengths.append(math.sqrt(sum(moves.values())))
         for one in run.releases:
             residuals[one.purpose].append(one.residuals)
@@ -78,7 +78,7 @@ def add_up(setting: Setting) -> Outcome:
     return Outcome(NAME, (bound,), {}, reach, offered(model))
 
 
-def squared(run: Record, other: Record, hidden: int | None, nodes: int) -> dict[str, float]:
+def squared(run: Record, other: Record, hidden: Nodes, nodes: int) -> dict[str, float]:
     """Purpose -> the sum of the squared moves of its means, in noise sds, without the row of a node that keeps it."""
     found: dict[str, float] = defaultdict(float)
     for before, after in zip(run.releases, other.releases, strict=True):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...accounting.claim import Unit
 from ...accounting.events.tree import Unsupported
-from ...accounting.lower.guessed_coins import guessed
+from ...accounting.gaussian import mu_of_claim
+from ...accounting.lower.guessed_coins import guessed, luck
 from ...accounting.lower.one_run import mahloujifar, steinke
-from ...accounting.upper.tradeoff import curve
+from ...accounting.lower.power import coins_detect
+from ...accounting.upper.tradeoff import approximate, curve, gaussian
 from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
@@ -23,8 +28,11 @@ from ..instruments.reach import unknown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...accounting.lower.bounds import Bound
     from ...accounting.upper.tradeoff import Curve
     from ..key import Key
+
+    Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
 
 CANARIES = 40  # canaries in one run, each in a separate component
 COINS = 1000  # largest number of units with a coin in the one-run audit
@@ -54,19 +62,73 @@ def aligned_canaries(setting: Setting) -> Outcome:
     cluster in some trainings, the bound is withdrawn. The second test assumes no shape: for every mechanism and under any
     dependence, Steinke et al. bound the number of correct ones among the most certain guesses (2023) say.
     """
-    case = setting.case
     made = crafted(CANARIES)
-    seen = setting.store.fit(
-        keeping(case.model, ("posteriors",)), canary_game(case, made, setting.key.fold("game")), setting.rounds
-    )
-    scores = canary_scores(seen, made)
-    named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
-    shaped = ledger_curve(case)
-    found = [steinke(scores, seen.bits, case.claim, setting.alpha, seed=setting.key.fold("coin").seed, **named)]
-    if shaped is not None:
-        found.append(guessed(scores, seen.bits, case.claim, shaped, setting.alpha, **named))
+    if setting.minutes is not None:
+        return until_decided(setting, lambda rounds: play(setting, made, rounds))
+    scores, bits = play(setting, made, setting.rounds)
+    found = both_tests(setting, scores, bits, setting.alpha)
     told = f"{setting.rounds} rounds of {CANARIES} canary edges in a crafted graph"
     return Outcome("blackbox", tuple(unknown(b) for b in found), {}, told, ("posteriors",))
+
+
+def play(setting: Setting, made: Crafted, rounds: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Scores and bits, (rounds, canaries) each, of the first `rounds` trainings of this setting."""
+    game = canary_game(setting.case, made, setting.key.fold("game"))
+    seen = setting.store.fit(keeping(setting.case.model, ("posteriors",)), game, rounds)
+    return canary_scores(seen, made), seen.bits
+
+
+def both_tests(setting: Setting, scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float) -> list[Bound]:
+    """Both tests, each at level alpha: the one of any shape, and the one of the ledger's curve if there is one."""
+    case, shaped = setting.case, ledger_curve(setting.case)
+    named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
+    found = [steinke(scores, bits, case.claim, alpha, seed=setting.key.fold("coin").seed, **named)]
+    return found if shaped is None else [*found, guessed(scores, bits, case.claim, shaped, alpha, **named)]
+
+
+def until_decided(setting: Setting, played: Played) -> Outcome:
+    """Doubles the rounds until a test refutes the claim, the asked-for violation would have been detected, or time is up.
+
+    The j-th stage tests all rounds so far at alpha / (j (j + 1)). These shares add up to alpha over any number of stages, so the
+    bounds hold whenever and for whatever reason the audit stops (a union bound). Of each test the largest bound is kept, unless
+    a check of the last stage fails.
+
+    What would have been detected is estimated from the share of correct guesses. It decides when to stop; no bound rests on it.
+    """
+    limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
+    best: list[Bound] = []
+    while True:
+        scores, bits = played(rounds)
+        share = 1 / (stage * (stage + 1))
+        now = [of_all(b, share, setting.alpha) for b in both_tests(setting, scores, bits, setting.alpha * share)]
+        best = [b if b.failed or b.epsilon > a.epsilon else a for a, b in zip(best or now, now, strict=True)]
+        right = float(((scores > 0) == bits).mean())
+        detects, spent = coins_detect(limit, right, bits.size, setting.alpha * share), (time.monotonic() - started) / 60
+        far = f"{rounds} trainings, {right:.1%} of the guesses are right, the claim allows {limit:.1%}"
+        could = f"noise {detects:.3g} times too small would be detected, {setting.notices:g} is asked for"
+        setting.tell(f"audit blackbox: {far}; {could}; {spent:.2g} of {setting.minutes:g} minutes")
+        left = int(rounds * (setting.minutes / spent - 1)) if setting.minutes is not None and spent > 0 else rounds
+        if any(b.refuted for b in best) or detects <= setting.notices or left < 1:
+            break
+        rounds, stage = rounds + min(rounds, left), stage + 1
+    why = "refuted" if any(b.refuted for b in best) else "decided" if detects <= setting.notices else "out of time"
+    told = f"{far}; {stage} stages, then {why}; estimated: {could}"
+    return Outcome("blackbox", tuple(unknown(b) for b in best), {}, told, ("posteriors",))
+
+
+def of_all(bound: Bound, share: float, alpha: float) -> Bound:
+    """The bound of a stage with this share of alpha, as one of the whole audit."""
+    return dataclasses.replace(bound, alpha=alpha, p_value=None if bound.p_value is None else min(1.0, bound.p_value / share))
+
+
+def most_right(case: Case) -> float:
+    """The largest probability of a right guess under the claim: by the Gaussian curve for such a ledger, else for any
+    mechanism.
+    """
+    shaped = ledger_curve(case)
+    if shaped is not None and shaped.mu is not None:
+        return luck(gaussian(mu_of_claim(case.claim)))
+    return luck(approximate(case.claim.epsilon, case.claim.delta))
 
 
 def canary_game(case: Case, made: Crafted, key: Key) -> Game:

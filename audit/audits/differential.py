@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -9,23 +10,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammainc, gammaincinv
 
+from ...accounting.checks.conditions import proved
 from ...accounting.claim import Unit
 from ...accounting.events.counts import Charged, charged, coin_p_values, recounted, unsampled
-from ...accounting.lower.bounds import Bound
+from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...accounting.upper.tradeoff import curve, scaled
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
-from ..heard.gate import a_strangers
+from ..heard.gate import a_strangers, examined, followed
+from ..heard.inside import Inside
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import repeated, reports_of_others, world
 from ..own.program import External
-from . import heard_noise, program_seeds
+from . import heard_mechanisms, heard_noise, program_seeds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 NAME = "differential"
+COUNTS = "a ledger bounds what was run only if it lists every mechanism, and all else is computed from their values"
+TESTS = "exact tests of samples (binomial) and of noise (chi-squared, gamma), Bonferroni over all of them"
+REPORTED = proved(
+    "draws, samples and noisy values are recorded", "the training, which is this package's own, reports each of them"
+)
+REPEATED = proved("the repetition has the same noise", "every noisy value was made the same")
+SEEDS = proved("the two runs are independent", "their seeds differ, and each number is in one release")
 
 
 def refuses(case: Case) -> str | None:
@@ -33,9 +43,10 @@ def refuses(case: Case) -> str | None:
     if math.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if isinstance(case.model, External):
-        known = case.claim.unit in EDGES
-        return None if known else f"a program's draws cannot be recorded; its seeds are tested for edges, not {case.claim.unit}"
-    if type(case.model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
+        known = case.claim.unit in EDGES or case.model.record
+        return None if known else f"a program that is not recorded; its seeds are tested for edges, not {case.claim.unit}"
+    empty = ("NonPrivateDpEvent",) if a_strangers(case.model) else ("NoOpDpEvent", "NonPrivateDpEvent")
+    if type(case.model.ledger).__name__ in empty:
         return "the ledger charges for nothing that could be counted"
     if case.claim.unit is not case.model.unit:
         return f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
@@ -53,9 +64,9 @@ def differential(setting: Setting) -> Outcome:
     """
     case = setting.case
     if isinstance(case.model, External):
-        return program_seeds.repeat_seeds(setting)
+        return program_seeds.of_program(setting)
     if a_strangers(case.model):
-        return heard_noise.listen(setting)
+        return of_own_model(setting)
     union, ledger = case.counted(setting.graph), charged(case.model.ledger)
     frozen, other = (world(union, setting.key.fold("frozen", i).seed) for i in range(2))
     if case.claim.unit is Unit.FEATURES:
@@ -75,6 +86,18 @@ def differential(setting: Setting) -> Outcome:
     notices = smallest_noticed([first, second], strongest, setting.alpha / len(p_values))
     bounds = [exactly(faults + found, "counts and a repetition"), tested(case, p_values, setting.alpha, notices)]
     return outcome(case, bounds, told)
+
+
+def of_own_model(setting: Setting) -> Outcome:
+    """What was heard on the release of a user's model, and at the mechanisms within its run."""
+    case, union = setting.case, setting.case.counted(setting.graph)
+    found, within = heard_noise.listen(setting), followed(case, union, setting.key)
+    if any(b.refuted for b in found.bounds) or not isinstance(within, Inside):
+        return found
+    bound = heard_mechanisms.from_mechanisms(case, examined(case, union, setting.key).study, within)
+    if not bound.refuted:  # then the release itself says what would have been noticed
+        return found
+    return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
@@ -165,7 +188,8 @@ def exactly(faults: list[str], method: str) -> Bound:
     counts is an upper bound on the leakage.
     """
     text = "; ".join(dict.fromkeys(faults)) or method
-    return Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME)
+    bound = Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME, against="ledger")
+    return resting(bound, COUNTS, REPORTED, REPEATED)
 
 
 def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> Bound:
@@ -173,7 +197,8 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
     p_value = min(1.0, len(p_values) * min(0.0 if math.isnan(p) else p for p in p_values))
     refuted, reach = p_value < alpha, worth(case, notices)
     method = "samples or noise contradict the ledger" if refuted else "exact tests of samples and noise"
-    return Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME)
+    bound = Bound(0.0, alpha, "ledger", method, (1, 1), refuted, p_value, notices, reach, "listening", NAME, against="ledger")
+    return resting(bound, TESTS, REPORTED, SEEDS)
 
 
 def worth(case: Case, factor: float) -> float:

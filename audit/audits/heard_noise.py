@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import dp_accounting as dp
-from scipy import stats
 
 from ...accounting.checks.conditions import Condition, proved
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
-from ...accounting.lower.bounds import Bound
-from ...accounting.upper.tradeoff import curve
+from ...accounting.lower.bounds import Bound, resting
 from ..case import Case, Outcome, Setting, offered
 from ..heard.examination import Examination, Move
 from ..heard.gate import examined
+from ..heard.laws import LARGEST, LAWS, SLACK, law_of
 from ..heard.study import withstands
 
 NAME = "differential"
-SLACK = 2e-4  # relative: rounding error of a move in float32
-GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
-MOVES = "noise of a known law on means that are a known distance apart (Dong, Roth and Su 2022)"
+LAW = "distance between the recorded numbers and the law that was requested (Kolmogorov, chi-squared), Bonferroni over draws"
+MOVES = "noise of a known law, whose trade-off curve is known, on means that are a known distance apart"
 REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all randomness was recorded")
 UNCOVERED = (
     REPEATED,
@@ -42,7 +41,6 @@ HEARD = (
     proved("the move of the mean is exact", "computed along the released history"),
 )
 ALONE = Condition("no other draw adds to the noise", "checked", "all other draws were replaced, and noisy values stayed")
-MOST = 64  # largest number of moved entries whose Laplace curves are composed
 
 
 def listen(setting: Setting) -> Outcome:
@@ -60,7 +58,7 @@ def listen(setting: Setting) -> Outcome:
     p_value = law_p_value(found)
     if p_value is not None:
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
-        bounds.append(held)
+        bounds.append(resting(held, LAW, REPEATED))
         if p_value < alpha:
             doubts.setdefault("", f"the noise does not follow the requested law (p={p_value:.2g})")
     covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
@@ -78,23 +76,21 @@ def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:
 
 
 def mismatch(case: Case, found: Examination) -> str | None:
-    """The reason why the recorded noise contradicts the distribution in the ledger; None if it does not, or if there is no
-    ledger.
+    """The reason why the recorded noise contradicts the law in the ledger, or why its curve is not known; None if it does not, or
+    if there is no ledger.
     """
     ledger, laws = case.model.ledger, found.laws
     if not laws or isinstance(ledger, dp.UnsupportedDpEvent):
         return None
-    if gaussian_mu(ledger) is not None:
-        charged = "normal"
-    elif all(isinstance(event, dp.LaplaceDpEvent) for event, _ in parts(ledger)):
-        charged = "laplace"
-    else:
+    kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
+    if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
         return f"the ledger charges {kind}, which a single draw of noise does not show"
-    if laws == {charged}:
+    if laws <= set(kinds) and law_of(found) is not None:
         return None
-    lines = ", ".join(sorted({s.block.line for s in found.study.sources if s.block.law != charged}))
-    return f"the ledger charges {charged} noise, and noise of the law '{', '.join(sorted(laws - {charged}))}' is drawn ({lines})"
+    lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
+    charges = " or ".join(LAWS[name].charged for name in kinds)
+    return f"the ledger charges {charges} noise, and noise of the law '{', '.join(sorted(laws))}' is drawn ({lines})"
 
 
 def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
@@ -103,14 +99,15 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     """
     claim, worst = case.claim, max(found.moves, key=lambda m: m.size, default=Move("no secret"))
     epsilon, notices, reach = 0.0, math.inf, math.inf
-    if found.laws == {"normal"}:
-        epsilon = float(epsilon_of(worst.euclidean * (1 - SLACK), claim.delta))
-        notices = noticed(gaussian_mu(case.model.ledger) or mu_of_claim(claim), worst.euclidean)
-        reach = float(epsilon_of(notices * mu_of_claim(claim), claim.delta)) if math.isfinite(notices) else math.inf
-    elif found.laws == {"laplace"}:
-        epsilon = laplace_epsilon(worst.entries, claim.delta)
-        notices = noticed(_laplace_total(case) or claim.epsilon, sum(worst.entries))
-        reach = claim.epsilon * notices
+    law = law_of(found)
+    if law is not None:
+        epsilon = law.costs(found, worst, 1.0, claim.delta)
+        if found.laws == {"normal"}:
+            notices = noticed(gaussian_mu(case.model.ledger) or mu_of_claim(claim), worst.euclidean)
+            reach = float(epsilon_of(notices * mu_of_claim(claim), claim.delta)) if math.isfinite(notices) else math.inf
+        else:
+            notices = smallest_factor(lambda factor: law.costs(found, worst, factor, claim.delta) > claim.epsilon)
+            reach = claim.epsilon * notices
     elif not found.laws and not found.doubts:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon
@@ -135,27 +132,23 @@ def noticed(most: float, moved: float) -> float:
     return max(1.0, most / (moved * (1 - SLACK))) * (1 + SLACK) if moved > 0 else math.inf
 
 
-def laplace_epsilon(entries: tuple[float, ...], delta: float) -> float:
-    """The epsilon of Laplace noise of scale 1 on entries that move by so much; 0 if there are too many to compose."""
-    if not entries or len(entries) > MOST:
-        return 0.0
-    composed = dp.ComposedDpEvent([dp.LaplaceDpEvent(1 / e) for e in entries])
-    return float(curve(composed).epsilon(delta)) * (1 - GRID)
-
-
-def _laplace_total(case: Case) -> float:
-    if isinstance(case.model.ledger, dp.UnsupportedDpEvent):
-        return 0.0
-    return sum(count / event.noise_multiplier for event, count in parts(case.model.ledger))
+def smallest_factor(refuted: Callable[[float], bool]) -> float:
+    """The smallest factor on all noise, at least 1, at which the claim would be refuted, to one part in a thousand; infinity if
+    none is found.
+    """
+    low, high = 1.0, 1.0
+    while not refuted(high):
+        low, high = high, 2 * high
+        if high > LARGEST:
+            return math.inf
+    while high > low * (1 + 1e-3):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if refuted(middle) else (middle, high)
+    return high
 
 
 def law_p_value(found: Examination) -> float | None:
-    """The p-value of "the numbers follow the distribution that was requested": Kolmogorov-Smirnov, Bonferroni over sources. None
-    without any.
-    """
-    p_values = []
-    for source in found.study.sources:
-        law = {"normal": "norm", "laplace": "laplace"}.get(source.block.law)
-        if law is not None:
-            p_values.append(float(stats.kstest(source.numbers(found.study.base.draws).ravel(), law).pvalue))
+    """The p-value of "the numbers follow the law that was requested", Bonferroni over sources. None without any."""
+    known = [(source, LAWS[source.block.law]) for source in found.study.sources if source.block.law in LAWS]
+    p_values = [law.p_value(source, found) for source, law in known]
     return min(1.0, len(p_values) * min(p_values)) if p_values else None

@@ -1,6 +1,4 @@
-"""The audit `differential` for a program, whose draws cannot be recorded: the same seed must repeat, and another seed must
-not.
-"""
+"""The audit `differential` for a program: what the recorder hears in it; and the same seed must repeat, another seed must not."""
 
 from __future__ import annotations
 
@@ -14,8 +12,11 @@ from ...accounting.checks.conditions import proved
 from ...accounting.lower.bounds import Bound
 from ...accounting.lower.error_rates import epsilon_of_rates, rate_at_most
 from ...models.graph.graph import Worlds
-from ..case import Outcome, Setting
+from ..case import EDGES, Outcome, Setting, offered
+from ..heard.gate import examined, followed
 from ..heard.worlds import without_one
+from ..own.program import External
+from . import heard_mechanisms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,28 @@ SEEDS = 32  # trainings in each world, to distinguish a constant answer from a r
 THEOREM = "Clopper-Pearson bounds on how often either graph gives one answer (Kairouz, Oh and Viswanath 2015)"
 FIXED = proved("the answer that counts was fixed beforehand", "it is the answer of four earlier trainings")
 SHARE = "every seed gives the same answer"
+
+
+def of_program(setting: Setting) -> Outcome:
+    """What the recorder hears in the program's own Python; the seeds are tested where that refutes nothing."""
+    case, union = setting.case, setting.case.counted(setting.graph)
+    assert isinstance(case.model, External)
+    if not case.model.record:
+        return repeat_seeds(setting)
+    heard = followed(case, union, setting.key)
+    bound, told = None, ""
+    if isinstance(heard, str):
+        told = heard or "no noise was followed to where it meets data"
+    else:
+        bound = heard_mechanisms.from_mechanisms(case, examined(case, union, setting.key).study, heard)
+        told = bound.method
+        if bound.refuted:
+            return Outcome(NAME, (bound,), {}, told, offered(case.model))
+    if case.claim.unit not in EDGES:
+        return Outcome(NAME, (bound,) if bound else (), {}, told, offered(case.model))
+    seeds = repeat_seeds(setting)
+    bounds = (bound, *seeds.bounds) if bound else seeds.bounds
+    return dataclasses.replace(seeds, bounds=bounds, reach=f"{told}; {seeds.reach}", read=offered(case.model))
 
 
 def repeat_seeds(setting: Setting) -> Outcome:

@@ -19,6 +19,7 @@ class Audit:
     """refuses: why it cannot audit a case, or None. looks: how many of its bounds are statistical tests, and so spend alpha.
 
     masks: whether it hides units by masks. Its bounds then hold only if the model treats a masked unit as absent.
+    trial_limited: whether more rounds are all that it needs to detect smaller violations; see `second_look`.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Audit:
     refuses: Callable[[Case], str | None]
     play: Callable[[Setting], Outcome]
     masks: bool = True
+    trial_limited: bool = False
 
     def run(self, setting: Setting) -> Outcome:
         """Its bounds, each test at the setting's alpha, and the seconds that they took.
@@ -50,9 +52,9 @@ AUDITS: dict[str, Audit] = {
     "residual": Audit("residual", 1, edge_sums.refuses, by_unit(edge_sums.weigh_noise, node_stars.weigh_star)),
     "game": Audit("game", 2, edge_sums.refuses, by_unit(edge_sums.play_sums, node_stars.play_stars)),
     "transcript": Audit("transcript", 1, transcript.refuses, transcript.play_messages),
-    "reports": Audit("reports", 1, user_reports.refuses, user_reports.play_reports),
-    "entries": Audit("entries", 1, entries.refuses, entries.play_entries),
-    "votes": Audit("votes", 1, votes.refuses, votes.play_votes),
+    "reports": Audit("reports", 1, user_reports.refuses, user_reports.play_reports, trial_limited=True),
+    "entries": Audit("entries", 1, entries.refuses, entries.play_entries, trial_limited=True),
+    "votes": Audit("votes", 1, votes.refuses, votes.play_votes, trial_limited=True),
     "rows": Audit("rows", 1, node_stars.refuses_rows, node_stars.weigh_rows),
     "added-up": Audit("added-up", 1, added_up.refuses, added_up.add_up),
     "gradients": Audit("gradients", 1, gradients.refuses, gradients.play_gradients),

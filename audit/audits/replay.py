@@ -19,7 +19,7 @@ from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
 from ..instruments.recorder import Diverged, Noisy, recorded
-from ..instruments.repetition import kept_row, moved, same_coins, world
+from ..instruments.repetition import NO_NODE, Nodes, kept_rows, moved, same_coins, world
 from ..own.program import External
 from . import replay_sums
 
@@ -73,13 +73,14 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
     ledger, worst, told = charged(case.model.ledger), 0.0, "nothing moves" if before.releases else NOTHING
     for name, (mask, node) in absent.items():
         worlds = dataclasses.replace(whole, edges=mask) if node is None else dataclasses.replace(whole, nodes=mask)
+        own = NO_NODE if node is None else np.array([node])
         try:
-            coins = same_coins(before, graph, node)
+            coins = same_coins(before, graph, own)
             _, after = recorded(model, worlds, store.device, before.releases, coins=coins)
         except Diverged as where:
             worst, told = np.inf, f"without '{name}' something else is run, from '{where}' on"
             break
-        hidden = kept_row(release, node)
+        hidden = kept_rows(release, own)
         for one, other in zip(before.releases, after.releases, strict=True):
             by = moved(one, other, ledger, hidden, graph.nodes)
             if by > worst:
@@ -123,9 +124,9 @@ def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
     return wider, {name: (Mask(np.array([v]), gone), v) for name, v in found.items()}
 
 
-def rows_moved(before: Noisy, after: Noisy, hidden: int | None, nodes: int) -> str:
+def rows_moved(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> str:
     """The number of changed rows of sums in words; "" if the value has no row for each node."""
     if before.shapes[0][1:-1] != (nodes,):
         return ""
     changed = np.flatnonzero((before.clean != after.clean).reshape(nodes, -1).any(1))
-    return f"{np.setdiff1d(changed, [] if hidden is None else [hidden]).size} rows of "
+    return f"{np.setdiff1d(changed, hidden).size} rows of "

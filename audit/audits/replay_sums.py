@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from ...accounting.checks.conditions import Condition, proved
 from ...accounting.gaussian import epsilon_of
-from ...accounting.lower.bounds import Bound
+from ...accounting.lower.bounds import Bound, resting
 from ...attacks.canary.gaussian_ratio import noise_std
 from ...models.graph.graph import Mask, Worlds
 from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.edge_catalogue import catalogue
+from ..own.model_file import is_built_in
 from ..own.program import External
 
 if TYPE_CHECKING:
@@ -25,6 +27,13 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-3  # relative to the noise: float32 sums over thousands of neighbours differ by less
 ROUNDING = 1e-6  # relative; a row of length one, rounded to float32, may be longer by that much
+THEOREM = "the noise that the ledger charges on means that are a known distance apart (Dong, Roth and Su 2022)"
+MOVES = proved("the means move so far", "computed along the released history, with the noise of the first run")
+OURS = proved("the noise is as stated", "this package draws it; 'residual' and 'differential' test its size")
+HEARD = Condition(
+    "the noise is as stated", "checked", "every draw was recorded, and removing edges does not change which are made"
+)
+UNHEARD = Condition("the noise is as stated", "checked", "what is left of two runs has this size and is normal, level 1e-9")
 
 
 def refuses(case: Case) -> str | None:
@@ -80,9 +89,11 @@ def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf) -> 
     stated.
     """
     refuted, reach = epsilon > case.claim.epsilon, case.claim.epsilon * notices
-    return Bound(
+    bound = Bound(
         epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach, "replay", "replay"
     )
+    noise = OURS if is_built_in(case.model) else UNHEARD if isinstance(case.model, External) else HEARD
+    return resting(bound, THEOREM, MOVES, noise)
 
 
 def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:

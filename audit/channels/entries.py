@@ -58,7 +58,7 @@ def play_entries(setting: Setting) -> Outcome:
     low, high = (rate_at_most(n * rate, n, alpha / 2) for n, rate in zip(trials, declared, strict=True))
     cut = Rule(0.5 + int(epsilon_of_rates(low, high, case.claim.delta).argmax()), 1)
     bound = lower(scores, bits, case.claim, shape="any", alpha=alpha, rule=cut, **common)
-    kappa = notices_along(case.claim, lambda k: rates(case, union, k), *bound.trials, alpha)
+    kappa = notices_along(case.claim, lambda k: rates(case, union, k), *bound.trials, setting.level)
     bound = dataclasses.replace(bound, notices=kappa, reach=kappa * case.claim.epsilon)
     reach = f"{rounds} drawn graphs, {pairs.shape[1]} edges with a coin in each and {apart.shape[1]} pairs without an edge"
     return Outcome("entries", (bound,), {}, reach, ("graph",))

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...accounting.lower.bounds import Bound
+from ...accounting.checks.conditions import assumed, proved
+from ...accounting.lower.bounds import Bound, resting
 from ...accounting.lower.finite_channels import channel_epsilon
 from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has, lacks
 from ..case import Case, Outcome, Setting, offered
+from ..own.model_file import is_built_in
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 GRID = 1e-4  # relative: the privacy-loss distribution of many votes is rounded up by less
 STEP = 1e-4  # nats: of the grid for a single entry
+THEOREM = "the definition of (epsilon, delta) over the outputs of a channel, composed over independent draws"
+OURS = proved("the channel is as declared", "this package draws from it; 'reports', 'votes' and 'entries' test the draws")
 DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # densities of graphs; the probabilities of an entry depend on them
 
 
@@ -68,21 +72,23 @@ def enumerate_channels(setting: Setting) -> Outcome:
         attack="enumeration",
         audit="exact",
     )
+    bound = resting(bound, THEOREM, OURS if is_built_in(model) else assumed("the channel is as declared"))
     sent = tuple(name for name in offered(case.model) if name != "posteriors")
     return Outcome("exact", (bound,), {}, told, sent)
 
 
-def votes_epsilon(model: NoisyVotes, classes: int, delta: float) -> float:
+def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 1.0) -> float:
     """Epsilon (nats) of all noisy labels of teachers that are certain of one class, or of another if one node is sampled.
 
-    The law of one label has three values: the class before, the class after, and any other. From its privacy-loss distribution.
+    kappa: the noise is divided by it. The law of one label has three values: the class before, the class after, and any other.
+    From its privacy-loss distribution.
     """
     from ...accounting.closed_forms import argmax_pair
     from ...accounting.events.mechanisms import on_sampled_nodes, repeated
     from ...accounting.events.types import FiniteDpEvent
     from ...accounting.upper.tradeoff import curve
 
-    one = FiniteDpEvent(*argmax_pair(classes, model.vote_noise or 0.0))
+    one = FiniteDpEvent(*argmax_pair(classes, (model.vote_noise or 0.0) / kappa))
     if model.single:
         return curve(on_sampled_nodes(model.rate, repeated(one, model.queries))).epsilon(delta)
     return curve(repeated(on_sampled_nodes(model.rate, one), model.queries)).epsilon(delta)

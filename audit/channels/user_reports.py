@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binom
 
+from ...accounting.checks.independence import separate_draws
 from ...accounting.claim import Unit
-from ...accounting.lower.bounds import lower
+from ...accounting.lower.bounds import Bound, lower, resting
+from ...accounting.lower.elementary import SHARE, Kind, detectable, guesses, p_value, sum_at_least
+from ...accounting.lower.finite_channels import channel_epsilon
+from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
 from ...models.capabilities import RandomisedReports, lacks
 from ...models.graph.graph import Worlds
@@ -24,11 +28,10 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-USERS = 1000  # planted users in one run; every user draws separate coins, so they are independent trials
-# planted users without a coin, always at the low end: additional trials of the world in which a high report is rare
-DECOYS = 4000
+USERS = 5000  # planted users in one run
 PILOT = 100_000  # reports of each world, drawn from the declared channels; they choose the threshold and use no trial
 READ = ("reports", "label_reports")
+THEOREM = "correct guesses of coins from each channel of epsilon x are at most 1 / (1 + e^-x); the channels' epsilons add up"
 
 
 def refuses(case: Case) -> str | None:
@@ -41,31 +44,79 @@ def refuses(case: Case) -> str | None:
 
 
 def play_reports(setting: Setting) -> Outcome:
-    """A coin gives each planted user all features low and one label, or all high and another; the reports are then scored.
+    """A coin gives each planted user all features low and one label, or all high and another; each bit and label is then guessed.
 
-    The score is the log-likelihood ratio of the channels that the model declares, and their distribution fixes the threshold
-    beforehand. The bound holds even if the model does something else. The smallest detectable violation is computed for channels
-    whose log-ratios are all larger by one factor. Reports are drawn before the training, so one training step is enough.
+    The tests of the elementary channels are added up exactly. That needs separate draws for all channels, which is checked. If
+    the check fails, a test of whole reports takes its place, which needs independent users only: its score is the log-likelihood
+    ratio of the declared channels, whose distribution fixes the threshold beforehand. Both spend their own share of alpha. The
+    smallest detectable violation is computed for channels whose log-ratios are all larger by one factor. Reports are drawn before
+    the training, so one training step is enough.
     """
     case, graph, key = setting.case, setting.graph, setting.key
-    model, claim = case.model, case.claim
+    model = case.model
     assert isinstance(model, RandomisedReports)
     quick = dataclasses.replace(case.model, epochs=1) if hasattr(model, "epochs") else case.model  # type: ignore[type-var]
-    scores, bits = [], []
+    releases, drawn = [], []
     for run in range(setting.rounds):
-        coins = np.pad(key.fold("bits", run).generator().random(USERS) < 0.5, (0, DECOYS))
+        coins = key.fold("bits", run).generator().random(USERS) < 0.5
         wider, users = planted(model, graph, coins)
         seeds = np.array([key.fold("run", run).seed], dtype=np.uint64)
-        release = quick.fit(Worlds(wider, seeds, users), setting.store.device)
-        scores.append(log_ratio(model, release, graph))
-        bits.append(coins)
-    common: dict[str, Any] = {"attack": "channel-ratio", "audit": "reports", "seed": key.fold("coin").seed}
+        releases.append(quick.fit(Worlds(wider, seeds, users), setting.store.device))
+        drawn.append(coins)
+    bits = np.array(drawn)
+    if case.claim.delta > 0:  # epsilons add up at delta = 0 only
+        bound, why = of_whole_reports(setting, releases, bits, 1.0), "whole reports, because delta is above 0"
+    else:
+        bound, why = of_channels(setting, releases, bits), "each channel on its own"
+        if bound.failed:
+            why = f"whole reports, because {bound.failed[0]}"
+            bound = of_whole_reports(setting, releases, bits, 1 - SHARE)
+    reach = f"{setting.rounds} runs of {USERS} planted users; {why}"
+    return Outcome("reports", (dataclasses.replace(bound, alpha=setting.alpha),), {}, reach, READ)
+
+
+def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool_]) -> Bound:
+    """The bound from all bits and labels, each guessed on its own. bits: (runs, users), the coins."""
+    case, graph, alpha = setting.case, setting.graph, SHARE * setting.alpha
+    assert isinstance(case.model, RandomisedReports)
+    channels = case.model.channels(graph.dim, graph.classes)
+    ups = np.stack([release["reports"][0, :, :, 1] > 0 for release in releases]).astype(np.int64)
+    sent = (ups, np.stack([release["label_reports"][0] for release in releases])[:, :, None])
+    random, kinds, right = setting.key.fold("fewer").generator(), [], []
+    for (matrix, _), values in zip(channels, sent, strict=True):
+        coins = np.broadcast_to(bits[:, :, None], values.shape)
+        kinds.append(Kind(*guesses(coins, values, random), values.shape[2], channel_epsilon(matrix)))
+        right.append(np.where(values == coins, 1.0, np.where((values == 0) | (values == 1), -1.0, 0.0)))
+    claim, total = case.claim, sum(kind.copies * kind.declared for kind in kinds)
+    epsilon, kappa = sum_at_least(kinds, alpha), detectable(kinds, claim.epsilon, SHARE * setting.level)
+    bound = Bound(
+        epsilon=epsilon,
+        alpha=setting.alpha,
+        shape="any",
+        method="elementary channels",
+        trials=(int((~bits).sum()), int(bits.sum())),
+        refuted=epsilon > claim.epsilon,
+        p_value=min(1.0, p_value(kinds, claim.epsilon) / SHARE),
+        notices=kappa,
+        reach=kappa * total,
+        attack="channel-ratio",
+        audit="reports",
+    )
+    return resting(bound, THEOREM, COINS, separate_draws(np.concatenate(right, axis=2)))
+
+
+def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np.bool_], share: float) -> Bound:
+    """The bound from the log-likelihood ratios of whole reports. bits: (runs, users), the coins. share: of alpha."""
+    claim, graph, key, model = setting.case.claim, setting.graph, setting.key, setting.case.model
+    assert isinstance(model, RandomisedReports)
+    alpha = share * setting.alpha
+    scores = np.array([log_ratio(model, release, graph) for release in releases])
     pilot = declared(model, graph, key.fold("pilot"))
-    bound = lower(np.concatenate(scores), np.concatenate(bits), claim, shape="any", alpha=setting.alpha, pilot=pilot, **common)
-    kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, setting.alpha)
-    bound = dataclasses.replace(bound, notices=kappa, reach=kappa * claim.epsilon)
-    reach = f"{setting.rounds} runs of {USERS} planted users, and {DECOYS} that are always low"
-    return Outcome("reports", (bound,), {}, reach, READ)
+    common: dict[str, Any] = {"attack": "channel-ratio", "audit": "reports", "seed": key.fold("coin").seed}
+    bound = lower(scores, bits, claim, shape="any", alpha=alpha, pilot=pilot, **common)
+    kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, share * setting.level)
+    p_value = None if bound.p_value is None else min(1.0, bound.p_value / share)
+    return dataclasses.replace(bound, p_value=p_value, notices=kappa, reach=kappa * claim.epsilon)
 
 
 def planted(model: RandomisedReports, graph: Graph, coins: NDArray[np.bool_]) -> tuple[Graph, NDArray[np.int64]]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
 UNFAIR = 2e-6  # p-value of the number of bits that are 1, below which they are no fair coins
+COUNTED_COINS = "Steinke et al. 2023"  # method of the bounds whose limit is known
+USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: true epsilons for which the limit is printed if nothing is claimed
 USUAL = 2.0  # nats: the number of guesses is optimal for this epsilon, independently of the claim; the choice matters little
 
 
@@ -66,6 +68,8 @@ def bound(
 
     Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
     value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
+    With --delta above 0, rounds too are counted as guesses of coins. If their bits do not look like fair coins, the command draws
+    coins, and each takes a random round of its world. It then prints how much any rule could prove from so many coins.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. It refuses scores with few values or a hard limit, which cannot come from a Gaussian mechanism.
@@ -129,6 +133,7 @@ def bound(
         "theorem": found.theorem,
         "conditions": [dataclasses.asdict(condition) for condition in found.conditions],
         "withdrawn": found.withdrawn,
+        "limits": {f"{true:g}": most for true, most in limits(found, claim).items()},
         "seconds": round(time.perf_counter() - started, 3),
     }
     if json:
@@ -182,6 +187,7 @@ def _rounds(
 ) -> Bound:
     from ...accounting.checks.score_law import in_order
     from ...accounting.lower.bounds import lower
+    from ...accounting.lower.coins_of_rounds import coins_of_rounds
     from ...accounting.lower.error_rates import Rule
 
     options: dict[str, Any] = {"shape": "any", "rounds": in_order(columns["score"], columns["bit"])}
@@ -197,6 +203,10 @@ def _rounds(
         options["pilot"] = other["score"], other["bit"]
     if threshold is not None:
         options["rule"] = Rule(threshold, 1)
+    if shape == "any" and claim.delta > 0 and threshold is None and pilot is None:
+        found = coins_of_rounds(columns["score"], columns["bit"], claim, alpha, rounds=options["rounds"], seed=seed)
+        if found is not None:
+            return found
     return lower(columns["score"], columns["bit"], claim, alpha=alpha, seed=seed, **options)
 
 
@@ -273,7 +283,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     if len(columns["score"]) <= COUNTED and (distinct := len(np.unique(columns["score"]))) < len(columns["score"]):
         lines.append(f"Only {distinct} scores are distinct; ties are broken at random.")
     lines += _bound_in_words(found, claim, len(columns["bit"]))
-    lines += [f"Rests on: {condition}." for condition in found.conditions]
+    lines += [f"Rests on: {condition}." for condition in found.conditions] + limit_in_words(found, claim)
     if math.isinf(claim.epsilon):
         return [*lines, "No claim was given, so none was tested."]
     claimed = f"epsilon={claim.epsilon:g}, delta={claim.delta:g}"
@@ -300,10 +310,32 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     return [*lines, f"{what} of {claimed} is {verdict.replace('-', ' ')} ({p}); {seen}."]
 
 
+def limits(found: Bound, claim: Claim) -> dict[float, float]:
+    """Epsilon (nats) of a Gaussian mechanism -> the most that any rule for every mechanism usually proves from these coins."""
+    from ...accounting.lower.guessing import most_provable
+
+    if found.method != COUNTED_COINS or claim.delta == 0:
+        return {}
+    true = USUALS if math.isinf(claim.epsilon) else (claim.epsilon,)
+    return {epsilon: most_provable(epsilon, claim.delta, sum(found.trials), found.alpha) for epsilon in true}
+
+
+def limit_in_words(found: Bound, claim: Claim) -> list[str]:
+    """A line that says how much of the bound is the limit of all rules at this number of coins; nothing for other methods."""
+    each = [f"{most:.2f} of {epsilon:g}" for epsilon, most in limits(found, claim).items()]
+    if not each:
+        return []
+    return [
+        f"Limit: from {sum(found.trials)} coins no rule for every mechanism usually proves more than {', '.join(each)} on scores "
+        "of a Gaussian mechanism. More rounds, or --shape gaussian for Gaussian releases, prove more."
+    ]
+
+
 def _bound_in_words(found: Bound, claim: Claim, rows: int) -> list[str]:
     """rows: of the file. The rounds that do not count chose the threshold."""
     counted = sum(found.trials)
-    rest = f" of {rows}; the other {rows - counted} chose the threshold" if counted < rows else ""
+    others = "were not drawn by a coin" if found.method == COUNTED_COINS else "chose the threshold"
+    rest = f" of {rows}; the other {rows - counted} {others}" if counted < rows else ""
     how = f"Method: {found.method}; {counted} rounds count{rest}."
     if found.withdrawn is not None:
         return [f"The bound is {found}.", how]

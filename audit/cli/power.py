@@ -14,6 +14,7 @@ SCORES = {
     "likelihood-ratio": "log-likelihood ratios of Gaussian releases",
     "gate": "any scores, against the Gaussian ledger's curve",
     "any": "any scores, against any mechanism",
+    "coins": "guesses of fair coins, against the Gaussian ledger's curve, as of the black box: 20 of each world in a training",
 }
 
 

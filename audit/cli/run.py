@@ -31,9 +31,20 @@ def run(
         Words,
         Option(help="Membership attacks by comma, all or none. Default: those that train no classifier. See `audit attacks`."),
     ] = None,
+    games: Annotated[
+        Words,
+        Option(help="Membership games by comma, all or none: label, node, edge. Each trains shadows and targets. Default: all."),
+    ] = None,
     audits: Annotated[Words, Option(help="Audits by comma, all or none. Default: all. See `audit audits`.")] = None,
     rounds: Annotated[
         Number, Option(help="Rounds of the distinguishing game, with up to 1000 canaries each. Default: 10.")
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        Option(
+            help="Minutes for the audit blackbox on each claim. It then adds rounds until it refutes or could detect what "
+            "--notices asks for. Default: --rounds rounds."
+        ),
     ] = None,
     shadows: Annotated[Number, Option(help="Shadow models: runs whose membership bits the attacker knows. Default: 8.")] = None,
     targets: Annotated[Number, Option(help="Target models: runs that are attacked. Default: 4.")] = None,

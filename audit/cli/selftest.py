@@ -15,10 +15,10 @@ from .options import DataDir, Json, Trust, console, print_json, table
 
 if TYPE_CHECKING:
     from ...models.graph.graph import Graph
+    from ..case import Outcome
     from ..faults.fault import Fault
 
 ALPHA = 1e-4  # level of each test: an honest recipe fails once in ten thousand seeds
-ROUNDS = 5
 
 
 def selftest(
@@ -103,23 +103,30 @@ def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = Fals
 def audited(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
     """Whether the audit that should catch the fault refutes the claim, its largest lower bound (nats), and its sentence."""
     from ...reports.evidence import judge, lowest
-    from ..audits.registry import AUDITS
-    from ..case import Case, Setting
-    from ..key import Key
+    from ..case import Case
     from ..ledgers import uppers
-    from ..storage.store import Store
 
-    case = Case(model, fault.claim)
     if fault.audit == "account":
-        ceiling = uppers(case)
+        ceiling = uppers(Case(model, fault.claim))
         costs = lowest(ceiling)
         judged = judge(fault.claim, ceiling, ())
         return judged.kind == "exceeds", costs[0] if costs else 0.0, judged.sentence
-    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
-        key = Key("selftest", seed, fault.name)
-        outcome = AUDITS[fault.audit].run(Setting(case, graph, Store(Path(folder)), key, ROUNDS, ALPHA))
+    outcome = outcome_of(fault, model, graph, seed)
     refuted = any(b.refuted for b in outcome.bounds)
     return refuted, max(b.epsilon for b in outcome.bounds if b.refuted == refuted), outcome.reach
+
+
+def outcome_of(fault: Fault, model: Any, graph: Graph, seed: str) -> Outcome:
+    """What the audit that should catch the fault finds, at the self-test's level."""
+    from ..audits.registry import AUDITS
+    from ..case import Case, Setting
+    from ..key import Key
+    from ..storage.store import Store
+
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        key = Key("selftest", seed, fault.name)
+        setting = Setting(Case(model, fault.claim), graph, Store(Path(folder)), key, fault.rounds, ALPHA)
+        return AUDITS[fault.audit].run(setting)
 
 
 def verdict(planted: bool, undetectable: bool, refuted: bool) -> str:

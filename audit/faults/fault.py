@@ -39,6 +39,7 @@ class Fault:
     name: the fault. audit: the audit that must catch it, or "account", which compares the ledger with the claim.
     shortfall(model, graph): the factor by which the noise is too small for the claim, computed from what the model does; infinite
     if no noise would be enough, None for honest models. undetectable: no sampling can show it, and the self-test says so.
+    rounds: trainings or draws of the audit, so many that it misses the fault less than once in a thousand seeds.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Fault:
     audit: str
     shortfall: Shortfall | None = None
     undetectable: bool = False
+    rounds: int = 5
 
 
 def with_noise_of(honest: Recipe, claim: Claim, kind: type[Any], **fields: Any) -> Factory:
@@ -85,6 +87,11 @@ def mlp(facts: Facts) -> Any:
 def mlp_uneven_batches(facts: Facts) -> Any:
     """The batch size does not divide the number of nodes."""
     return Mlp(**{**dpsgd_fields(facts), "batch": facts.train * 4 // 15})
+
+
+def mlp_large_clip(facts: Facts) -> Any:
+    """The clipping norm is above one."""
+    return Mlp(**{**dpsgd_fields(facts), "clip": 5.0})
 
 
 def gap_for_nodes(facts: Facts) -> Any:

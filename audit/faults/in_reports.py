@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...accounting import events
 from ...accounting.closed_forms import noisy_argmax_epsilon
@@ -72,6 +73,23 @@ class UndeclaredFullBudgetPerFeature(Lpgnn):
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         honest = ldp.multi_bit
         with patched(ldp, multi_bit=lambda x, budget, bits, *rest: honest(x, bits * budget, bits, *rest)):
+            return super().fit(worlds, device)
+
+
+@dataclass(frozen=True)
+class EitherOfTwoReports(Lpgnn):
+    """Asks for every sampled feature twice, and keeps a one if either answer is one."""
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        honest = ldp.multi_bit
+
+        def either(x: Any, budget: float, bits: int, low: float, high: float, random: np.random.Generator) -> Any:
+            index, sign = honest(x, budget, bits, low, high, random)
+            values = (x.toarray() if sp.issparse(x) else x)[np.arange(len(index))[:, None], index]
+            again = random.random(sign.shape) < ldp.one_probability(values, budget / bits, low, high)
+            return index, np.where(again, np.int8(1), sign)
+
+        with patched(ldp, multi_bit=either):
             return super().fit(worlds, device)
 
 

@@ -68,35 +68,62 @@ class TooLittleNoise(Gap):
 
 
 @dataclass(frozen=True)
-class ReusesFirstHopNoise(Gap):
+class OtherNoise(Gap):
+    """GAP whose released sums have other noise: `changed` turns the noise, (runs, hops, nodes, dim), into the faulty one."""
+
+    def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
+        asked = tuple(dict.fromkeys((*self.keep, "aggregates", "inputs")))
+        release = Gap.fit(dataclasses.replace(self, keep=asked), worlds, device)
+        clean = sums_of(worlds, release["inputs"])
+        changed = with_sums(release, clean + self.changed(release["aggregates"] - clean, worlds))
+        return dataclasses.replace(changed, arrays={name: changed[name] for name in self.keep})
+
+
+@dataclass(frozen=True)
+class ReusesFirstHopNoise(OtherNoise):
     """Adds the noise of the first hop to every hop, so differences of hops carry no noise."""
 
-    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        release = super().fit(worlds, device)
-        clean = sums_of(worlds, release["inputs"])
-        return with_sums(release, clean + (release["aggregates"] - clean)[:, :1])
+    def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
+        return np.repeat(noise[:, :1], self.hops, axis=1)
 
 
 @dataclass(frozen=True)
-class OneNoiseRowForAll(Gap):
+class OneNoiseRowForAll(OtherNoise):
     """Draws one row of noise and adds it to every row."""
 
-    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        release = super().fit(worlds, device)
-        clean = sums_of(worlds, release["inputs"])
-        return with_sums(release, clean + (release["aggregates"] - clean)[:, :, :1])
+    def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
+        return np.repeat(noise[:, :, :1], noise.shape[2], axis=2)
 
 
 @dataclass(frozen=True)
-class NoiseOnHalfTheColumns(Gap):
+class NoiseTiledOverBlocks(OtherNoise):
+    """Adds the same noise to every block of rows, as a generator does that is copied into each task."""
+
+    blocks: int = 4
+
+    def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
+        rows = noise.shape[2]
+        return noise[:, :, np.arange(rows) % -(-rows // self.blocks)]
+
+
+@dataclass(frozen=True)
+class NoiseOnHalfTheColumns(OtherNoise):
     """Adds noise to every other column only."""
 
-    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        release = super().fit(worlds, device)
-        clean = sums_of(worlds, release["inputs"])
-        noise = release["aggregates"] - clean
-        noise[..., ::2] = 0
-        return with_sums(release, clean + noise)
+    def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
+        return noise * (np.arange(noise.shape[3]) % 2)
+
+
+@dataclass(frozen=True)
+class NoNoiseOnceInAMillion(OtherNoise):
+    """Adds no noise in one run of a million."""
+
+    def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
+        lucky = np.array([stream(s, "rare").random() >= 1e-6 for s in worlds.seeds])
+        return noise * lucky[:, None, None, None]
 
 
 @dataclass(frozen=True)
@@ -106,10 +133,12 @@ class RowsNotNormalised(Gap):
     faulty_hops: int = 2
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        release = super().fit(worlds, device)
+        asked = tuple(dict.fromkeys((*self.keep, "aggregates", "inputs")))
+        release = Gap.fit(dataclasses.replace(self, keep=asked), worlds, device)
         inputs = release["inputs"].copy()
         inputs[:, : self.faulty_hops] *= 2
-        return with_sums(release, release["aggregates"] + sums_of(worlds, inputs - release["inputs"]), inputs=inputs)
+        more = with_sums(release, release["aggregates"] + sums_of(worlds, inputs - release["inputs"]), inputs=inputs)
+        return dataclasses.replace(more, arrays={name: more[name] for name in self.keep})
 
 
 @dataclass(frozen=True)
@@ -201,17 +230,6 @@ class ReleasesProtectedRow(Gap):
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         with patched(common, withhold=lambda model, worlds, arrays: arrays):
             return super().fit(worlds, device)
-
-
-@dataclass(frozen=True)
-class NoNoiseOnceInAMillion(Gap):
-    """Adds no noise in one run of a million."""
-
-    def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        release = super().fit(worlds, device)
-        unlucky = np.array([stream(s, "rare").random() < 1e-6 for s in worlds.seeds])
-        clean = sums_of(worlds, release["inputs"])
-        return with_sums(release, np.where(unlucky[:, None, None, None], clean, release["aggregates"]))
 
 
 @dataclass(frozen=True)

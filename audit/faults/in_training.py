@@ -109,6 +109,15 @@ class ClipsMeanGradient(FaultyTraining):
 
 
 @dataclass(frozen=True)
+class NoiseNotScaledByClip(FaultyTraining):
+    """Adds noise for a clipping norm of 1, whatever the clipping norm."""
+
+    def change(self) -> dict[str, Any]:
+        honest = dpsgd.add_noise
+        return {"add_noise": lambda gradients, random, std: honest(gradients, random, std / self.clip)}
+
+
+@dataclass(frozen=True)
 class NoiseScaledForMean(FaultyTraining):
     """Adds to the sum of gradients noise that is calibrated for their mean."""
 

@@ -64,6 +64,7 @@ IN_REPORTS = (
         "reports",
         short.undivided_budget,
     ),
+    Fault("either of two reports", faulty_lpgnn(reports.EitherOfTwoReports), LOCAL, "reports", short.undivided_budget),
     Fault("feature range taken from private values", faulty_lpgnn(reports.PrivateFeatureRange), LOCAL, "differential", INFINITE),
     Fault(
         "each direction of an edge randomised, charged once",

@@ -30,6 +30,8 @@ from .fault import (
 )
 from .shortfall import INFINITE, ROOT_TWO
 
+MORE = 15  # rounds of the game against faults that divide the noise by less than 1.5
+
 
 def faulty_gap(kind: type[Any], **fields: Any) -> Factory:
     return with_noise_of(gap, EDGE, kind, **fields)
@@ -48,7 +50,7 @@ def less_noise(share: Callable[[float], float], claim: Claim = EDGE) -> Factory:
 IN_SUMS = (
     Fault("half the noise", faulty_gap(sums.TooLittleNoise), EDGE, "game", short.LESS_NOISE),
     Fault("10 % less noise", faulty_gap(sums.TooLittleNoise, share=0.9), EDGE, "residual", short.LESS_NOISE),
-    Fault("square root of sigma in place of sigma", less_noise(lambda s: s**-0.5), EDGE, "game", short.LESS_NOISE),
+    Fault("square root of sigma in place of sigma", less_noise(lambda s: s**-0.5), EDGE, "game", short.LESS_NOISE, rounds=MORE),
     Fault("square of sigma in place of sigma", less_noise(lambda s: s, LARGE_EPSILON), LARGE_EPSILON, "game", short.LESS_NOISE),
     Fault("noise multiplier used as noise std", less_noise(lambda s: 0.5**0.5), EDGE, "residual", short.LESS_NOISE),
     Fault(
@@ -64,6 +66,7 @@ IN_SUMS = (
         EDGE,
         "game",
         ROOT_TWO,
+        rounds=MORE,
     ),
     Fault("rows not normalised", faulty_gap(sums.RowsNotNormalised), EDGE, "replay", short.longest_row),
     Fault(
@@ -77,6 +80,7 @@ IN_SUMS = (
     Fault("noise of the first hop reused", faulty_gap(sums.ReusesFirstHopNoise), EDGE, "residual", INFINITE),
     Fault("same noise in every row", faulty_gap(sums.OneNoiseRowForAll), EDGE, "residual", INFINITE),
     Fault("noise on every other column only", faulty_gap(sums.NoiseOnHalfTheColumns), EDGE, "residual", INFINITE),
+    Fault("noise tiled over blocks of rows", faulty_gap(sums.NoiseTiledOverBlocks), EDGE, "residual", INFINITE),
     Fault("noise seeded by private edges", faulty_gap(sums.NoiseSeededByEdges), EDGE, "replay", INFINITE),
     Fault("fixed noise seed in the code", faulty_gap(sums.FixedNoiseSeed), EDGE, "differential", INFINITE),
     Fault(
@@ -103,7 +107,14 @@ IN_SUMS = (
         "differential",
         short.largest_degree,
     ),
-    Fault("one hop not charged, by game", calibrated(lambda f: sums.OneHopNotCharged(), EDGE), EDGE, "game", short.ONE_HOP_MORE),
+    Fault(
+        "one hop not charged, by game",
+        calibrated(lambda f: sums.OneHopNotCharged(), EDGE),
+        EDGE,
+        "game",
+        short.ONE_HOP_MORE,
+        rounds=MORE,
+    ),
     Fault(
         "one hop not charged, by counting",
         calibrated(lambda f: sums.OneHopNotCharged(), EDGE),

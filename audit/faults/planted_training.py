@@ -9,7 +9,18 @@ from ...models.gap.gap import Gap
 from . import in_batches as batches
 from . import in_training as training
 from . import shortfall as short
-from .fault import NODE, Factory, Fault, dpar, dpar_many_lists, gap_one_hop, mlp, mlp_uneven_batches, with_noise_of
+from .fault import (
+    NODE,
+    Factory,
+    Fault,
+    dpar,
+    dpar_many_lists,
+    gap_one_hop,
+    mlp,
+    mlp_large_clip,
+    mlp_uneven_batches,
+    with_noise_of,
+)
 from .shortfall import INFINITE, against_true_ledger, of_model
 
 
@@ -65,6 +76,13 @@ IN_TRAINING = (
         NODE,
         "differential",
         of_model(lambda m: m.batch),
+    ),
+    Fault(
+        "noise not scaled by the clipping norm",
+        with_noise_of(mlp_large_clip, NODE, training.NoiseNotScaledByClip),
+        NODE,
+        "differential",
+        of_model(lambda m: m.clip),
     ),
     Fault(
         "each layer clipped separately",

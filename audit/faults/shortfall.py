@@ -83,7 +83,7 @@ def largest_degree(model: Any, graph: Graph) -> float:
 
 
 def undivided_budget(model: Any, graph: Graph) -> float:
-    """The full feature budget on each of two features and the label budget, over the claim."""
+    """Twice the feature budget, for two features or two reports, and the label budget, over the claim."""
     return (2 * model.feature_budget + model.label_budget) / LOCAL.epsilon
 
 

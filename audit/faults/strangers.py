@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ...accounting.claim import Unit
+from ...accounting.events.types import PureDpEvent
 from ...models.base import Release
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ class Sums:
     def footprint(self, graph: Graph) -> int:
         return 64 * graph.nodes * graph.dim
 
+    def rows(self, graph: Graph) -> Floats:
+        return unit(np.asarray(graph.x, float))
+
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return self.std * np.random.default_rng([int(seed), hop]).standard_normal(shape)
 
@@ -75,7 +79,7 @@ class Sums:
         out: dict[str, list[Any]] = {}
         for run in range(worlds.runs):
             graph, seed = worlds.removed(run).graph, worlds.seeds[run]
-            adjacency, rows, inputs, sums = graph.adjacency().astype(float), unit(np.asarray(graph.x, float)), [], []
+            adjacency, rows, inputs, sums = graph.adjacency().astype(float), self.rows(graph), [], []
             degree = np.asarray(adjacency.sum(1)).ravel()
             for hop in range(self.hops):
                 clean = adjacency @ rows
@@ -156,6 +160,34 @@ class LaplaceSums(Sums):
         return 2 * shape[1] ** 0.5 * self.sigma * np.random.default_rng([int(seed), hop]).laplace(size=shape)
 
 
+@dataclass(frozen=True)
+class GeometricCounts(Sums):
+    """Labels of neighbours are counted, with two-sided geometric noise; an edge moves two counts by one each."""
+
+    hops: int = 1
+    moves: ClassVar[int] = 2
+
+    @property
+    def ledger(self) -> dp.DpEvent:
+        return PureDpEvent(1 / self.sigma) if self.sigma else dp.NonPrivateDpEvent()
+
+    def rows(self, graph: Graph) -> Floats:
+        return np.eye(graph.classes)[graph.y] * graph.train[:, None]
+
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
+        rng, chance = np.random.default_rng([int(seed), hop]), -np.expm1(-1 / (self.moves * self.sigma))
+        return (rng.geometric(chance, shape) - rng.geometric(chance, shape)).astype(float)
+
+    def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
+        return rows
+
+
+class GeometricForOneCount(GeometricCounts):
+    """Its noise pays for one of the two counts."""
+
+    moves: ClassVar[int] = 1
+
+
 class Rounded(Sums):
     def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return np.round(clean + noise)
@@ -197,6 +229,22 @@ class StudentT(Sums):
 class EveryOtherColumn(Sums):
     def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return clean + noise * (np.arange(clean.shape[1]) % 2)
+
+
+class NoiseByBlock(Sums):
+    """Each quarter of the rows gets the same noise."""
+
+    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
+        block = -(-shape[0] // 4)
+        return np.tile(super().noise(seed, (block, shape[1]), hop), (4, 1))[: shape[0]]
+
+
+class ExactBases(Sums):
+    """Adds noise to the singular values of the sums, and keeps their singular vectors."""
+
+    def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
+        left, values, right = np.linalg.svd(clean, full_matrices=False)
+        return (left * (values + noise[: len(values), 0])) @ right
 
 
 class OneStream(Sums):
@@ -268,6 +316,8 @@ class NoSeed(Sums):
 
 
 HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and not refuted
-HONEST = (*HEARD, LaplaceSums, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)  # honest; some of these are inconclusive
+SOMETIMES = (LaplaceSums, GeometricCounts, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)
+HONEST = (*HEARD, *SOMETIMES)  # honest; some of these are inconclusive
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
-FAULTY = (*INFINITE, NoiseByDegree, SecondPass, QuietSecondHop, SeededByTheGraph)
+UNCERTAIN = (NoiseByBlock, ExactBases, NoiseByDegree, SecondPass, SeededByTheGraph)
+FAULTY = (*INFINITE, *UNCERTAIN, QuietSecondHop, GeometricForOneCount)

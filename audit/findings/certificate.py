@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...accounting.checks.conditions import proved
 from ...accounting.claim import Claim
-from ...accounting.lower.bounds import Bound, lower
+from ...accounting.lower.bounds import Bound, lower, resting
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ..key import Key
 
 ALPHA = 1e-4  # level of each statistical experiment; thirty of them together raise a false alarm in at most 0.3 % of honest runs
+THEOREM = "the exact epsilon of the mechanism as run: in closed form, from its privacy-loss distribution, or by enumeration"
+AS_RUN = proved("the mechanism is the one that was run", "the experiment states it, and computes the cost of what it did")
 AGREEMENT = 0.01  # largest relative difference between two computations of one number, which differ only by rounding
 
 
@@ -57,7 +60,7 @@ def computed(claim: Claim, epsilon: float, summary: str, figure: Figure, method:
     """A certificate without sampling, from the exact epsilon of the mechanism as run."""
     refuted = epsilon > claim.epsilon * (1 + 1e-9)
     bound = Bound(epsilon, 0.0, "exact", method, (0, 0), refuted, None, 1.0, claim.epsilon, audit="finding")
-    return Certificate(claim, bound, summary, figure)
+    return Certificate(claim, resting(bound, THEOREM, AS_RUN), summary, figure)
 
 
 def confirmed(claim: Claim, libraries: Mapping[str, float], summary: str, figure: Figure) -> Certificate:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...accounting.claim import Unit
+from ..own.program import External
 from .forcing import Forced, forced
 from .paths import certificate, changed
 from .playing import Diverged, play, rounding, same_numbers
@@ -79,7 +80,10 @@ class Examination:
 
 
 def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
-    """Examines the model on the whole graph, and on a small graph with unusual nodes."""
+    """Examines the model on the whole graph, and on a small graph with unusual nodes; a program is studied on the whole graph."""
+    if isinstance(model, External):
+        made = study(model, graph, key)
+        return Examination(made, (), {"": made.doubts[0]} if made.doubts else {}, told="the draws of a program were recorded")
     first = _examined(model, graph, unit, key)
     if first.faults or "" in first.doubts:
         return first
@@ -188,7 +192,7 @@ def reseeded(made: Study, absent: Without) -> dict[str, str]:
     for source in made.sources:
         for at, _ in source.block.parts:
             if at >= len(draws) or not same_numbers(draws[at], made.base.draws[at]):
-                return {"": f"{absent.secret} changes the noise that the same seed draws ({source.block.line})"}
+                return {"": f"{absent.secret} changes the noise that the same seed draws ({made.base.draws[at].where})"}
     return {}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .playing import Cell, Play, play, rounding
-from .sources import Source, in_line, moved_by
+from .sources import WHOLE, Source, in_line, moved_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,12 +33,14 @@ def forced(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
     factor.
 
     The clean values of a hop follow from the earlier releases, so each repetition makes one more hop the same. There are as many
-    repetitions as sources, and one more. If several sources add to one entry, each changes in proportion to its variance.
+    repetitions as sources, and one more. If several sources add to one entry, each changes in proportion to its variance; of
+    sources of whole numbers, which cannot be divided, the first alone changes.
     """
     shifts = [np.zeros(s.block.size) for s in sources]
     variance: dict[Cell, Floats] = {}
-    for s in sources:
-        variance[s.cell] = variance.get(s.cell, 0.0) + s.factor**2
+    whole = [s.block.law in WHOLE and s.cell in [first.cell for first in sources[:i]] for i, s in enumerate(sources)]
+    for s, later in zip(sources, whole, strict=True):
+        variance[s.cell] = variance.get(s.cell, 0.0) + s.factor**2 * (not later)
     again = base
     for _ in range(len(sources) + 2):
         numbers = moved_by(base.draws, [(s.block, d) for s, d in zip(sources, shifts, strict=True)], copies)
@@ -47,6 +49,8 @@ def forced(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
         if all((np.abs(g[s.noised]) <= rounding(base.cells[s.cell][s.noised])).all() for s, g in zip(sources, gaps, strict=True)):
             break
         for i, (s, gap) in enumerate(zip(sources, gaps, strict=True)):
+            if whole[i]:
+                continue
             total = variance[s.cell]
             step = np.divide(gap * s.factor, total, out=np.zeros_like(gap), where=total > 0)
             shifts[i] += in_line(np.where(s.noised, step, 0.0), s.across)

@@ -12,6 +12,7 @@ from ..case import EDGES, Case, Setting, keeping, offered
 from ..own.model_file import is_built_in
 from ..own.program import External
 from .examination import Examination, examine
+from .inside import Inside, inside
 from .playing import play
 from .unheard import doubted
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 OF_SUMS = ("replay", "residual", "game")  # audits that assume sums of the inputs with Gaussian noise; for nodes, replay does not
 EQUAL = 1e-3  # relative tolerance between the stated and the recorded size of the noise
+INSIDE: list[tuple[Any, str, Inside | str]] = []  # what was followed in the current model
 LAST: list[tuple[Any, str, Examination]] = []  # examinations of the current model, which several audits use
 
 
@@ -36,10 +38,26 @@ def examined(case: Case, graph: Graph, key: Key) -> Examination:
         if model is case.model and digest == graph.digest:
             return found
     found = examine(keeping(case.model, offered(case.model)), graph, case.claim.unit, key)
-    if not found.faults:
+    if not found.faults and not isinstance(case.model, External):
         found = _as_served(case, graph, key, found)
     LAST[:] = [(case.model, graph.digest, found)]
     return found
+
+
+def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
+    """The mechanisms within a run of the case's model, or why there are none. Cached for other audits."""
+    for model, digest, heard in INSIDE:
+        if model is case.model and digest == graph.digest:
+            return heard
+    made = examined(case, graph, key).study
+    heard = made.doubts[0] if made.doubts else inside(made, case.claim.unit, key.fold("inside"))
+    INSIDE[:] = [(case.model, graph.digest, heard)]
+    return heard
+
+
+def heard_at_all(model: Model) -> bool:
+    """Whether the model's draws can be recorded: it is a user's own, and runs in this process or as a program that may be."""
+    return model.record if isinstance(model, External) else a_strangers(model)
 
 
 def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examination:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,10 @@ import numpy as np
 
 from ...models.errors import one_line
 from ...models.hearing.meetings import Meeting, Meetings, OtherMechanisms
+from ...models.hearing.returns import digest, parting, returned
+from ..own.program import External
 from .playing import Diverged, play, rounding
+from .study import History
 from .worlds import without_one
 
 if TYPE_CHECKING:
@@ -17,70 +21,123 @@ if TYPE_CHECKING:
 
     from ...accounting.claim import Unit
     from ..key import Key
+    from .playing import Play
     from .study import Study
     from .worlds import Without
 
-SECRETS = 12  # that are taken away one by one
+SECRETS, OF_PROGRAM = 12, 4  # that are taken away one by one; each is a training, and a program starts anew for each
 SAME = 1e-6  # relative: a size of noise that does not depend on the secret
+Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism how far the clean value moves, over the scale
+
+
+class Incomparable(Exception):
+    """Without a secret, a run cannot be compared with the one that it repeats; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
 class Inside:
     """meetings: the mechanisms in order. moves: (secret, move of each mechanism over its scale). past: array -> what changes it
-    although every mechanism gives the same value. doubts: why some secrets could not be tried.
+    although every mechanism gives the same value. doubts: why some secrets could not be tried. worst: the secret with the
+    largest move in all. shifts: what it moves.
     """
 
     meetings: tuple[Meeting, ...]
     moves: tuple[tuple[str, tuple[float, ...]], ...]
     past: dict[str, str]
     doubts: tuple[str, ...]
+    worst: Without | None = None
+    shifts: Shifts = ()
 
 
 def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     """The mechanisms of the whole graph's run; or why there are none, "" where no noise meets data."""
-    heard = Meetings()
-    first = play(made.model, made.whole, follow=heard)
+    first = history(made, 0)
     cells = made.base.cells
-    same = first.cells.keys() == cells.keys() and all(np.array_equal(a, first.cells[c]) for c, a in cells.items())
+    same = first.play.cells.keys() == cells.keys() and all(np.array_equal(a, first.play.cells[c]) for c, a in cells.items())
     if not same:
         return "a run in which noise is followed is another one"
-    if not heard.space:
+    if not first.complete:
         return "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
-    if not heard.found:
+    if not first.meetings:
         return ""
     moves: list[tuple[str, tuple[float, ...]]] = []
     past: dict[str, str] = {}
     doubts: list[str] = []
-    for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), SECRETS):
-        again = Meetings(heard.found)
+    worst: Without | None = None
+    most, where = 0.0, ""
+    largest: Shifts = ()
+    limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
+    for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), limit):
         try:
-            after = play(made.model, absent.worlds, script=made.base.draws, follow=again)
-        except (Diverged, OtherMechanisms) as line:
-            doubts.append(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})")
+            after, shifts = without(made, first, absent)
+        except Incomparable as reason:
+            doubts.append(str(reason))
             continue
-        except Exception as fault:  # a stranger's model may refuse a graph in its own way
-            doubts.append(f"{absent.secret}: without it the training ends ({type(fault).__name__}: {one_line(fault)})")
-            continue
-        if len(again.found) != len(heard.found):
-            doubts.append(f"{absent.secret} changes how many mechanisms are run")
-            continue
-        pairs = list(zip(heard.found, again.found, strict=True))
-        if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in pairs):
-            doubts.append(f"{absent.secret} changes the size of the noise")
-            continue
-        moves.append((absent.secret, tuple(_move(one, other, absent) for one, other in pairs)))
+        each = tuple(size(m, by) for m, by in zip(first.meetings, shifts, strict=True))
+        moves.append((absent.secret, each))
+        if (total := float(np.linalg.norm(each))) > most * (1 + SAME):
+            worst, most, largest = absent, total, shifts
         for cell, before in cells.items():
             gap = np.abs(after.cells[cell] - before)
             if absent.hidden is not None and len(gap) == made.whole.graph.nodes:
                 gap[absent.hidden] = 0.0
             if (gap > 10 * rounding(before)).any():
-                past.setdefault(cell.array, f"{absent.secret} changes it although every mechanism gives the same value")
-    return Inside(tuple(heard.found), tuple(moves), past, tuple(doubts))
+                if not past and not isinstance(made.model, External):
+                    where = parted(made, first, absent)
+                told = f"{absent.secret} changes it although every mechanism gives the same value"
+                past.setdefault(cell.array, f"{told}; its way past them begins at {where}" if where else told)
+    return Inside(first.meetings, tuple(moves), past, tuple(doubts), worst, largest)
 
 
-def _move(one: Meeting, other: Meeting, absent: Without) -> float:
-    """How far the clean value moves, over the scale: Euclidean for normal noise, else the sum."""
-    by: NDArray[np.float64] = np.divide(other.clean - one.clean, one.scale)
+def parted(made: Study, first: History, absent: Without) -> str:
+    """The line of the model whose result is the first to differ without a secret though no mechanism's clean value is it."""
+    with returned() as one:
+        play(made.model, first.worlds, script=first.play.draws, follow=Meetings(first.meetings))
+    with returned() as other:
+        without(made, first, absent)
+    return parting(one, other, {number for m in first.meetings if (number := digest(m.clean)) is not None})
+
+
+def history(made: Study, number: int) -> History:
+    """A run of the whole graph with its mechanisms: number 0 is that of the study's own seed, each other has another seed."""
+    if number < len(made.histories):
+        return made.histories[number]
+    worlds = dataclasses.replace(made.whole, seeds=made.whole.seeds + np.uint64(number))
+    heard = Meetings()
+    played = play(made.model, worlds, follow=heard)
+    return History(worlds, played, tuple(heard.found), bool(heard.space))
+
+
+def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]:
+    """The same run without a secret, with every noisy value the same, and how far each clean value moves over its scale.
+
+    Raises Incomparable if the run cannot be repeated so.
+    """
+    again = Meetings(first.meetings)
+    worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
+    try:
+        after = play(made.model, worlds, script=first.play.draws, follow=again)
+    except (Diverged, OtherMechanisms) as line:
+        raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
+    except Exception as fault:  # a stranger's model may refuse a graph in its own way
+        told = f"{absent.secret}: without it the training ends ({type(fault).__name__}: {one_line(fault)})"
+        raise Incomparable(told) from None
+    if len(again.found) != len(first.meetings):
+        raise Incomparable(f"{absent.secret} changes how many mechanisms are run")
+    pairs = list(zip(first.meetings, again.found, strict=True))
+    if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in pairs):
+        raise Incomparable(f"{absent.secret} changes the size of the noise")
+    return after, tuple(_shift(one, other, absent) for one, other in pairs)
+
+
+def _shift(one: Meeting, other: Meeting, absent: Without) -> NDArray[np.float64]:
+    """How far the clean value moves, over the scale."""
+    by = one.over(other.clean - one.clean)
     if absent.hidden is not None and by.ndim and len(by) == absent.worlds.graph.nodes:
         by[absent.hidden] = 0.0
-    return float(np.linalg.norm(by)) if one.draw.law == "normal" else float(np.abs(by).sum())
+    return by
+
+
+def size(meeting: Meeting, by: NDArray[np.float64]) -> float:
+    """The size of a move: Euclidean for normal noise, else the sum."""
+    return float(np.linalg.norm(by)) if meeting.draw.law == "normal" else float(np.abs(by).sum())

@@ -11,12 +11,12 @@ import dp_accounting as dp
 import numpy as np
 
 from ...accounting.events.counts import charged
-from ...accounting.events.tree import Unsupported, gaussian_mu
+from ...accounting.events.tree import Unsupported, gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.tradeoff import curve
 from ...reports.observed import Heard, Mechanism, Observed, Released
-from .gate import examined
-from .inside import Inside, inside
+from .gate import examined, followed
+from .inside import Inside
 from .playing import rounding
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
     """
     found = examined(case, graph, key)
     made = found.study
-    heard = inside(made, case.claim.unit, key.fold("inside"))
+    heard = followed(case, graph, key)
     within = heard if isinstance(heard, Inside) else None
     mechanisms, moves = _on_releases(found)
     if within is not None and len(within.meetings) >= len(mechanisms):
@@ -54,7 +54,8 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
     mechanisms = tuple(_worst(m, i, moves) for i, m in enumerate(mechanisms))
     doubts = {array: text for array, text in found.doubts.items() if within is None or array in within.past or not array}
     if within is not None and within.moves:
-        doubts = {**within.past, **({"": within.doubts[0]} if within.doubts else {})}
+        first = found.doubts.get("") or next(iter(within.doubts), "")
+        doubts = {**within.past, **({"": first} if first else {})}
     elif isinstance(heard, str) and heard:
         doubts.setdefault("", heard)
     fresh = not any(m.note for m in mechanisms)
@@ -103,10 +104,11 @@ def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
     """Noise that was followed to where it meets data, whether or not the sum is released."""
     found = []
     for number, m in enumerate(within.meetings, 1):
-        scale = float(np.min(m.scale)), float(np.max(m.scale))
+        sizes, covered = np.asarray(m.scale), float(m.covered.mean())
+        scale = float(sizes[sizes > 0].min()), float(sizes.max())
         cell = next((str(c) for c, a in made.base.cells.items() if _is(m, a)), WITHIN)
         note = _stale(within, number - 1, made)
-        found.append(Mechanism(number, m.draw.line, m.line, m.draw.law, scale, m.noisy.shape, 1.0, cell, note=note))
+        found.append(Mechanism(number, m.draw.line, m.line, m.draw.law, scale, m.noisy.shape, covered, cell, note=note))
     return tuple(found)
 
 
@@ -114,11 +116,12 @@ def _stale(within: Inside, i: int, made: Study) -> str:
     """Why the noise of a mechanism is not fresh; "" where it is."""
     meeting = within.meetings[i]
     for number, earlier in enumerate(within.meetings[:i], 1):
-        same = earlier.draw is meeting.draw and earlier.noisy.shape == meeting.noisy.shape
-        if same and np.allclose((earlier.noisy - earlier.clean) / earlier.scale, (meeting.noisy - meeting.clean) / meeting.scale):
-            return f"the noise of mechanism {number} again"
+        same = earlier.noisy.shape == meeting.noisy.shape and np.array_equal(earlier.draw.values, meeting.draw.values)
+        if same and np.allclose(earlier.units, meeting.units):
+            return f"the noise of mechanism {number} again: {meeting.draw.where}"
     at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, meeting.draw.values)), None)
-    return "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
+    stale = "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
+    return stale and f"{stale}: {meeting.draw.where}"
 
 
 def _is(meeting: Meeting, cell: NDArray[np.float64]) -> bool:
@@ -192,15 +195,24 @@ def _compared(
     else:
         declared = charged(ledger)
         told.append(f"The ledger composes {_counted(declared.plain + declared.steps)}. Heard: {heard}.")
-        pays = gaussian_mu(ledger)
-        if pays is not None and known and {m.law for m in mechanisms} <= {"normal"}:
-            worst = max(float(np.linalg.norm(each)) for _, each in moves)
+        laws = {m.law for m in mechanisms}
+        pays, total = (gaussian_mu(ledger), np.linalg.norm) if laws <= {"normal"} else (laplace_total(ledger), np.sum)
+        if pays is not None and known and laws <= EVENTS.keys():
+            worst = max(float(total(each)) for _, each in moves)
             agrees = worst <= pays * (1 + SLACK)
             told.append(f"The ledger pays for a move of {pays:.4g} times the noise in all; the worst secret moves {worst:.4g}.")
     if costs is not None:
         cost = f"For the worst of {len(moves)} secrets that were tried, what was heard costs ε = {costs:.4g}"
         told.append(f"{cost} at δ = {claim.delta:g}; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(told)
+
+
+def laplace_total(ledger: dp.DpEvent) -> float | None:
+    """How far Laplace noise that a ledger composes may be moved in all, over its scale; None for any other ledger."""
+    events = list(parts(ledger))
+    if not all(isinstance(event, dp.LaplaceDpEvent) for event, _ in events):
+        return None
+    return float(sum(count / event.noise_multiplier for event, count in events))
 
 
 def _counted(count: int) -> str:

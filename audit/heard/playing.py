@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...models.hearing import Draw, hearing
+from ...models.hearing.meetings import Meetings
+from ...models.hearing.script import Diverged, Script, alike
+from ..own.program import External
+from ..own.recording import Request
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...models.base import Model
+    from ...models.base import Model, Release
     from ...models.graph.graph import Worlds
     from ...models.hearing.draw import Follow
 
 Array = "NDArray[np.float64]"
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them
+__all__ = ["Cell", "Diverged", "Play", "alike", "cells", "play", "rounding", "same_numbers"]
 ROUNDING = 4e-7  # relative: arrays are float32, and float32 sums may be added in another order
-
-
-class Diverged(Exception):
-    """The run on another graph makes other draws; the message names the line."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,11 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Play:
-    """cells: the released values, in float64. draws: all recorded draws, in order."""
+    """cells: the released values, in float64. draws: all recorded draws, in order. notes: what of a program was not recorded."""
 
     cells: Mapping[Cell, NDArray[np.float64]]
     draws: list[Draw]
+    notes: tuple[str, ...] = ()
 
 
 def play(
@@ -54,27 +56,27 @@ def play(
     follow: what the training gets of each draw, as in `Hearing`. Raises Diverged if the run makes other draws than the script.
     """
 
-    def change(at: int, draw: Draw) -> NDArray[Any] | None:
-        if script is None:
-            return None
-        if at >= len(script) or not alike(draw, script[at]):
-            raise Diverged(draw.line)
-        numbers = (instead or {}).get(at, script[at].values)
-        return carried(numbers, script[at], draw) if numbers.size else None
-
+    if isinstance(model, External):
+        assert not instead, "a program repeats the numbers of another run only"
+        return _of_program(model, worlds, script, follow)
+    change = None if script is None else Script(script, instead or {})
     with hearing(change, follow) as heard:
         release = model.fit(worlds, "cpu")
-    if script is not None and len(heard.draws) < len(script):
-        raise Diverged(script[len(heard.draws)].line)
-    return Play(dict(_cells(release.arrays)), heard.draws)
+    if change is not None:
+        change.ended(len(heard.draws))
+    return Play(cells(release), heard.draws)
 
 
-def alike(one: Draw, other: Draw) -> bool:
-    """Whether two draws request the same type and count of numbers, of the same law up to location and scale."""
-    if one.law != other.law or one.values.shape != other.values.shape or len(one.parameters) != len(other.parameters):
-        return False
-    pairs = zip(one.parameters, other.parameters, strict=True)
-    return all(a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=True) for a, b in pairs)
+def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:
+    """The same for a program, whose mechanisms are always followed."""
+    asked = follow if isinstance(follow, Meetings) else Meetings()
+    release, heard = model.recorded(worlds, Request(script, asked.script))
+    if heard.diverged:
+        raise Diverged(heard.diverged)
+    if script is not None:
+        Script(script, {}).ended(len(heard.draws))
+    asked.found[:] = heard.meetings
+    return Play(cells(release), heard.draws, tuple(heard.notes))
 
 
 def same_numbers(one: Draw, other: Draw) -> bool:
@@ -85,20 +87,16 @@ def same_numbers(one: Draw, other: Draw) -> bool:
     return bool((np.abs(one.units - other.units) <= ROUNDING * size / np.asarray(one.scale)).all())
 
 
-def carried(numbers: NDArray[Any], one: Draw, other: Draw) -> NDArray[Any]:
-    """Numbers of draw `one` at the location and scale of draw `other`, which may depend on data."""
-    if np.array_equal(one.loc, other.loc) and np.array_equal(one.scale, other.scale):
-        return numbers
-    return np.asarray(other.loc + other.scale * ((numbers - one.loc) / one.scale)).astype(other.values.dtype)
-
-
-def _cells(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Cell, NDArray[np.float64]]]:
-    for name, array in arrays.items():
+def cells(release: Release) -> dict[Cell, NDArray[np.float64]]:
+    """The parts of what the first run of a release gave away."""
+    found = {}
+    for name, array in release.arrays.items():
         only = np.asarray(array[0], dtype=np.float64)
         if only.ndim == 3:
-            yield from ((Cell(name, hop), part) for hop, part in enumerate(only))
+            found.update({Cell(name, hop): part for hop, part in enumerate(only)})
         else:
-            yield Cell(name), only
+            found[Cell(name)] = only
+    return found
 
 
 def rounding(numbers: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,10 @@ import numpy as np
 
 from ...models.graph.graph import Worlds
 from ...models.hearing.draw import SHIFTED
-from .playing import Cell, Diverged, Play, alike, play, rounding
+from ...models.hearing.meetings import Meetings, OtherMechanisms
+from ..own.program import External
+from ..own.recording import Unheard
+from .playing import Cell, Diverged, Play, alike, cells, play, rounding
 from .sources import MOST, Source, blocks, in_line, located, moved_by
 
 if TYPE_CHECKING:
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
     from ...models.base import Model
     from ...models.graph.graph import Graph
+    from ...models.hearing import Draw
+    from ...models.hearing.meetings import Meeting
     from ..key import Key
 
     Floats = NDArray[np.float64]
@@ -29,11 +35,22 @@ FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clippin
 
 
 @dataclass(frozen=True, eq=False)
+class History:
+    """A run with its mechanisms, in order. complete: whether all of them fitted into memory."""
+
+    worlds: Worlds
+    play: Play
+    meetings: tuple[Meeting, ...]
+    complete: bool = True
+
+
+@dataclass(frozen=True, eq=False)
 class Study:
     """base: the run on the whole graph. others: the draws of other seeds. sources: noise that was located in the release.
 
     slack: how far rounding alone moves each cell. doubts: why nothing can be stated about this model. constant: draws that are
-    the same for every seed. copies: draws that repeat an earlier one. free: all other draws that are not sources.
+    the same for every seed. copies: draws that repeat an earlier one. free: all other draws that are not sources. histories: runs
+    of the whole graph whose mechanisms were followed, each with another seed; the first is `base`.
     """
 
     model: Model
@@ -45,6 +62,7 @@ class Study:
     copies: Mapping[int, int] = field(default_factory=dict)
     slack: Mapping[Cell, Floats] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
+    histories: tuple[History, ...] = ()
 
     @property
     def free(self) -> list[int]:
@@ -56,12 +74,13 @@ class Study:
         return [s for s in self.sources if s.cell == cell]
 
 
-if TYPE_CHECKING:
-    from ...models.hearing import Draw
-
-
 def study(model: Model, graph: Graph, key: Key) -> Study:
-    """Runs the model on the whole graph a few times, and finds the noise in its release."""
+    """Runs the model on the whole graph a few times, and finds the noise in its release.
+
+    In a program, which starts anew for each run, noise is followed and not searched for in the release.
+    """
+    if isinstance(model, External):
+        return study_of_program(model, graph, key)
     worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(SEEDS)]
     plain = play(model, worlds[0])  # draws at the first use of a library do not belong to the model
     if len(plain.draws) > MANY:
@@ -86,6 +105,37 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack = _slack(model, worlds[0], base, sources, copies)
     return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack)
+
+
+def study_of_program(model: External, graph: Graph, key: Key) -> Study:
+    """Runs a program four times: unrecorded, recorded, repeated with another seed, and with that seed alone."""
+    worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(2)]
+    bare = Play(cells(model.fit(worlds[0])), [])
+    histories = []
+    try:
+        for world in worlds:
+            heard = Meetings()
+            played = play(model, world, follow=heard)
+            histories.append(History(world, played, tuple(heard.found)))
+            if len(histories) == 1 and not same(bare, played):
+                return _doubted(Study(model, world, played), "the same seed, or a recorded run, gives another release")
+            if len(histories) == 1 and not close(played, _repeated(model, worlds[1], histories[0])):
+                return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
+    except Unheard as reason:
+        return _doubted(Study(model, worlds[0], bare), str(reason))
+    except (Diverged, OtherMechanisms) as line:
+        told = f"another seed draws other numbers ({line}), so no run can be repeated with them"
+        return _doubted(Study(model, worlds[0], histories[0].play), told)
+    base, *others = (h.play for h in histories)
+    made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))
+    if any(len(o.draws) != len(base.draws) for o in others):
+        return dataclasses.replace(made, doubts=("another seed draws more or fewer numbers",))
+    constant = frozenset(at for at, d in enumerate(base.draws) if _fixed(d, [o.draws[at] for o in others]))
+    return dataclasses.replace(made, constant=constant, copies=repeats([base.draws, others[0].draws]), doubts=base.notes)
+
+
+def _repeated(model: External, world: Worlds, first: History) -> Play:
+    return play(model, world, script=first.play.draws, follow=Meetings(first.meetings))
 
 
 def _doubted(made: Study, reason: str) -> Study:

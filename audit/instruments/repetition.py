@@ -1,4 +1,4 @@
-"""Repeats a run without one edge or one node, with every noisy value made the same: what may change, and what may not."""
+"""Repeats a run without edges or nodes, with every noisy value made the same: what may change, and what may not."""
 
 from __future__ import annotations
 
@@ -22,30 +22,36 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-SECRETS = 2  # number of edges or nodes that are removed, one at a time
+# number of nodes of a graph -> number of edges or nodes that are removed, one at a time; two from larger graphs
+SECRETS = ((1_000, 10), (5_000, 4))
 MARGIN = 1e-4  # relative: float32 gradients and sums
 ROUNDING = 1e-6  # rounding error of a sum in float32, relative to the sum
 SAME = 1e-4  # tolerance, relative to the scale of a released array
 SIMPLEX = 2.0  # largest L1 distance between two probability vectors
+NO_NODE = np.zeros(0, dtype=np.int64)
+Nodes = np.ndarray[Any, np.dtype[np.int64]]  # ids
 
 
 def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger: Charged, key: Key) -> tuple[float, list[str]]:
     """The largest move over the one that the ledger's noise covers, and everything else that changed, over all secrets.
 
     whole, record: the run on the whole graph, with the seed `key.fold("frozen", 0)`. Given the released history, a sum moves by
-    exactly what is computed here, and all that is not a noisy value is a function of noisy values and public data.
+    exactly what is computed here, and all that is not a noisy value is a function of noisy values and public data. Without many
+    secrets at once nothing is said of moves, but a path of any of them to the release is found.
     """
     moves: dict[str, float] = {}
     faults: list[str] = []
-    for worlds, own in neighbours(model.unit, graph, key):
+    secrets = [*neighbours(model.unit, graph, key), without_many(model.unit, graph, key)]
+    for worlds, own in secrets:
         try:
             release, again = recorded(model, worlds, script=record.releases, coins=same_coins(record, graph, own))
         except Diverged as where:
             faults.append(f"what is run depends on the secret, from '{where}' on")
             continue
-        hidden = kept_row(whole, own)
         for before, after in zip(record.releases, again.releases, strict=True):
-            moves[before.purpose] = max(moves.get(before.purpose, 0.0), moved(before, after, ledger, hidden, graph.nodes))
+            if worlds is not secrets[-1][0]:
+                by = moved(before, after, ledger, kept_rows(whole, own), graph.nodes)
+                moves[before.purpose] = max(moves.get(before.purpose, 0.0), by)
             if np.abs(before.residuals - after.residuals).max(initial=0) > 1e-2:
                 faults.append(f"the noise of '{before.purpose}' itself depends on the secret")
         for name in whole.arrays:
@@ -60,48 +66,65 @@ def world(graph: Graph, seed: int) -> Worlds:
     return Worlds.of(graph, np.array([seed], dtype=np.uint64))
 
 
-def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, int | None]]:
-    """Worlds of one run that lack one edge or one node, with the seed of the run on the whole graph, and the id of the node."""
+def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, Nodes]]:
+    """Worlds of one run that lack one edge or one node, with the seed of the run on the whole graph, and the ids of the absent
+    nodes.
+    """
     whole, absent = world(graph, key.fold("frozen", 0).seed), np.zeros((1, 1), dtype=bool)
+    count = next((secrets for nodes, secrets in SECRETS if graph.nodes <= nodes), 2)
     if unit in EDGES:
-        for edge in key.fold("secrets").generator().permutation(catalogue(graph, key.fold("edges")))[:SECRETS]:
-            yield dataclasses.replace(whole, edges=Mask(np.array([edge]), absent)), None
+        for edge in key.fold("secrets").generator().permutation(catalogue(graph, key.fold("edges")))[:count]:
+            yield dataclasses.replace(whole, edges=Mask(np.array([edge]), absent)), NO_NODE
         return
     trained = np.flatnonzero(graph.train)
     busiest = trained[graph.degree[trained].argmax()]
-    for node in dict.fromkeys(int(v) for v in (busiest, *key.fold("secrets").generator().permutation(trained)[: SECRETS - 1])):
-        yield dataclasses.replace(whole, nodes=Mask(np.array([node]), absent)), node
+    for node in dict.fromkeys(int(v) for v in (busiest, *key.fold("secrets").generator().permutation(trained)[: count - 1])):
+        yield dataclasses.replace(whole, nodes=Mask(np.array([node]), absent)), np.array([node])
 
 
-def same_coins(first: Record, graph: Graph, node: int | None) -> Coins:
-    """The samples of a run, for its repetition without `node`: all other nodes join the same batches as before.
+def without_many(unit: Unit, graph: Graph, key: Key) -> tuple[Worlds, Nodes]:
+    """The world of `neighbours` without any edge, or without a random half of the training nodes.
 
-    Candidates are the training nodes in ascending order, with or without the absent one; other samples are not changed.
+    A path that one node takes only with luck, as by a count that must pass a threshold, is taken by one of so many.
+    """
+    whole = world(graph, key.fold("frozen", 0).seed)
+    if unit in EDGES:
+        count = graph.edges.shape[1]
+        return dataclasses.replace(whole, edges=Mask(np.arange(count), np.zeros((1, count), dtype=bool))), NO_NODE
+    trained = np.flatnonzero(graph.train)
+    half = np.sort(key.fold("half").generator().permutation(trained)[: trained.size // 2])
+    return dataclasses.replace(whole, nodes=Mask(half, np.zeros((1, half.size), dtype=bool))), half
+
+
+def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
+    """The samples of a run, for its repetition without these nodes: all other nodes join the same batches as before.
+
+    Candidates are the training nodes in ascending order, with or without the absent ones; other samples are not changed.
     """
     trained = np.flatnonzero(graph.train)
-    place = int(np.searchsorted(trained, node)) if node is not None and graph.train[node] else None
+    places = np.flatnonzero(np.isin(trained, absent))
 
     def drawn(purpose: str, at: int, candidates: int) -> NDArray[np.bool_] | None:
         if at >= len(first.samples[purpose]) or first.samples[purpose][at].size != trained.size:
             return None
         joined = first.samples[purpose][at]
-        if candidates == trained.size - 1 and place is not None:
-            return np.delete(joined, place)
-        return joined if candidates == trained.size else None
+        if candidates == trained.size:
+            return joined
+        return np.delete(joined, places) if candidates == trained.size - places.size else None
 
     return drawn
 
 
-def shift(before: Noisy, after: Noisy, hidden: int | None, nodes: int) -> NDArray[np.float64]:
-    """How far every entry of a release's mean moves. hidden: a node whose own row is not released, and left out."""
+def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.float64]:
+    """How far every entry of a release's mean moves. hidden: nodes whose own rows are not released, and left out."""
     change = after.clean - before.clean
-    if hidden is not None and before.shapes[0][1:-1] == (nodes,):
+    if hidden.size and before.shapes[0][1:-1] == (nodes,):
         return np.delete(change.reshape(nodes, -1), hidden, axis=0)
     return change
 
 
-def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: int | None, nodes: int) -> float:
-    """The move of one release's mean, over the move that the ledger's noise covers. hidden: a node whose own row is not
+def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: Nodes, nodes: int) -> float:
+    """The move of one release's mean, over the move that the ledger's noise covers. hidden: nodes whose own rows are not
     released.
     """
     change = shift(before, after, hidden, nodes)
@@ -113,19 +136,17 @@ def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: int | None, node
     return norm / before.scale * min(ledger.plain_multiplier, ledger.step_multiplier)
 
 
-def kept_row(release: Release, node: int | None) -> int | None:
-    """The secret node, if its own sums are not released; None if they are, or if the secret is an edge."""
-    if node is None or ("aggregates" in release and np.any(release["aggregates"][:, :, node])):
-        return None
-    return node
+def kept_rows(release: Release, absent: Nodes) -> Nodes:
+    """The absent nodes, if their own sums are not released; none if they are, or if the secret is an edge."""
+    return NO_NODE if "aggregates" in release and np.any(release["aggregates"][:, :, absent]) else absent
 
 
-def differs(a: NDArray[Any], b: NDArray[Any], own: int | None, nodes: int) -> bool:
-    """Whether two arrays of one run differ in anything but the row of node `own`."""
+def differs(a: NDArray[Any], b: NDArray[Any], own: Nodes, nodes: int) -> bool:
+    """Whether two arrays of one run differ in anything but the rows of the nodes `own`."""
     if a.shape != b.shape:
         return True
     axis = next((i for i, size in enumerate(a.shape) if i and size == nodes), None)
-    if own is not None and axis is not None:
+    if own.size and axis is not None:
         a, b = np.delete(a, own, axis), np.delete(b, own, axis)
     scale = max(1.0, float(np.abs(a).max(initial=0)))
     return not bool((np.abs(a.astype(np.float64) - b) <= SAME * scale).all())
@@ -140,4 +161,5 @@ def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
     x[user] = x.max() + 1 - x[user]
     before, after = (quick.fit(world(g, seed)) for g in (graph, dataclasses.replace(graph, x=x)))
     names = [name for name in before.arrays if name != "posteriors"]
-    return [f"one user's features change the {n} of others" for n in names if differs(before[n], after[n], user, graph.nodes)]
+    own = np.array([user])
+    return [f"one user's features change the {n} of others" for n in names if differs(before[n], after[n], own, graph.nodes)]

@@ -54,13 +54,25 @@ class Pool:
     target: Seen
 
 
-def membership(case: Case, graph: Graph, store: Store, key: Key, names: tuple[str, ...], shadows: int, targets: int) -> Measured:
+def membership(
+    case: Case,
+    graph: Graph,
+    store: Store,
+    key: Key,
+    names: tuple[str, ...],
+    shadows: int,
+    targets: int,
+    games: tuple[str, ...] = tuple(GAMES),
+) -> Measured:
     """Every named attack on one pool of runs per game; the first `shadows` runs are shadows, the other `targets` targets."""
     found, seen = Measured(), view(case)
-    for kind, query in GAMES.items():
+    for kind, query in ((kind, query) for kind, query in GAMES.items() if kind in games):
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
-        if kind == "node" and ALONE not in seen:
-            continue  # the label game runs the same attacks
+        if kind == "node" and ALONE not in seen:  # the label game runs the same attacks
+            if "label" not in games and names:
+                reason = f"{case.model.name} answers no query of a node without its edges; the label game runs these attacks"
+                found = found.joined(Measured(skips=(case.skipped("game node", f"{reason}: --games label"),)))
+            continue
         given = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
         reasons = [given if kind == "edge" and given else missing(a, seen) for a in attacks]
         able = [a for a, reason in zip(attacks, reasons, strict=True) if reason is None]

@@ -11,7 +11,6 @@ import json
 import shlex
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -25,6 +24,7 @@ from ...accounting.events.language import ledger, number
 from ...models.base import Release
 from ...models.capabilities import SUMS
 from ...models.errors import one_line
+from ..toml_file import read_toml
 from .arrays import read_array
 from .files import hashed, python_files
 from .program import OPTIONAL, External
@@ -111,17 +111,9 @@ def declared(path: Path, **limits: Any) -> Declared:
 
     Raises ValueError, one line, with the file, the key, the value and the way out.
     """
+    table, digest = read_toml(path)
     try:
-        text = path.read_bytes()
-        table = tomllib.loads(text.decode("utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"target={path}: no such file.") from None
-    except OSError as fault:
-        raise ValueError(f"target={path}: cannot be read ({fault.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise ValueError(f"target={path}: not a TOML file: {one_line(fault)}") from None
-    try:
-        return dataclasses.replace(_declared(table, path, hashlib.sha256(text).hexdigest()), **limits)
+        return dataclasses.replace(_declared(table, path, digest), **limits)
     except ValueError as fault:
         raise ValueError(f"target={path}: {fault}") from None
 
@@ -145,10 +137,11 @@ def _declared(table: dict[str, Any], path: Path, digest: str) -> Declared:
     if table.get("ledger"):
         ledger(table["ledger"], values)  # refused here rather than in the middle of a run
     python = table.get("python", sys.executable)
-    command, files = _command(table["command"], path.parent, python, values)
+    python = str((path.parent / python).absolute()) if (path.parent / python).is_file() else python
     checkout = path.parent / table["checkout"] if "checkout" in table else None
     if checkout is not None and not checkout.is_dir():
         raise ValueError(f"checkout={table['checkout']}: no such folder.")
+    command, files = _command(table["command"], path.parent, python, values, checkout)
     about = {"declaration": f"{path.name}, sha256 {digest[:16]}", "program": hashed(files)}
     about |= {"source": table["source"]} if "source" in table else {}
     about |= {"checkout": f"{checkout.name}, {hashed(python_files(checkout))}"} if checkout is not None else {}
@@ -184,7 +177,7 @@ def _typed(table: Mapping[str, Any]) -> None:
             raise ValueError(f"{key}={value!r}: must be a table of numbers, such as sigma = 3.7.")
 
 
-def _command(text: str, folder: Path, python: str, values: Mapping[str, float]) -> tuple[str, list[Path]]:
+def _command(text: str, folder: Path, python: str, values: Mapping[str, float], checkout: Path | None) -> tuple[str, list[Path]]:
     """The command with its places filled, files beside the declaration by their full path; and the program's files."""
     try:
         words = shlex.split(text)
@@ -195,6 +188,8 @@ def _command(text: str, folder: Path, python: str, values: Mapping[str, float]) 
         beside = folder / word
         if word == "{python}":
             words[place] = python
+        elif word == "{checkout}" and checkout is not None:
+            words[place] = str(checkout.resolve())
         elif beside.is_file():
             words[place] = str(beside.resolve())
             files += python_files(beside.parent) if beside.suffix == ".py" else []

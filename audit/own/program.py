@@ -19,11 +19,14 @@ from ...accounting.claim import Unit
 from ...models.base import Release
 from ..storage.temporary import temporary
 from .arrays import read_array
+from .recording import brought, received
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
     from ...models.graph.graph import Graph, Worlds
+    from ...models.hearing.files import Recording
+    from .recording import Request
 
 
 OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None, "reports": 1, "votes": None}  # axis of nodes
@@ -41,6 +44,7 @@ class External:
     not calibrated. Its mechanisms are unknown, so every accountant declines. unit: the protected unit that the plan claims.
     seconds: for one training, after which the program is ended. memory: bytes that an array, or a file that the program writes,
     may take. run: the folder of the run, which is hidden from the program where the system can, and where its output is kept.
+    record: whether the recorder may listen to it.
     Raises ValueError if this machine has no such program.
     """
 
@@ -53,6 +57,7 @@ class External:
     seconds: float = field(default=SECONDS, compare=False)
     memory: int = field(default=8 << 30, compare=False)
     run: Path | None = field(default=None, compare=False)
+    record: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         for word in ("{worlds}", "{out}"):
@@ -88,14 +93,28 @@ class External:
         """
         return Release.join([self._fit_one(worlds[k : k + 1]) for k in range(len(worlds))])
 
-    def _fit_one(self, world: Worlds) -> Release:
+    def recorded(self, world: Worlds, request: Request) -> tuple[Release, Recording]:
+        """The release of one world, and what was heard meanwhile. If the run diverges from the request, the release is empty.
+
+        Raises ValueError as `fit`, and Unheard if nothing was recorded.
+        """
+        found: list[Recording] = []
+        release = self._fit_one(world, request, found)
+        return release, found[0]
+
+    def _fit_one(self, world: Worlds, request: Request | None = None, heard: list[Recording] | None = None) -> Release:
+        """request: what the recorder is to repeat, if the program is recorded; the recording is appended to `heard`."""
         with temporary() as folder:
             inputs, out = folder / "worlds", folder / "out"
             inputs.mkdir()
             out.mkdir()
             write_worlds(world, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            self._call(words, folder)
+            self._call(words, folder, brought(folder, request) if request is not None else None)
+            if heard is not None:
+                heard.append(received(folder, self.memory))
+                if heard[0].diverged:
+                    return Release({}, world.watch)
             if out.is_symlink() or not out.is_dir():
                 raise ValueError("target: the program replaced the folder {out}; expected files in it.")
             return self.read(out, world)
@@ -104,12 +123,12 @@ class External:
         """What the program wrote. Raises ValueError with the file and the expected shape."""
         return read_release(out, world, self.memory)
 
-    def _call(self, words: list[str], folder: Path) -> None:
+    def _call(self, words: list[str], folder: Path, environment: dict[str, str] | None = None) -> None:
         needed = (Path.cwd(), folder, *(Path(word) for word in words))  # a program in the folder of the run could not start
         hidden = None if self.run is None or any(at.absolute().is_relative_to(self.run) for at in needed) else str(self.run)
         asked = {"words": words, "folder": str(folder), "seconds": self.seconds, "hide": hidden}
         command = [sys.executable, "-I", str(SUPERVISOR), json.dumps({**asked, "bytes": self.memory})]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as supervisor:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as supervisor:
             assert supervisor.stdout is not None
             # an interruption of this process closes the pipe, which ends the program
             told = json.loads(supervisor.stdout.read() or b"{}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from ...accounting.claim import Unit
 from ..base import Release
 from ..engine.dropout import Dropout
-from ..engine.gnn_layers import KINDS, Values
+from ..engine.gnn_layers import HEADS, KINDS, Values
 from ..random.streams import stream
 from ..sparse.block_diagonal import Blocks, Operator, features
 
@@ -34,12 +35,18 @@ class Gnn:
     The defaults are those of MIA-audit-GNN (Lassila et al. 2025) on Cora: two layers, 64 hidden units.
     With `kind="gcn", hidden=16, input_dropout=0.5, learning_rate=0.01, weight_decay=5e-4` it is Kipf and Welling's.
 
-    kind: gcn, sage, gat or gin. dropout, input_dropout: the share that is set to zero, on hidden units and on features.
+    The GAT of MIA-audit-GNN is `kind="gat", hidden=256, heads=4, last_heads=2`, except that its attention has dropout too.
+
+    kind: gcn, sage, gat or gin. hidden: the width of the inner layers, in a GAT of all heads together. heads, last_heads: of the
+    inner layers and of the last layer of a GAT; those of the last layer are averaged. dropout, input_dropout: the share that is
+    set to zero, on hidden units and on features.
     """
 
     kind: str = "gcn"
     hidden: int = 64
     layers: int = 2
+    heads: int = HEADS[0]
+    last_heads: int = HEADS[1]
     dropout: float = 0.5
     input_dropout: float = 0.0
     epochs: int = 200
@@ -54,6 +61,11 @@ class Gnn:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: must be one of {', '.join(KINDS)}.")
+        for name in ("hidden", "layers", "heads", "last_heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: must be at least 1.")
+        if self.kind != "gat" and (self.heads, self.last_heads) != HEADS:
+            raise ValueError(f"heads={self.heads}, last_heads={self.last_heads}: {self.kind} has no heads. Use kind='gat'.")
         for name in ("dropout", "input_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: must be in [0, 1).")
@@ -153,9 +165,11 @@ class Gnn:
     def _start(self, worlds: Worlds, device: str) -> list[Values]:
         sizes = [worlds.graph.dim, *[self.hidden] * (self.layers - 1), worlds.graph.classes]
         randoms = [stream(seed, "start") for seed in worlds.seeds]
+        start: Callable[..., dict[str, NDArray[np.float64]]] = KINDS[self.kind].start
+        start = partial(start, heads=(self.heads, self.last_heads)) if self.kind == "gat" else start
         layers = []
         for i in range(self.layers):
-            runs = [KINDS[self.kind].start(random, sizes[i], sizes[i + 1], i + 1 == self.layers) for random in randoms]
+            runs = [start(random, sizes[i], sizes[i + 1], i + 1 == self.layers) for random in randoms]
             stacked = {n: np.stack([run[n] for run in runs]).astype(np.float32) for n in runs[0]}
             layers.append({n: torch.from_numpy(v).to(device).requires_grad_() for n, v in stacked.items()})
         return layers

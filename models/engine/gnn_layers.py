@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..sparse.normalised_sums import Whole
 
-HEADS = 8  # of a GAT layer that is not the last
+HEADS = (8, 1)  # of a GAT layer that is not the last, and of the last one
 
 Values = dict[str, Tensor]  # each (runs, …)
 Start = Callable[[np.random.Generator, int, int, bool], dict[str, "NDArray[np.float64]"]]
@@ -93,21 +93,28 @@ def gin(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
     return torch.bmm(inner, values["outer"]) + values["outer_bias"]
 
 
-def gat_start(random: np.random.Generator, inputs: int, outputs: int, last: bool) -> dict[str, NDArray[np.float64]]:
-    heads = 1 if last else HEADS
-    if outputs % heads:
-        raise ValueError(f"hidden={outputs}: must be a multiple of {heads}, the attention heads of a GAT layer.")
-    units = outputs // heads
-    to, fro = (glorot(random, heads, units) for _ in range(2))
-    return {"weight": glorot(random, inputs, outputs), "to": to, "from": fro, "bias": np.zeros((1, outputs))}
+def gat_start(
+    random: np.random.Generator, inputs: int, outputs: int, last: bool, heads: tuple[int, int] = HEADS
+) -> dict[str, NDArray[np.float64]]:
+    """The heads of the last layer have the full width and are averaged; those of the others share the width."""
+    count = heads[last]
+    if not last and outputs % count:
+        raise ValueError(f"hidden={outputs}: must be a multiple of {count}, the attention heads of a GAT layer.")
+    units = outputs if last else outputs // count
+    to, fro = (glorot(random, count, units) for _ in range(2))
+    return {"weight": glorot(random, inputs, count * units), "to": to, "from": fro, "bias": np.zeros((1, outputs))}
 
 
 def gat(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
-    """Veličković et al. 2018: for every head, a softmax over the arcs into each node and its self loop."""
+    """Veličković et al. 2018: for every head, a softmax over the arcs into each node and its self loop. Heads stand side by side,
+    or are averaged if the bias has the width of one.
+    """
     runs, heads, units = values["to"].shape
     rows = linear(x, values["weight"]).view(runs, blocks.size, heads, units)
     to, fro = ((rows * values[side][:, None]).sum(3) for side in ("to", "from"))
-    return blocks.attend(rows, to, fro).view(runs, blocks.size, heads * units) + values["bias"]
+    every = blocks.attend(rows, to, fro).view(runs, blocks.size, heads, units)
+    averaged = values["bias"].shape[2] == units
+    return (every.mean(2) if averaged else every.reshape(runs, blocks.size, heads * units)) + values["bias"]
 
 
 KINDS = {

@@ -15,6 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+CALLS = 5  # lines that are kept of a draw
 SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
 
@@ -23,7 +24,7 @@ class Draw:
     """law: the name of the distribution. loc, scale: as requested, numbers or arrays that broadcast. values: the drawn numbers.
 
     lowest, highest: the ends of the support; infinite if there is no end. line: file and line of the calling code. parameters:
-    all other parameters of the law, such as probabilities.
+    all other parameters of the law, such as probabilities. calls: the innermost lines of the program itself on the way there.
     """
 
     law: str
@@ -34,6 +35,13 @@ class Draw:
     lowest: float = -np.inf
     highest: float = np.inf
     parameters: tuple[NDArray[Any], ...] = ()
+    calls: tuple[str, ...] = field(default_factory=lambda: outer_lines())
+
+    @property
+    def where(self) -> str:
+        """The line, and the lines from which it was called."""
+        outer = ", ".join(call for call in self.calls if call != self.line)
+        return f"{self.line} (called from {outer})" if outer else self.line
 
     @property
     def units(self) -> NDArray[np.float64]:
@@ -88,25 +96,52 @@ class Listening:
 HERE = str(Path(__file__).parent)
 QUIET = (HERE, str(Path(np.__file__).parent), "/torch/", "/scipy/", "/random.py", "/secrets.py", "<__array", "<frozen")
 STANDARD = str(Path(os.__file__).parent)
+OTHERS = (
+    *QUIET,
+    STANDARD,
+    "site-packages",
+    "<string>",
+    *(str(Path(__file__).parents[2] / own) + os.sep for own in ("models", "audit")),
+)
 
 
 def calling_line() -> str:
-    """File and line of the innermost caller outside the libraries of random numbers; "" for a caller in Python's standard
-    library, which draws for temporary file names.
+    """File and line of the innermost caller outside the libraries of random numbers; "" for a draw that is none of a training's:
+    Python's standard library draws for temporary file names, and a library while it is imported.
     """
     frame = sys._getframe(2)
     while frame.f_back is not None and any(word in frame.f_code.co_filename for word in QUIET):
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return ""
         frame = frame.f_back
     file = frame.f_code.co_filename
-    if file.startswith(STANDARD) and "site-packages" not in file:
+    installed = "site-packages" in file
+    if file.startswith(STANDARD) and not installed:
         return ""
+    outer = frame if installed else None
+    while outer is not None and ("site-packages" in outer.f_code.co_filename or "<frozen" in outer.f_code.co_filename):
+        if outer.f_code.co_filename.startswith("<frozen importlib"):
+            return ""
+        outer = outer.f_back
     return f"{Path(file).name}, line {frame.f_lineno}"
+
+
+def outer_lines() -> tuple[str, ...]:
+    """The innermost lines of the program's own files that led here; libraries and this package are left out."""
+    found: list[str] = []
+    frame: Any = sys._getframe(1)
+    while frame is not None and len(found) < CALLS:
+        file = frame.f_code.co_filename
+        if not any(word in file for word in OTHERS):
+            found.append(f"{Path(file).name}, line {frame.f_lineno}")
+        frame = frame.f_back
+    return tuple(found)
 
 
 def parameters(*given: Any) -> tuple[NDArray[Any], ...]:
     """Copies of those arguments that are numbers."""
     arrays = (
-        g.detach().cpu().numpy().copy() if hasattr(g, "detach") else np.array(g) for g in given if not isinstance(g, str | bytes)
+        g.detach().cpu().numpy().copy() if hasattr(g, "detach") else np.array(g) for g in given if not isinstance(g, (str, bytes))
     )
     return tuple(a for a in arrays if a.dtype.kind in "iufb")
 

@@ -11,23 +11,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .draw import Draw, calling_line
+from .draw import SHIFTED, Draw, calling_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FOLLOWED = ("normal", "laplace")
+FOLLOWED = SHIFTED
 
 
 @dataclass(frozen=True, eq=False)
 class Meeting:
-    """noisy = clean + noise. line: of the sum. scale: of the law's numbers at scale 1, a number or an array that broadcasts."""
+    """noisy = clean + noise. line: of the sum. scale: of the law's numbers at scale 1, a number or an array that broadcasts; 0
+    for entries that carry no noise.
+    """
 
     line: str
     draw: Draw
     scale: Any
     clean: NDArray[np.float64]
     noisy: NDArray[Any]
+
+    @property
+    def covered(self) -> NDArray[np.bool_]:
+        """Which entries carry noise."""
+        return np.broadcast_to(np.asarray(self.scale) > 0, self.clean.shape)
+
+    @property
+    def units(self) -> NDArray[np.float64]:
+        """The noise at scale 1, 0 where there is none."""
+        return self.over(self.noisy - self.clean)
+
+    def over(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`by` over the scale, 0 where there is no noise."""
+        return np.divide(by, self.scale, out=np.zeros_like(self.clean), where=self.covered)
 
 
 class OtherMechanisms(Exception):
@@ -55,7 +71,8 @@ class Meetings:
 
     def meet(self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any) -> Any:
         """Writes a mechanism down. Returns the noisy value, that of the script if there is one. Zero noise is no mechanism."""
-        if not self.space or not np.all(np.asarray(scale) > 0):
+        covered = noisy != clean  # numbers of a continuous law are never 0, so the others were set to 0 after they were drawn
+        if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
             return noisy
         self.space = max(0, self.space - clean.nbytes - noisy.nbytes)
         line = calling_line()
@@ -63,7 +80,9 @@ class Meetings:
             at = len(self.found)
             if at >= len(self.script) or self.script[at].noisy.shape != noisy.shape or self.script[at].line != line:
                 raise OtherMechanisms(line)
-            noisy[...] = self.script[at].noisy
+            noisy[...] = np.where(covered, self.script[at].noisy, noisy)
+        if not np.all(covered):
+            scale = np.where(covered, scale, 0.0)
         self.found.append(Meeting(line, draw, scale, clean, noisy.copy()))
         return noisy
 
@@ -133,7 +152,7 @@ def _scaled(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noi
         return None
     if len(noises) == 2 and ufunc in (np.add, np.subtract):
         other: Any = noises[1].origin
-        normal = noises[0].origin[1].law == other[1].law == "normal"
+        normal = noises[0].origin[1].law == other[1].law == "normal" and noises[0].shape == noises[1].shape
         return np.hypot(scale, other[2]) if normal and noises[0] is not noises[1] else None
     if ufunc is np.negative:
         return scale

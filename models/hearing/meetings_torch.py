@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .draw import Draw, Listening
-from .meetings import FOLLOWED, Meetings, located_at_data, one_scale
+from .meetings import FOLLOWED, Meetings, Noise, located_at_data, one_scale
 
 SUMS = ("add", "add_", "sub", "sub_")
 PRODUCTS = ("mul", "mul_", "div", "div_")
@@ -17,8 +17,11 @@ Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> (Draw, scal
 
 
 def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
-    """A tensor that was just drawn: noise to follow, or noisy data at once where its location is data."""
-    if draw.law not in FOLLOWED or tensor.dim() == 0:
+    """A tensor that was just drawn: noise to follow, or noisy data at once where its location is data.
+
+    What is trained (`requires_grad`) holds weights, which are no noise, though an optimiser adds them to gradients.
+    """
+    if draw.law not in FOLLOWED or tensor.dim() == 0 or tensor.requires_grad:
         return
     if located_at_data(draw):
         clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
@@ -33,6 +36,16 @@ def origins(meetings: Meetings) -> Origins:
     if meetings.tensors is None:
         meetings.tensors = WeakTensorKeyDictionary()
     return meetings.tensors
+
+
+def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
+    """A tensor as an array of NumPy, which is still noise if the tensor is."""
+    origin = _origin(meetings, tensor)
+    if origin is None or array.ndim == 0:
+        return array
+    noise: Any = array.view(Noise)
+    noise.origin = (meetings, *origin)
+    return noise
 
 
 def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callable[[], Any]) -> Any:
@@ -58,7 +71,7 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callab
 
 
 def _origin(meetings: Meetings, value: Any) -> tuple[Draw, Any] | None:
-    return origins(meetings).get(value) if hasattr(value, "detach") else None
+    return origins(meetings).get(value) if hasattr(value, "detach") and not value.requires_grad else None
 
 
 def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:
@@ -88,7 +101,15 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:
     if name not in PRODUCTS or len(known) < 2 or (known[0] is not None and known[1] is not None):
         return None
     origin, other = (known[0], args[1]) if known[0] is not None else (known[1], args[0])
-    number = float(other) if not hasattr(other, "detach") or other.numel() == 1 else None
+    number = _one_number(other)
     if number is None or (name.startswith("div") and known[0] is None) or not number:
         return None
     return origin[1] * abs(number) if name.startswith("mul") else origin[1] / abs(number)
+
+
+def _one_number(value: Any) -> float | None:
+    """A number, or that of a tensor whose entries are all the same; None for any other tensor."""
+    if not hasattr(value, "detach"):
+        return float(value)
+    first = value.detach().flatten()[:1]
+    return float(first) if value.numel() and bool((value.detach() == first).all()) else None

@@ -65,7 +65,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     if name == "shuffle":
         result = np.array(args[0])
     law, names = LAWS.get(name, (name, ()))
-    given = dict(zip(names, args, strict=False)) | {n: options[n] for n in names if n in options}
+    given = dict(zip(names, args)) | {n: options[n] for n in names if n in options}  # noqa: B905
     loc, scale, ends = given.get("loc", 0.0), given.get("scale", 1.0), (-np.inf, np.inf)
     if law == "uniform":
         loc = given.get("low", 0.0)

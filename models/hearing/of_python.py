@@ -45,7 +45,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     result = list(args[0]) if name == "shuffle" else result
     law, loc, scale, ends = LAWS.get(name, name), 0.0, 1.0, (-np.inf, np.inf)
     if law == "normal":
-        given = dict(zip(("mu", "sigma"), args, strict=False)) | options
+        given = dict(zip(("mu", "sigma"), args)) | options  # noqa: B905
         loc, scale = given.get("mu", 0.0), given.get("sigma", 1.0)
     elif name == "random":
         ends = (0.0, 1.0)

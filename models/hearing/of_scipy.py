@@ -24,7 +24,7 @@ SHAPES = {"t": 1}  # positional parameters before loc and scale
 
 def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> Draw:
     """The draw of the distribution called `name`."""
-    given = dict(zip(("loc", "scale"), args[SHAPES.get(name, 0) :], strict=False)) | options
+    given = dict(zip(("loc", "scale"), args[SHAPES.get(name, 0) :])) | options  # noqa: B905
     law = NAMES.get(name, name)
     loc, scale = (given.get("loc", 0.0), given.get("scale", 1.0)) if name in NAMES else (0.0, 1.0)
     return Draw(law, np.array(result), calling_line(), loc, scale)

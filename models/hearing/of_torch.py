@@ -20,7 +20,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     loc: Any = 0.0
     scale: Any = 1.0
     ends = (-np.inf, np.inf)
-    given = [a for a in args[int(name.endswith("_")) :] if not isinstance(a, list | tuple)]
+    given = [a for a in args[int(name.endswith("_")) :] if not isinstance(a, (list, tuple))]
     if name in ("normal", "normal_"):
         loc = plain(given[0]) if given else 0.0
         scale = plain(given[1]) if len(given) > 1 else 1.0
@@ -47,27 +47,33 @@ def plain(value: Any) -> Any:
 
 def told(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
     """Records the numbers that an operator drew, and overwrites them if the recording replaces them."""
-    import torch
-
     hearing = Listening.hearing
-    drawn = result[-1] if isinstance(result, list | tuple) else result
+    drawn = result[-1] if isinstance(result, (list, tuple)) else result
     if hearing is None or hearing.inside or not hasattr(drawn, "detach"):
         return
     before = len(hearing.draws)
     instead = hearing.hear(asked(name, args, options, drawn))
     if instead is not None:
-        numbers = put(plain(drawn).copy(), np.asarray(instead))
-        with torch.no_grad():
-            drawn.detach().copy_(torch.from_numpy(np.ascontiguousarray(numbers).reshape(drawn.shape)))
+        put_into(drawn, instead)
     if isinstance(hearing.follow, Meetings) and len(hearing.draws) > before:
         meetings_torch.drawn(hearing.follow, drawn, hearing.draws[-1])
 
 
+def put_into(tensor: Any, instead: Any) -> None:
+    """Overwrites a tensor by other numbers."""
+    import torch
+
+    numbers = put(plain(tensor).copy(), np.asarray(instead))
+    with torch.no_grad():
+        tensor.detach().copy_(torch.from_numpy(np.ascontiguousarray(numbers).reshape(tensor.shape)))
+
+
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Records every random operator of this thread, and each Laplace sample of `torch.distributions` as one draw."""
+    """Records every random operator of this thread, and each normal and Laplace sample of `torch.distributions` as one
+    draw."""
     import torch
-    from torch.distributions import Laplace
+    from torch.distributions import Laplace, Normal
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
@@ -78,7 +84,30 @@ def replaced() -> Iterator[dict[int, Any]]:
                 told(name, args, options, result)
             return result
 
-    sample = Laplace.rsample
+    def numpy(self: Any, *args: Any, **options: Any) -> Any:
+        array = to_numpy(self, *args, **options)
+        hearing = Listening.hearing
+        follows = hearing is not None and isinstance(hearing.follow, Meetings) and hearing.follow.tensors
+        return meetings_torch.as_array(hearing.follow, self, array) if hearing is not None and follows else array
+
+    to_numpy = torch.Tensor.numpy
+    families: dict[Any, str] = {Laplace: "laplace", Normal: "normal"}
+    undo = [(family, family.rsample) for family in families]
+    for family, law in families.items():
+        family.rsample = _rsample(family.rsample, law)
+    torch.Tensor.numpy = numpy  # type: ignore[method-assign]
+    try:
+        with Mode():
+            yield {}
+    finally:
+        del torch.Tensor.numpy
+        for family, plain_rsample in undo:
+            family.rsample = plain_rsample
+
+
+def _rsample(sample: Any, law: str) -> Any:
+    """A distribution's `rsample`, heard as one draw with its location and scale."""
+    import torch
 
     def rsample(self: Any, sample_shape: Any = torch.Size()) -> Any:
         hearing = Listening.hearing
@@ -89,12 +118,12 @@ def replaced() -> Iterator[dict[int, Any]]:
             result = sample(self, sample_shape)
         finally:
             hearing.inside = False
-        instead = hearing.hear(Draw("laplace", plain(result).copy(), calling_line(), plain(self.loc), plain(self.scale)))
-        return result if instead is None else torch.from_numpy(put(plain(result).copy(), np.asarray(instead)))
+        before = len(hearing.draws)
+        instead = hearing.hear(Draw(law, plain(result).copy(), calling_line(), plain(self.loc), plain(self.scale)))
+        if instead is not None:
+            put_into(result, instead)
+        if isinstance(hearing.follow, Meetings) and len(hearing.draws) > before:
+            meetings_torch.drawn(hearing.follow, result, hearing.draws[-1])
+        return result
 
-    Laplace.rsample = rsample  # type: ignore[method-assign]
-    try:
-        with Mode():
-            yield {}
-    finally:
-        Laplace.rsample = sample  # type: ignore[method-assign]
+    return rsample

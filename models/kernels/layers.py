@@ -230,9 +230,8 @@ def group_numbers(x: Floats, dy: Floats, scale_slope: Floats, shift_slope: Float
 
 
 @helper
-def entropy_slope(logits: Floats, labels: NDArray[np.int64], share: np.float32, d: Floats, spare: Floats) -> None:
-    """d = `share` times the gradient of the cross-entropy, 0 for nodes beyond the labels. spare: scratch memory for two rows."""
-    top, sums = row(spare, 0), row(spare, 1)
+def exponentials(logits: Floats, to: Floats, top: Floats, sums: Floats) -> None:
+    """to = exp(logits - the node's largest logit); sums: (BLOCK,), their sum of every node. top: (BLOCK,), scratch memory."""
     top[:] = np.float32(-np.inf)
     sums[:] = ZERO
     for c in range(logits.size // BLOCK):
@@ -240,10 +239,17 @@ def entropy_slope(logits: Floats, labels: NDArray[np.int64], share: np.float32, 
         for n in range(BLOCK):
             top[n] = max(top[n], read[n])
     for c in range(logits.size // BLOCK):
-        read, to = row(logits, c), row(d, c)
+        read, own = row(logits, c), row(to, c)
         for n in range(BLOCK):
-            to[n] = power(read[n] - top[n])
-            sums[n] += to[n]
+            own[n] = power(read[n] - top[n])
+            sums[n] += own[n]
+
+
+@helper
+def entropy_slope(logits: Floats, labels: NDArray[np.int64], share: np.float32, d: Floats, spare: Floats) -> None:
+    """d = `share` times the gradient of the cross-entropy, 0 for nodes beyond the labels. spare: scratch memory for two rows."""
+    sums = row(spare, 1)
+    exponentials(logits, d, row(spare, 0), sums)
     for n in range(BLOCK):
         sums[n] = share / sums[n] if n < labels.size else ZERO
     for c in range(logits.size // BLOCK):

@@ -10,9 +10,8 @@ import numpy as np
 from numba import boolean, float32, float64, int64, types, void
 from numpy.typing import NDArray
 
-from .arithmetic import power
 from .compiled import compiled, helper
-from .layers import BLOCK, ZERO, add_outer, add_product, row, selu, selu_slope, total
+from .layers import BLOCK, ZERO, add_outer, add_product, exponentials, row, selu, selu_slope, total
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -70,17 +69,7 @@ def spread(
 @helper
 def probabilities(logits: Floats, to: Floats, top: Floats, sums: Floats) -> None:
     """The softmax of every node. top, sums: (BLOCK,), the largest logit and room for one more row."""
-    top[:] = np.float32(-np.inf)
-    sums[:] = ZERO
-    for c in range(logits.size // BLOCK):
-        read = row(logits, c)
-        for n in range(BLOCK):
-            top[n] = max(top[n], read[n])
-    for c in range(logits.size // BLOCK):
-        read, own = row(logits, c), row(to, c)
-        for n in range(BLOCK):
-            own[n] = power(read[n] - top[n])
-            sums[n] += own[n]
+    exponentials(logits, to, top, sums)
     for c in range(logits.size // BLOCK):
         own = row(to, c)
         for n in range(BLOCK):

@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 
-@pytest.mark.parametrize("program", ["noisy_votes.py", "noisy_gcn.py"])
+@pytest.mark.parametrize("program", ["noisy_votes.py", pytest.param("noisy_gcn.py", marks=pytest.mark.nightly)])
 def test_an_example_program_draws_from_its_seeds_and_reads_the_masks(program, graph):
     external = External(f"{sys.executable} {EXAMPLES / 'external' / program} {{worlds}} {{out}}")
     rows = np.arange(graph.nodes)

@@ -3,16 +3,19 @@
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import norm
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.lower.bounds import Bound
+from gnnaudit.accounting.lower.elementary import Kind, chance, least_rejected
 from gnnaudit.audit.audits.registry import Audit
 from gnnaudit.audit.case import Case, Outcome, Setting
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.plan import PRESETS, read
 from gnnaudit.audit.run import verdict_line
-from gnnaudit.audit.second_look import LEVEL, confirmed
+from gnnaudit.audit.second_look import LEVEL, POWER, confirmed, times
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.reports.evidence import judge
@@ -96,3 +99,55 @@ def test_a_named_system_that_was_skipped_is_in_the_verdict_line():
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_is_a_plan_and_gates_at_one_in_ten_thousand(preset):
     assert read(None, {"preset": preset}).alpha == 1e-4
+
+
+def first_look(p_value, then, tmp_path, trial_limited=True):
+    """As `second_look`, for a first test at 0.05 whose printed bound has the level 1e-3 and does not refute."""
+    asked = []
+
+    def run(setting):
+        asked.append((setting.alpha, setting.rounds, setting.first))
+        return Outcome("votes", (then,))
+
+    audit = Audit("votes", 1, lambda case: None, run, trial_limited=trial_limited)
+    setting = Setting(Case(Gap(), CLAIM), None, Store(Path(tmp_path)), Key("root"), 5, 1e-3, first=0.05)
+    first = dataclasses.replace(bound(False, alpha=1e-3), p_value=p_value)
+    return confirmed(audit, Outcome("votes", (first,)), setting), asked
+
+
+def test_a_suspicion_is_tested_again_with_more_rounds_at_the_level_of_a_printed_bound(tmp_path):
+    found, asked = first_look(0.03, bound(True), tmp_path)
+    assert asked == [(1e-3, 5 * times(0.05, 1e-3), None)]
+    bounds = [b for outcome in found for b in outcome.bounds]
+    assert judge(CLAIM, (), bounds).kind == "refuted"
+
+
+def test_a_suspicion_that_fresh_coins_do_not_confirm_leaves_no_trace_in_the_verdict(tmp_path):
+    found, _ = first_look(0.03, bound(False), tmp_path)
+    verdict = judge(CLAIM, (), [b for outcome in found for b in outcome.bounds])
+    assert (verdict.kind, verdict.exit_code) == ("not-refuted", 0)
+    assert "above 1.3 " in verdict.sentence  # what the first test would have noticed
+
+
+@pytest.mark.parametrize(("p_value", "trial_limited"), [(0.06, True), (0.03, False)])
+def test_without_a_suspicion_or_a_use_of_more_rounds_nothing_is_repeated(p_value, trial_limited, tmp_path):
+    found, asked = first_look(p_value, bound(True), tmp_path, trial_limited)
+    assert len(found) == 1
+    assert asked == []
+
+
+@pytest.mark.parametrize(("first", "alpha"), [(0.05, 6.8e-4), (1e-4, 2.5e-6), (0.05, 0.05)])
+def test_the_repetition_almost_surely_refutes_what_the_first_test_detects(first, alpha):
+    move = norm.isf(first) + norm.ppf(POWER)  # in standard deviations of the first test
+    assert norm.sf(norm.isf(alpha) - move * times(first, alpha) ** 0.5) >= 0.99
+    assert times(first, alpha) <= 4
+
+
+def test_at_most_three_of_a_thousand_honest_runs_are_blamed():
+    """74 tests a run, as in a default run, of the tightest kind; 40,000 runs whose claims are exactly true."""
+    kinds, draw = (Kind(0, 4000, 2, 0.25), Kind(0, 1000, 1, 0.5)), np.random.default_rng(0)
+    alpha, more = 0.05 / 74, times(0.05, 0.05 / 74)
+    wider = tuple(dataclasses.replace(k, guesses=more * k.guesses) for k in kinds)
+    suspects = draw.binomial(74, chance(kinds, (0.25, 0.5), least_rejected(kinds, 1.0, 0.05)), 40_000)
+    blamed = (draw.binomial(suspects, chance(wider, (0.25, 0.5), least_rejected(wider, 1.0, alpha))) > 0).mean()
+    assert 0 < blamed <= 0.003

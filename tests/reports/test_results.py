@@ -7,6 +7,7 @@ import pytest
 
 from gnnaudit.reports import results
 from gnnaudit.reports.results import AttackRow, Results, Run, SkippedRow
+from gnnaudit.reports.summary import best_marked
 
 EVERY_ROW = {"kind", "model", "mode", "unit", "epsilon", "delta"}
 BY_KIND = {
@@ -89,3 +90,19 @@ def test_a_killed_write_leaves_the_old_file(tmp_path, monkeypatch):
 def test_an_interval_has_two_ends():
     with pytest.raises(ValueError, match="auc_ci95"):
         AttackRow(model="gap", attack="lira", game="edge", auc=0.5, auc_ci95=(0.1,))
+
+
+def test_the_best_of_many_attacks_says_among_how_many_it_is():
+    """For each model, budget and game; attacks that read no model and harder non-members are no rivals."""
+    rows = [
+        AttackRow(model="gap", epsilon=1.0, attack=name, game=game, auc=auc, negatives=negatives, baseline=baseline)
+        for name, game, auc, negatives, baseline in (
+            ("lira", "edge", 0.6, "dropped", False),
+            ("rmia", "edge", 0.7, "dropped", False),
+            ("feature-distance", "edge", 0.9, "dropped", True),
+            ("lira", "node", 0.5, "absent", False),
+        )
+    ]
+    skipped = SkippedRow(model="gap", what="x", reason="y")
+    marked = best_marked([*rows, skipped])
+    assert [getattr(row, "best_of", "none") for row in marked] == [None, 2, None, 1, "none"]

@@ -13,8 +13,21 @@ from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.independence import disturbed
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
-from gnnaudit.accounting.lower.guessing import accuracy, correct_guesses, gaussian_beta, largest_mu, rejects, steinke_p_value
-from gnnaudit.accounting.lower.one_run import EDGES, canaries, guesses_against, independence, mahloujifar, steinke, usual_bound
+from gnnaudit.accounting.lower.guessing import (
+    EDGES,
+    accuracy,
+    correct_guesses,
+    expected,
+    gaussian_beta,
+    groups_against,
+    largest_mu,
+    most_provable,
+    rejects,
+    steinke_p_value,
+    weighted_p_value,
+    weights,
+)
+from gnnaudit.accounting.lower.one_run import canaries, independence, mahloujifar, steinke, usual_bound
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-5
@@ -166,14 +179,73 @@ def test_every_epsilon_below_the_bound_is_rejected_with_the_guesses_that_it_is_t
     scores, bits = usual(1000, float(gaussian.mu_of(4, DELTA)))
     bound = steinke(scores, bits, Claim(1, DELTA))
     assert bound.refuted
-    for low, high in pairwise(EDGES[:6]):
-        r = guesses_against(low, DELTA, 1000, 0.05)
-        v = correct_guesses(scores, bits, r)
+    for low, high in pairwise(EDGES[:12]):
+        groups = groups_against(low, DELTA, 1000, 0.05)
+        v = correct_guesses(scores, bits, groups)
         for epsilon in np.linspace(low, high, 7)[:-1]:
             if epsilon < bound.epsilon * (1 - 1e-6):
-                assert steinke_p_value(epsilon, DELTA, 1000, r, v) < 0.05
+                assert weighted_p_value(epsilon, DELTA, 1000, groups, v) < 0.05
     assert steinke(scores, bits, Claim(bound.epsilon * 0.999, DELTA)).p_value < 0.05
     assert steinke(scores, bits, Claim(bound.epsilon * 1.001, DELTA)).p_value >= 0.05
+
+
+GROUPS = ((4, 6), (3, 4), (1, 10))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.7, 0.0), (0.7, 1e-3), (3.0, 1e-2)])
+def test_weighted_guesses_have_the_p_value_of_the_printed_formula(epsilon, delta):
+    """Theorem 5.2 by sums over all counts of each weight. The change of one guess moves the sum by up to 4."""
+    q, m = 1 / (1 + math.exp(-epsilon)), 60
+    law = np.ones(1)
+    for weight, count in GROUPS:
+        spread = np.zeros(weight * count + 1)
+        spread[::weight] = stats.binom.pmf(np.arange(count + 1), count, q)
+        law = np.convolve(law, spread)
+    for correct in (5, 20, 31, 40, 46):
+        most = max(law[max(correct - 4 * i, 0) : correct].sum() / i for i in range(1, correct + 1))
+        truth = min(1.0, law[correct:].sum() + 2 * m * delta * most)
+        assert weighted_p_value(epsilon, delta, m, GROUPS, correct) == pytest.approx(truth, rel=1e-9, abs=1e-12)
+
+
+def test_weighted_guesses_are_counted_from_both_ends():
+    bits = np.array([0, 1, 0, 0, 1, 1, 0, 1, 1, 1], dtype=bool)  # in the order of the scores
+    groups = ((3, 2), (1, 4))
+    assert correct_guesses(np.arange(10), bits, groups) == 3 * (1 + 1) + 1 * (0 + 1 + 1 + 1)
+
+
+@pytest.mark.parametrize(("m", "epsilon", "share"), [(1000, 1, 0.24), (1000, 2, 0.32), (1000, 4, 0.37), (10_000, 2, 0.52)])
+def test_weights_prove_more_than_any_number_of_equal_guesses_and_less_than_the_limit(m, epsilon, share):
+    scores, bits = usual(m, float(gaussian.mu_of(epsilon, DELTA)))
+    found, limit = steinke(scores, bits, Claim(1, DELTA)).epsilon, most_provable(epsilon, DELTA, m, 0.05)
+    assert usual_bound(Claim(epsilon, DELTA), m, 0.05, "steinke")[0] < found < limit * 1.01
+    assert found > share * epsilon
+
+
+def test_the_limit_of_all_rules_is_the_power_of_the_best_test_by_simulation():
+    """Half of all audits reject the limit with the log-likelihood ratio itself as the statistic, at a simulated threshold."""
+    m, mu, draw = 400, float(gaussian.mu_of(2, DELTA)), np.random.default_rng(3)
+    limit = most_provable(2.0, DELTA, m, 0.05)
+    certainty = np.abs(mu * (mu / 2 + draw.standard_normal((4000, m))))
+    weight, q = np.maximum(certainty - limit, 0), 1 / (1 + math.exp(-limit))
+    dull = (weight * (draw.random(weight.shape) < q)).sum(1) - q * weight.sum(1)
+    sharp = (weight * (draw.random(weight.shape) < 1 / (1 + np.exp(-certainty)))).sum(1) - q * weight.sum(1)
+    assert abs((sharp > np.quantile(dull, 0.95)).mean() - 0.5) < 0.06
+
+
+def test_answers_0_and_1_are_all_guessed_alike():
+    """Randomised response of epsilon 2 in a thousand canaries: nine tenths of what its coins prove at delta 0."""
+    draw = np.random.default_rng(5)
+    bits = draw.random(1000) < 0.5
+    answers = np.where(draw.random(1000) < 1 / (1 + math.exp(-2.0)), bits, ~bits).astype(float)
+    alone = steinke(answers, bits, Claim(1, 0.0)).epsilon
+    assert 1.5 < alone < 2
+    assert 0.9 * alone < steinke(answers, bits, Claim(1, DELTA)).epsilon <= alone
+
+
+def test_without_a_gaussian_reference_all_canaries_are_guessed_alike():
+    assert groups_against(0.5, 0.0, 1001, 0.05) == ((1, 1000),)
+    assert weights(100, 0.1, 5.0) == ()
+    assert expected(((1, 100),), 100, 0.0, 0.0) == 50
 
 
 def test_honest_canaries_are_not_refuted_and_exposed_ones_are():

@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.bounds import lower, pooled_sd
 from gnnaudit.accounting.lower.error_rates import Rule, mu_of_rates, rate_at_most
-from gnnaudit.accounting.lower.power import METHODS, notices, rounds_needed
+from gnnaudit.accounting.lower.power import METHODS, coins_detect, notices, power_of_coins, rounds_needed
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-5
@@ -104,3 +105,18 @@ def test_what_cannot_be_noticed_is_said_and_bad_input_is_named():
     ):
         with pytest.raises(ValueError, match=message):
             rounds_needed(Claim(1, DELTA), **({"kappa": 2.0} | change))
+
+
+@pytest.mark.parametrize(("limit", "chance", "coins"), [(0.7, 0.8, 100), (0.6, 0.63, 2000), (0.9, 0.95, 7)])
+def test_guessed_coins_have_the_power_that_enumeration_says(limit, chance, coins):
+    counts = np.arange(coins + 1)
+    proves = [stats.binom.sf(v - 1, coins, limit) < 0.05 for v in counts]
+    assert power_of_coins(limit, chance, coins, 0.05) == pytest.approx(stats.binom.pmf(counts, coins, chance)[proves].sum())
+
+
+def test_a_weak_attack_needs_a_larger_violation():
+    limit = float(stats.norm.cdf(1.0))
+    strong, weak = (coins_detect(limit, seen, 4000, 0.05) for seen in (limit, float(stats.norm.cdf(0.5))))
+    assert 1 < strong < 1.2
+    assert weak == pytest.approx(2 * strong, rel=0.02)
+    assert coins_detect(limit, 0.5, 4000, 0.05) == math.inf

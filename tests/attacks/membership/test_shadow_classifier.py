@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from gnnaudit.attacks.base import Challenge, Pilot
-from gnnaudit.attacks.links.link_stealing import LinkClassifier, ReferenceGap, known_pairs
+from gnnaudit.attacks.links.link_stealing import LinkClassifier, known_pairs
 from gnnaudit.attacks.links.pair_features import entropies, of_model, of_public, operators, reference
+from gnnaudit.attacks.links.similarity import ReferenceGap
 from gnnaudit.attacks.membership.shadow_classifier import ShadowMlp, decision, perceptron
 
 

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy import stats
 from scipy.sparse.csgraph import connected_components
 
 from gnnaudit.accounting.claim import Claim, Unit
@@ -15,7 +16,7 @@ from gnnaudit.accounting.lower.guessed_coins import guessed
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
 from gnnaudit.attacks.canary.fisher import log_likelihood_ratio
-from gnnaudit.audit.audits.blackbox import aligned_canaries, canary_game, canary_scores
+from gnnaudit.audit.audits.blackbox import aligned_canaries, canary_game, canary_scores, most_right, until_decided
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.crafted_graph import ENDS, POOL, REFERENCES, STRONG, crafted
 from gnnaudit.audit.games.game import Seen
@@ -167,3 +168,59 @@ def test_honest_audits_are_refuted_no_more_often_than_alpha_says(kind):
 def test_a_model_that_reads_no_edge_gives_nothing_away(tmp_path):
     outcome = aligned_canaries(Setting(Case(Mlp(epochs=5), EDGE), crafted(1).graph, Store(tmp_path), Key("mlp"), 2, 1e-4))
     assert all(bound.epsilon == 0 for bound in outcome.bounds)
+
+
+def anytime(right, seed, minutes=1e9, told=None, notices=1.5):
+    """An audit of an honest GAP that plays on; each of 20 coins of a training is guessed correctly with this probability."""
+    draw = np.random.default_rng(seed)
+    bits, good = draw.random((5120, 20)) < 0.5, draw.random((5120, 20)) < right
+
+    def played(rounds):
+        return np.where(good == bits, 1.0, -1.0)[:rounds], bits[:rounds]
+
+    case = Case(honest(Gap), EDGE)
+    setting = Setting(
+        case,
+        None,
+        None,
+        Key(str(seed)),
+        10,
+        0.025,
+        minutes=minutes,
+        notices=notices,
+        tell=(told if told is not None else []).append,
+    )
+    return until_decided(setting, played)
+
+
+def test_the_claim_is_refuted_as_soon_as_a_stage_can():
+    told = []
+    found = anytime(0.999, 1, told=told)
+    assert any(b.refuted for b in found.bounds)
+    assert "1 stages, then refuted" in found.reach
+    assert len(told) == 1
+    later = anytime(most_right(Case(honest(Gap), EDGE)) + 0.02, 1, notices=1.01)
+    assert any(b.refuted and b.p_value < 0.025 for b in later.bounds)
+    assert "stages, then refuted" in later.reach
+
+
+def test_it_stops_when_the_asked_violation_would_have_been_detected():
+    found = anytime(most_right(Case(honest(Gap), EDGE)) - 0.001, 2)
+    assert "then decided" in found.reach
+    assert not any(b.refuted for b in found.bounds)
+
+
+def test_it_stops_when_time_is_up_and_says_how_far_it_came():
+    told = []
+    found = anytime(0.6, 3, minutes=1e-9, told=told)
+    assert "1 stages, then out of time" in found.reach
+    assert "10 trainings" in told[0]
+    assert "1.5 is asked for" in told[0]
+
+
+def test_honest_audits_that_play_on_are_refuted_in_at_most_five_percent():
+    """At the largest chance of a right guess that the claim allows: 30 audits, of 2 tests at 2.5 % each, several stages."""
+    limit, wrong = most_right(Case(honest(Gap), EDGE)), 0
+    for seed in range(30):
+        wrong += any(b.refuted for b in anytime(limit, seed, notices=1.1).bounds)
+    assert stats.binom.sf(wrong - 1, 30, 0.05) > 1e-6  # fails once in a million

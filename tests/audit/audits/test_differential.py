@@ -17,7 +17,7 @@ from gnnaudit.audit.audits.differential import tested as what_was_tested
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults.in_training import FaultyTraining
 from gnnaudit.audit.instruments.recorder import Diverged, Noisy, recorded
-from gnnaudit.audit.instruments.repetition import MARGIN, moved
+from gnnaudit.audit.instruments.repetition import MARGIN, NO_NODE, moved
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.storage.store import Store
@@ -150,6 +150,7 @@ class Weaker(FaultyTraining):
         return {"add_noise": lambda gradients, random, std: honest(gradients, random, self.share * std)}
 
 
+@pytest.mark.nightly
 def test_noise_that_is_too_small_by_what_it_notices_is_caught_nine_times_out_of_ten(tmp_path):
     """At a power of 0.9 fewer than 30 of 40 seeds are caught once in a thousand times. Every gradient is longer than the clipping
     norm, so that one node moves a sum by all of it."""
@@ -177,7 +178,7 @@ def test_rounding_of_large_sums_is_no_move_and_a_move_of_small_ones_is():
         clean = np.full(100, size)
         rounded = np.where(np.arange(100) % 2, size * 3e-8, -size * 3e-8)
         told = [Noisy("sum", ((1, 100),), c, c, 1.0, 1, 2) for c in (clean, clean + 1.001 * one_more + rounded)]
-        assert (moved(*told, ledger, None, 100) > 1 + MARGIN) is over
+        assert (moved(*told, ledger, NO_NODE, 100) > 1 + MARGIN) is over
 
 
 def test_noise_that_is_no_number_is_no_noise():

@@ -64,7 +64,10 @@ def calibrated(kind):
     return kind(**{f.name: getattr(honest, f.name) for f in dataclasses.fields(honest)})
 
 
-@pytest.mark.parametrize("fault", [Quiet, Unclipped, Everyone])
+NIGHTLY = [pytest.param(fault, marks=pytest.mark.nightly) for fault in (Quiet, Everyone)]
+
+
+@pytest.mark.parametrize("fault", [Unclipped, *NIGHTLY])
 def test_a_training_that_is_less_private_than_its_ledger_is_refuted(fault, graph, tmp_path):
     assert look(calibrated(fault), graph, tmp_path).refuted
 
@@ -73,6 +76,7 @@ def test_an_honest_training_passes(graph, tmp_path):
     assert not look(calibrated(Mlp), graph, tmp_path).refuted  # refuted for one seed in ten thousand at most
 
 
+@pytest.mark.nightly
 def test_dpar_and_gap_at_node_level_pass(graph, tmp_path):
     dpar = calibrate(Dpar(train_nodes=20, sources=0, epochs=10), CLAIM)
     gap = calibrate(Gap(unit=Unit.NODE, train_nodes=20, batch=10, epochs=2), CLAIM)

@@ -287,6 +287,7 @@ def test_power_prints_the_rounds_that_a_factor_needs(app):
     assert rows["likelihood-ratio, noise known"]["rounds_per_world"] <= 170
     assert rows["gate"]["rounds_per_world"] <= 550
     assert rows["any"]["rounds_per_world"] > 100_000
+    assert rows["likelihood-ratio"]["rounds_per_world"] < rows["coins"]["rounds_per_world"] < 2000
     assert 1 < rows["likelihood-ratio"]["notices"] < rows["gate"]["notices"]
     assert "true epsilon 5.99" in ask(app, "power", "--epsilon", 4, "--kappa", math.sqrt(2)).stdout
     assert "needs a finite claim" in str(ask(app, "power", "--epsilon", math.inf).exception)

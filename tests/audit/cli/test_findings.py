@@ -31,6 +31,7 @@ def test_an_unknown_finding_is_named(tmp_path):
         findings(["no-such"], tmp_path, "test", True)
 
 
+@pytest.mark.nightly
 def test_the_table_fits_a_terminal_of_80_columns():
     names = ("gap-degree-cap", max(FINDINGS, key=len), "progap-node-delta")
     shown = Console(width=80, record=True, file=io.StringIO())

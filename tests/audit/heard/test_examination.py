@@ -17,7 +17,14 @@ from gnnaudit.audit.storage.store import Store
 
 CLAIM = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
 GRAPH = tiny(48)
-CERTAIN = (*strangers.HEARD, strangers.LaplaceSums, *strangers.INFINITE, strangers.QuietSecondHop)
+CERTAIN = (
+    *strangers.HEARD,
+    strangers.LaplaceSums,
+    strangers.GeometricCounts,
+    *strangers.INFINITE,
+    strangers.QuietSecondHop,
+    strangers.GeometricForOneCount,
+)
 UNKNOWN = [k for k in (*strangers.HONEST, *strangers.FAULTY) if k not in CERTAIN]
 
 

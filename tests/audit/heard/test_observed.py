@@ -6,12 +6,15 @@ import math
 import dp_accounting as dp
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from gnnaudit import Claim, Looped, Unit, audit
 from gnnaudit.accounting.gaussian import mu_of_claim
+from gnnaudit.audit.audits.heard_mechanisms import from_mechanisms
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.faults import strangers
+from gnnaudit.audit.heard.gate import examined, followed
 from gnnaudit.audit.heard.inside import inside
 from gnnaudit.audit.heard.observed import observe
 from gnnaudit.audit.heard.study import study
@@ -97,7 +100,7 @@ def twice(graph, seed):
 )
 def test_noise_that_is_not_fresh_is_marked_and_costs_nothing_that_could_be_said(model, note):
     found = observed(model)
-    assert found.mechanisms[-1].note == note
+    assert found.mechanisms[-1].note.startswith(note)
     assert not found.agrees
     assert found.costs is None
 
@@ -126,11 +129,47 @@ def test_noise_within_the_run_is_found_where_it_is_added_though_only_posteriors_
 def test_a_path_past_a_mechanism_within_the_run_is_named():
     def leaky(graph, seed):
         told = votes(graph, seed)["posteriors"]
-        return {"posteriors": told + 1e-3 * graph.degree[:, None]}
+        return {"posteriors": told + 1e-3 * graph.degree[:, None]}  # past the noise
 
     found = observed(Looped(leaky, events=dp.GaussianDpEvent(2 / 2**0.5)))
+    assert any(f"test_observed.py, line {charged_line('# past the noise', __file__)}" in doubt for doubt in found.doubts)
     assert len(found.mechanisms) == 1
     assert found.agrees is not True
+    assert [r.how for r in found.released] != ["computed"]
+
+
+def bound_of(train, epsilon):
+    case = Case(Looped(train), Claim(epsilon, 1e-6))
+    made = examined(case, GRAPH, Key("bound")).study
+    return from_mechanisms(case, made, followed(case, GRAPH, Key("bound")))
+
+
+def test_a_claim_below_what_the_mechanisms_cost_is_refuted_and_one_at_it_is_not():
+    mu = 2**0.5 / 2
+    exact = brentq(lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - 1e-6, 0, 20)
+    assert bound_of(votes, exact * 0.99).refuted
+    assert not bound_of(votes, exact).refuted
+    assert bound_of(votes, exact).epsilon == pytest.approx(exact, rel=1e-3)
+
+
+def test_noise_on_what_nobody_sees_does_not_count():
+    def wasteful(graph, seed):
+        noisy(graph, 0.01, lambda shape: np.random.default_rng([seed, 1]).standard_normal(shape))
+        return votes(graph, seed)
+
+    mu = 2**0.5 / 2
+    assert bound_of(wasteful, 1.0).epsilon <= mu**2 / 2 + mu * 6  # of the votes alone; with the other sum it would be thousands
+
+
+def test_entries_whose_noise_was_set_to_zero_are_not_covered():
+    def half(graph, seed):
+        noise = np.random.default_rng(seed).standard_normal((graph.nodes, graph.classes))
+        noise[:, 0] = 0
+        shares = np.tanh(noisy(graph, 2.0, lambda shape: noise))
+        return {"posteriors": shares - np.logaddexp.reduce(shares, axis=1, keepdims=True)}
+
+    found = observed(Looped(half))
+    assert found.mechanisms[0].covered == pytest.approx(1 / GRAPH.classes)
     assert [r.how for r in found.released] != ["computed"]
 
 

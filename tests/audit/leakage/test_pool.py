@@ -165,6 +165,18 @@ def test_edges_that_are_public_are_not_attacked(graph, tmp_path):
     assert [(s.what, "public" in s.reason) for s in measured.skips] == [("edge-lira", True)]
 
 
+def test_one_game_trains_one_pool(graph, tmp_path):
+    """A model that answers no query of a node alone says that its label game runs the same attacks."""
+    store = Store(tmp_path)
+    case = Case(Gnn(epochs=2), Claim(np.inf, 1e-5, Unit.NODE, exposes=Gnn.releases))
+    measured = membership(case, graph, store, Key("one game"), ("confidence", "edge-lira"), 2, 1, ("edge",))
+    assert {r.game for r in measured.rows} == {"edge"}
+    case = Case(Lpgnn(epochs=2), Claim(1.0, 0.0, Unit.FEATURES))
+    measured = membership(case, graph, store, Key("one game"), ("confidence",), 2, 1, ("node",))
+    assert not measured.rows
+    assert [(s.what, "--games label" in s.reason) for s in measured.skips] == [("game node", True)]
+
+
 def test_a_target_is_never_among_the_runs_that_were_learnt_from(graph, tmp_path):
     """If the release holds only the number of the run, an attack fitted on that run could recognise it."""
     rng = np.random.default_rng(0)

@@ -48,7 +48,7 @@ def layer_of_pyg(kind, values, run):
         copies += [(outer.weight, v["outer"].T), (outer.bias, v["outer_bias"][0])]
     else:
         heads, units = v["to"].shape
-        layer = pyg.GATConv(inputs, units, heads=heads)
+        layer = pyg.GATConv(inputs, units, heads=heads, concat=v["bias"].shape[1] == heads * units)
         copies = [(layer.lin.weight, v["weight"].T), (layer.bias, v["bias"][0])]
         copies += [(layer.att_dst, v["to"][None]), (layer.att_src, v["from"][None])]
     with torch.no_grad():
@@ -65,9 +65,9 @@ def three_worlds(graph, watch=None):
     return Worlds(graph, np.array([5, 6, 2**63], dtype=np.uint64), watch, edges=edges, nodes=nodes)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_layers_are_pytorch_geometrics(graph, kind):
-    model = Gnn(kind, hidden=16)
+@pytest.mark.parametrize(("kind", "heads"), [*((kind, {}) for kind in KINDS), ("gat", {"heads": 4, "last_heads": 2})])
+def test_layers_are_pytorch_geometrics(graph, kind, heads):
+    model = Gnn(kind, hidden=16, **heads)
     worlds = dataclasses.replace(three_worlds(graph), nodes=None)
     values = [{n: v.detach() for n, v in layer.items()} for layer in model._start(worlds, "cpu")]
     everyone = [np.arange(NODES)] * 3
@@ -101,6 +101,13 @@ def test_training_is_pytorchs_adam_on_pytorch_geometrics_layers(graph, kind):
         log_p = torch.from_numpy(model.posteriors(ours, features(graph.x, [np.arange(NODES)], "cpu"), whole(alone.graph)))
         expected = second(torch.relu(first(x, arcs)), arcs).log_softmax(1)
         torch.testing.assert_close(log_p[0], expected, rtol=2e-3, atol=2e-3)
+
+
+def test_heads_that_a_network_cannot_have_are_named():
+    with pytest.raises(ValueError, match="gcn has no heads"):
+        Gnn("gcn", heads=4)
+    with pytest.raises(ValueError, match="last_heads=0"):
+        Gnn("gat", last_heads=0)
 
 
 def whole(graph):

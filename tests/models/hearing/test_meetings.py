@@ -120,10 +120,23 @@ def torch_ways():
         torch.manual_seed(seed)
         return torch.tensor(CLEAN) + torch.distributions.Normal(torch.zeros(3, 4, dtype=torch.float64), 0.5).sample()
 
-    return [plain, in_place, of_a_gradient, at_the_data, of_a_distribution]
+    def laplace_at_the_data(seed):
+        torch.manual_seed(seed)
+        return torch.distributions.Laplace(torch.tensor(CLEAN), 0.5).sample()
+
+    def laplace(seed):
+        torch.manual_seed(seed)
+        return torch.distributions.Laplace(torch.zeros(3, 4, dtype=torch.float64), 0.5).sample() + torch.tensor(CLEAN)
+
+    def reparametrised(seed):
+        torch.manual_seed(seed)
+        return torch.tensor(CLEAN) + torch.distributions.Normal(torch.zeros(3, 4, dtype=torch.float64), 0.5).rsample()
+
+    ways = [plain, in_place, of_a_gradient, at_the_data, of_a_distribution]
+    return [*ways, laplace_at_the_data, laplace, reparametrised]
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(8))
 def test_pytorch_is_followed_by_the_same_rules(number):
     pytest.importorskip("torch")
     way = torch_ways()[number]
@@ -139,3 +152,20 @@ def test_pytorch_is_followed_by_the_same_rules(number):
     again = Meetings(heard.found)
     with hearing(follow=again):
         assert np.array_equal(way(2), plain)
+
+
+def test_first_weights_are_no_noise_on_gradients_that_decay_them():
+    torch = pytest.importorskip("torch")
+    heard = Meetings()
+    with hearing(follow=heard):
+        weights = torch.nn.Parameter(torch.randn(3, 4))
+        torch.nn.init.normal_(weights)
+        (weights * torch.ones(3, 4)).sum().backward()
+        torch.optim.SGD([weights], lr=0.1, weight_decay=0.1).step()
+    assert not heard.found
+
+
+def test_gumbel_noise_on_scores_is_a_mechanism_of_its_own_law():
+    result, (meeting,) = followed(lambda rng: CLEAN + rng.gumbel(0, 2.0, (3, 4)))
+    assert (meeting.draw.law, float(meeting.scale)) == ("gumbel", 2.0)
+    assert np.array_equal(meeting.noisy, result)

@@ -1,6 +1,6 @@
 """How often each lower bound exceeds the true epsilon: our bounds, and the rules of other tools from their formulas.
 
-    python benchmarks/coverage.py --audits 10000 --out docs/coverage.md
+    python benchmarks/coverage_table.py --audits 10000 --out docs/coverage.md
 
 Every mechanism is a pair of distributions over a few ordered scores, so that its epsilon and its trade-off curve are exact and
 ten thousand audits are ten thousand multinomial draws. A bound is valid at 95 % if it exceeds the truth in at most 5 % of them.
@@ -26,11 +26,12 @@ from gnnaudit.accounting.checks.score_law import normal_law
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
 from gnnaudit.accounting.lower.bounds import PILOT_SHARE, pooled_sd
+from gnnaudit.accounting.lower.elementary import Kind, least_rejected
 from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.finite_channels import channel_epsilon
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
-from gnnaudit.accounting.lower.guessing import accuracy, correct_guesses, gaussian_beta, rejects, steinke_p_value
-from gnnaudit.accounting.lower.one_run import EDGES, SPARED, best_guesses, guesses_against
+from gnnaudit.accounting.lower.guessing import correct_guesses, gaussian_beta, groups_against, rates, rejects, weighted_p_value
+from gnnaudit.accounting.lower.one_run import SPARED, best_guesses
 from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few
 from gnnaudit.accounting.lower.residuals import factorised
 from gnnaudit.accounting.upper import tradeoff
@@ -293,6 +294,18 @@ def residual_noise(n: int, audits: int, draw: np.random.Generator) -> dict[str, 
     return {"factorised": float(np.mean(alarms))}
 
 
+def channels(kind: str, epsilon: float, n: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
+    """False alarms of the sum of elementary channels: 2n users send two bits and a label, of which half names one of two classes.
+
+    Declared: a quarter of epsilon for each bit, half for the label. kind: "as declared"; "bits alone", where the label leaks
+    nothing; or "label alone".
+    """
+    kinds = (Kind(0, 4 * n, 2, epsilon / 4), Kind(0, n, 1, epsilon / 2))
+    true = {"as declared": (epsilon / 4, epsilon / 2), "bits alone": (epsilon / 2, 0.0), "label alone": (0.0, epsilon)}[kind]
+    counts = [k.weight * draw.binomial(k.guesses, special.expit(e), audits) for k, e in zip(kinds, true, strict=True)]
+    return {"elementary channels": float((sum(counts) >= least_rejected(kinds, epsilon, ALPHA)).mean())}
+
+
 def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
     """False alarms of the one-run bounds with m canaries, at the number of guesses that they choose themselves.
 
@@ -305,31 +318,25 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
     mu = float(gaussian.mu_of(epsilon, delta))
     found = {}
     for rule in ("steinke", "mahloujifar") if kind != "reveal-all" else ("steinke",):
-        r = tested_with(claim, m) if rule == "steinke" else best_guesses(claim, m, ALPHA, rule)
+        r = best_guesses(claim, m, ALPHA, "mahloujifar") if rule == "mahloujifar" else 0
+        groups = groups_against(epsilon, delta, m, ALPHA) if rule == "steinke" else ((1, r),)
         if kind == "independent":
-            v = draw.binomial(r, float(accuracy(r / m, mu, delta)) if mu else 0.5, audits)
+            chances = [np.float64(q) for q in rates(groups, m, mu, delta)]
         elif kind == "common-l":
             loss = np.abs(mu * (mu / 2 + draw.standard_normal(audits)))
-            v = draw.binomial(r, 1 / (1 + np.exp(-loss)))
+            chances = [1 / (1 + np.exp(-loss))] * len(groups)
         else:
             shown = draw.random(audits) < delta
-            v = np.where(shown, r, draw.binomial(r, 1 / (1 + math.exp(-epsilon)), audits))
+            chances = [np.where(shown, 1.0, 1 / (1 + math.exp(-epsilon)))] * len(groups)
+        v = sum(weight * draw.binomial(count, q, audits) for (weight, count), q in zip(groups, chances, strict=True))
         kinds = np.unique(v)
         if rule == "steinke":
-            alarm = np.array([steinke_p_value(epsilon, delta, m, r, int(k)) < ALPHA for k in kinds])
+            alarm = np.array([weighted_p_value(epsilon, delta, m, groups, int(k)) < ALPHA for k in kinds])
         else:
             alarm = np.array([rejects(gaussian_beta(mu), m, r, int(k), np.array([ALPHA]))[0] for k in kinds])
         name = {"steinke": "Steinke et al. 2023", "mahloujifar": "Mahloujifar et al. 2024"}[rule]
         found[name] = float(np.isin(v, kinds[alarm]).mean())
     return found
-
-
-def tested_with(claim: Claim, m: int) -> int:
-    """The number of guesses, of m, with which the bound for every mechanism tests this epsilon. Testing with this number alone
-    gives at least as many refutations.
-    """
-    low = max(edge for edge in EDGES if edge <= claim.epsilon)
-    return max(2, guesses_against(low, claim.delta, m, ALPHA) // 2 * 2)
 
 
 def checked_canaries(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
@@ -385,6 +392,10 @@ def ours(audits: int, seed: int = 0, rounds: tuple[int, ...] = ROUNDS, epsilons:
             found |= guessed_coins(float(special.ndtr(mu / 2)), Claim(e, 1e-5), tradeoff.gaussian(mu), n, audits, draw)
             for rule, alarms in found.items():
                 yield Cell(rule, "Gaussian", e, n, alarms, audits)
+            for kind in ("as declared", "bits alone", "label alone"):
+                own = np.random.default_rng([seed, n, round(10 * e), len(kind)])
+                for rule, alarms in channels(kind, e, n, audits, own).items():
+                    yield Cell(rule, f"reports, {kind}", e, n, alarms, audits)
             for kind in ("independent", "common-l", "reveal-all"):
                 for rule, alarms in one_run(kind, e, n, audits, draw).items():
                     yield Cell(rule, f"one run, {kind}", e, n, alarms, audits)
@@ -508,7 +519,7 @@ A lower bound at 95 % may exceed the true epsilon in 5 % of all audits. These ta
 epsilon and trade-off curve are known exactly. The entries are percent of audits at 50 / 500 / 5000 rounds per world; for the
 one-run bounds, at 50 / 500 / 5000 canaries. Bold entries are above 5 % by over three standard errors.
 
-`python benchmarks/coverage.py --out docs/coverage.md` writes this page.
+`python benchmarks/coverage_table.py --out docs/coverage.md` writes this page.
 
 ## Our bounds
 
@@ -521,6 +532,9 @@ curve. Both use a random quarter of the rounds as pilot, to choose the threshold
 "guessed coins" is `guessed` against the curve of the Gaussian or of the pure epsilon. Both use the best attack there is. The
 likelihood-ratio forms and the Gaussian e-process are made for the Gaussian mechanism alone. An e-process counts as wrong if it
 was wrong at any time up to the last round.
+
+"elementary channels" counts the guesses of two bits and a label, as LPGNN's users send them, and adds up their epsilons. In
+"reports, bits alone" the bits leak all of epsilon and the label nothing, although half of it was declared for each.
 
 The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
 Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold without knowing

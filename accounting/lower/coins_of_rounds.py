@@ -1,0 +1,72 @@
+"""A bound for every mechanism from independent rounds: their bits are fair coins, or fair coins choose among the rounds."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from ..checks.conditions import LEVEL, Condition, checked, proved
+from .bounds import Bound, resting
+from .one_run import steinke
+
+if TYPE_CHECKING:
+    from ..claim import Claim
+
+FAIR = "bits are fair independent coins"
+SPARE = 6.0  # standard deviations of rounds that are kept in reserve: coins run out of rounds once in a billion audits
+KEPT = 0.5  # least share of the rounds that must be left if fair coins choose among them
+
+
+def coins_of_rounds(
+    scores: ArrayLike, bits: ArrayLike, claim: Claim, alpha: float = 0.05, *, rounds: Condition, seed: int = 0
+) -> Bound | None:
+    """The bound of `steinke` from independent rounds; None if one world has so few rounds that more than half would be lost.
+
+    scores: (rounds,). bits: the same shape, True for world 1. rounds: the condition that rounds are independent.
+
+    Bits that look like fair coins are taken as such, and the bound holds under any dependence between rounds. Otherwise, as for a
+    fixed number of rounds in each world, the tool draws fair coins, and each coin takes a random round of its world.
+    """
+    s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
+    coins = fair(b)
+    if coins.how != "failed":
+        return steinke(s, b, claim, alpha, coins=coins, seed=seed)
+    chosen = drawn(b, np.random.default_rng([seed, 1]))
+    if len(chosen) < KEPT * len(b):
+        return None
+    told = proved(FAIR, "drawn by the tool; each takes a random round of its world")
+    bound = steinke(s[chosen], b[chosen], claim, alpha, coins=told, seed=seed)
+    return resting(bound, bound.theorem, rounds)
+
+
+def fair(bits: NDArray[np.bool_]) -> Condition:
+    """Checks how many bits are 1, and how often neighbours differ. Exactly one half of either kind looks fixed, not drawn."""
+    count, ones, changes = len(bits), int(bits.sum()), int(np.count_nonzero(bits[1:] != bits[:-1]))
+    if 2 * ones == count:
+        return Condition(FAIR, "failed", "as many are 1 as 0, which looks fixed")
+    p_values = [_both_sides(ones, count), _both_sides(changes, count - 1)]
+    return checked(FAIR, "how many are 1, and how often neighbours differ", min(1.0, 2 * min(p_values)), LEVEL)
+
+
+def _both_sides(successes: int, trials: int) -> float:
+    return min(1.0, 2 * float(special.bdtr(min(successes, trials - successes), trials, 0.5))) if trials else 1.0
+
+
+def drawn(bits: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
+    """Positions of rounds whose bits are fair coins: for each coin a random round of its world. Their number is fixed by the
+    number of rounds of the smaller world; empty if the coins run out of rounds.
+    """
+    worlds = [random.permutation(np.flatnonzero(world)) for world in (~bits, bits)]
+    fewer = min(len(world) for world in worlds)
+    count = max(0, math.floor((math.sqrt(2 * fewer + SPARE**2 / 4) - SPARE / 2) ** 2))  # count / 2 + SPARE sqrt(count) / 2
+    coins = random.random(count) < 0.5
+    if max(int(coins.sum()), int((~coins).sum())) > fewer:
+        return np.zeros(0, dtype=np.int64)
+    chosen = np.empty(count, dtype=np.int64)
+    for world, mine in zip(worlds, (~coins, coins), strict=True):
+        chosen[mine] = world[: int(mine.sum())]
+    return chosen

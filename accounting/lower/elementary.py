@@ -1,0 +1,134 @@
+"""Exact tests of the elementary channels of a mechanism, each on its own, and the epsilon of their composition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special, stats
+
+from .power import MOST_KAPPA
+
+SHARE = 0.9  # share of alpha for this test; the rest is for the test of whole releases, which needs no independence
+REACH = 9.0  # standard deviations; the mass outside, below 1e-18, is added to every probability
+SPLITS = 17  # ways to divide a sum of epsilons between two kinds of channel, between which the largest p-value is refined
+POWER = 0.9  # power at the smallest detectable violation
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of elementary channel: how many of the `guesses` of fair coins from what it sent are `right`.
+
+    copies: independent draws of this kind about one person. declared: its epsilon (nats) as the ledger has it.
+    """
+
+    right: int
+    guesses: int
+    copies: int
+    declared: float
+
+    @property
+    def weight(self) -> float:
+        """By how much one more correct guess raises the estimate of copies * epsilon, near the declared epsilon."""
+        return self.copies / (self.guesses * float(special.expit(self.declared) * special.expit(-self.declared)))
+
+
+def guesses(bits: NDArray[np.bool_], sent: NDArray[np.int64], random: np.random.Generator) -> tuple[int, int]:
+    """(right, guesses): "1" where 1 was sent, "0" where 0 was sent, nothing otherwise, and equally often each.
+
+    bits, sent: any shape. bits: fair coins, the inputs. Which of the more frequent guesses are left out is drawn at random.
+
+    Each guess is right with probability 1 / (1 + e^-x), x the log-ratio of what was sent; that is at most the channel's epsilon.
+    With as many guesses of either kind the mean log-ratio is at least the one that the share of right guesses shows, because the
+    function is concave. So channels whose two outputs leak differently, or people whose channels differ, are not overstated.
+    """
+    each = [bits[sent == side] == bool(side) for side in (0, 1)]
+    fewer = min(len(right) for right in each)
+    return sum(int(random.choice(right, fewer, replace=False).sum()) for right in each), 2 * fewer
+
+
+def chance(kinds: Sequence[Kind], epsilons: Sequence[float], least: float) -> float:
+    """The probability that the weighted number of right guesses is at least `least`, for channels of these epsilons (nats)."""
+    rates = [float(special.expit(e)) for e in epsilons]
+    *others, (last, rate) = sorted(zip(kinds, rates, strict=True), key=lambda pair: pair[0].guesses)
+    left, mass = np.full(1, least), np.ones(1)
+    for kind, q in others:
+        middle, wide = kind.guesses * q, REACH * math.sqrt(kind.guesses * q * (1 - q)) + REACH
+        counts = np.arange(max(0, math.floor(middle - wide)), min(kind.guesses, math.ceil(middle + wide)) + 1)
+        left = (left[:, None] - kind.weight * counts).ravel()
+        mass = (mass[:, None] * stats.binom.pmf(counts, kind.guesses, q)).ravel()
+    need = np.clip(np.ceil(left / last.weight - 1e-9), 0, last.guesses + 1)
+    inside = special.betainc(np.maximum(need, 1), np.maximum(last.guesses - need + 1, 1e-9), rate)
+    tail = np.where(need <= 0, 1.0, np.where(need > last.guesses, 0.0, inside))
+    return min(1.0, float(mass @ tail) + 1e-18 * len(others))
+
+
+def p_value(kinds: Sequence[Kind], total: float, least: float | None = None) -> float:
+    """The largest probability of so many right guesses, over all channels whose epsilons add up to at most `total` (nats).
+
+    least: the weighted number of right guesses, by default the one that was counted. The weights are fixed by the declared
+    epsilons, and the probability is the exact convolution of two binomials. It is largest near the declared proportion; the
+    proportion is searched on a grid and then refined. Raises ValueError for more than two kinds.
+    """
+    least = sum(kind.weight * kind.right for kind in kinds) if least is None else least
+    if len(kinds) == 1:
+        return chance(kinds, [total / kinds[0].copies], least)
+    if len(kinds) != 2:
+        raise ValueError(f"{len(kinds)} kinds of channel: this test adds up one or two.")
+    one, other = kinds
+
+    def at(share: float) -> float:
+        return chance(kinds, (share * total / one.copies, (1 - share) * total / other.copies), least)
+
+    values = [at(k / (SPLITS - 1)) for k in range(SPLITS)]
+    best = int(np.argmax(values))
+    around = (max(best - 1, 0) / (SPLITS - 1), min(best + 1, SPLITS - 1) / (SPLITS - 1))
+    refined = optimize.minimize_scalar(lambda share: -at(share), bounds=around, method="bounded", options={"xatol": 1e-3})
+    return max(values[best], -float(refined.fun))
+
+
+def sum_at_least(kinds: Sequence[Kind], alpha: float) -> float:
+    """With probability 1 - alpha, the epsilons of all copies of all kinds add up to at least this (nats)."""
+    if any(kind.guesses == 0 for kind in kinds) or p_value(kinds, 0.0) >= alpha:
+        return 0.0
+    high = 1.0
+    while p_value(kinds, high) < alpha:
+        high *= 2
+    root = optimize.brentq(
+        lambda total: math.log(max(p_value(kinds, total), 1e-300) / alpha), high / 2 if high > 1 else 0.0, high, xtol=1e-7
+    )
+    return max(float(root) - 1e-6, 0.0)
+
+
+def least_rejected(kinds: Sequence[Kind], total: float, alpha: float) -> float:
+    """The smallest weighted number of right guesses that rejects `total` (nats) at level alpha; infinity if none does."""
+    low, high = 0.0, sum(kind.weight * kind.guesses for kind in kinds)
+    if p_value(kinds, total, high) >= alpha:
+        return math.inf
+    while high - low > min(kind.weight for kind in kinds) / 4:
+        middle = (low + high) / 2
+        low, high = (low, middle) if p_value(kinds, total, middle) < alpha else (middle, high)
+    return high
+
+
+def detectable(kinds: Sequence[Kind], total: float, alpha: float) -> float:
+    """The factor on all declared epsilons with which 90 % of the audits reject `total` (nats); infinity if none up to 1000."""
+    least = least_rejected(kinds, total, alpha) if all(kind.guesses for kind in kinds) else math.inf
+    if math.isinf(least):
+        return math.inf
+
+    def noticed(kappa: float) -> bool:
+        return chance(kinds, [kappa * kind.declared for kind in kinds], least) >= POWER
+
+    small, large = 1e-3, 2e-3
+    while not noticed(large):
+        small, large = large, 2 * large
+        if large > MOST_KAPPA:
+            return math.inf
+    while large / small > 1.0005:
+        middle = math.sqrt(small * large)
+        small, large = (small, middle) if noticed(middle) else (middle, large)
+    return large

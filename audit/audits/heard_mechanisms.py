@@ -1,0 +1,209 @@
+"""What the mechanisms within a run prove: a lower bound on epsilon for whoever sees the noisy value of each of them.
+
+Nothing is declared but the claim. The scales are those that were recorded, the moves come from repeating runs without one secret.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from ...accounting.checks.conditions import Condition, checked, proved
+from ...accounting.gaussian import epsilon_of, mu_of_claim
+from ...models.hearing.meetings import Meetings, OtherMechanisms
+from ..heard.inside import Incomparable, Inside, history, size, without
+from ..heard.laws import SLACK, laplace_epsilon
+from ..heard.playing import Diverged, play
+from ..heard.study import CONTINUOUS, History
+from .heard_noise import MOVES, REPEATED, exact, noticed
+
+if TYPE_CHECKING:
+    from ...accounting.lower.bounds import Bound
+    from ...models.hearing.meetings import Meeting
+    from ..case import Case
+    from ..heard.inside import Shifts
+    from ..heard.laws import SLACK, laplace_epsilon
+from ..heard.study import Study
+
+NOTHING = 1e-5  # over the scale: a smaller move of an entry is rounding
+EACH = 4  # mechanisms of which each is looked for in the release
+EQUAL = 1e-2  # relative: the size of one move under other draws
+MOST = 100_000  # numbers of a mechanism whose law is tested
+LAWS = {"normal": "norm", "laplace": "laplace"}
+GRANTED = Condition(
+    "the adversary sees the noisy value of each mechanism, and the first weights",
+    "granted",
+    "a proof by composition grants it; who sees less may learn less",
+)
+EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
+FRESH = proved("no noise is used twice", "compared with the noise of all other mechanisms and of other seeds")
+
+
+def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
+    """The bound that follows from the secret with the largest move. It is 0 where something is not known; `method` says what."""
+    if within.worst is None:
+        return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, (REPEATED,))
+    secret, first = within.worst.secret, history(made, 0)
+    shifts = used(made, first, within.shifts)
+    stale = next(not_fresh(made, first, shifts), None)
+    if stale is not None:
+        return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
+    if strange := {m.draw.law for m in within.meetings} - LAWS.keys():
+        return exact(0.0, f"noise of the law '{min(strange)}' is not costed", MOVES, (REPEATED,))
+    epsilons, reason = [cost(first, shifts, case.claim.delta)], None
+    try:
+        other = history(made, 1)
+        if [m.line for m in other.meetings] != [m.line for m in first.meetings]:
+            raise Incomparable("another seed runs other mechanisms")
+        _, moved = without(made, other, within.worst)
+        moved = tuple(np.where(np.any(by), again, 0.0) for by, again in zip(shifts, moved, strict=True))
+        epsilons.append(cost(other, moved, case.claim.delta))
+        reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
+    except (Incomparable, Diverged, OtherMechanisms) as found:
+        reason = str(found)
+    epsilon = 0.0 if reason else min(epsilons)
+    conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden(made, reason), GRANTED)
+    bound = exact(epsilon, reason or told(secret, first, shifts), MOVES, conditions)
+    refuted = epsilon > case.claim.epsilon and not bound.failed
+    total = math.sqrt(sum(size(m, by) ** 2 for m, by in zip(first.meetings, shifts, strict=True)))
+    clear = not reason and not within.past and {m.draw.law for m in within.meetings} == {"normal"}
+    notices = noticed(mu_of_claim(case.claim), total) if clear else math.inf
+    reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
+    return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
+
+
+def used(made: Study, first: History, shifts: Shifts) -> Shifts:
+    """The moves, 0 for a mechanism whose noisy value changes neither the release nor a later mechanism: nobody sees it.
+
+    Of more than EACH mechanisms that are moved, all are taken to be used if one of them is.
+    """
+    moved = [i for i, by in enumerate(shifts) if np.abs(by).max(initial=0) > NOTHING]
+    unused: set[int] = set()
+    for some in [[i] for i in moved] if len(moved) <= EACH else [moved]:
+        script = [m if i not in some else elsewhere(m, i) for i, m in enumerate(first.meetings)]
+        heard = Meetings(script)
+        after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
+        same = all(np.array_equal(a, after.cells[c]) for c, a in first.play.cells.items())
+        if same and all(np.array_equal(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)):
+            unused |= set(some)
+    return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(shifts))
+
+
+def elsewhere(meeting: Meeting, seed: int) -> Meeting:
+    """A mechanism with another noisy value, which no softmax or normalisation maps to the same."""
+    other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
+    return replace(meeting, noisy=(meeting.noisy + meeting.scale * other).astype(meeting.noisy.dtype))
+
+
+def cost(run: History, shifts: Shifts, delta: float) -> float:
+    """The epsilon of these moves, in nats; of mechanisms of both laws the larger of the two alone."""
+    kept = [np.where(np.abs(by) > NOTHING, by, 0.0) for by in shifts]
+    normal = [by for m, by in zip(run.meetings, kept, strict=True) if m.draw.law == "normal"]
+    entries = [by[by != 0] for m, by in zip(run.meetings, kept, strict=True) if m.draw.law == "laplace"]
+    mu = math.sqrt(sum(float(np.square(by).sum()) for by in normal))
+    moved = tuple(float(v) for v in np.abs(np.concatenate(entries))) if entries else ()
+    return max(float(epsilon_of(mu * (1 - SLACK), delta)), laplace_epsilon(moved, delta))
+
+
+def not_fresh(made: Study, run: History, shifts: Shifts) -> Iterator[str]:
+    """Mechanisms whose noise hides nothing, in words: it is the same for every seed, or that of another mechanism again."""
+    earlier: dict[object, int] = {}
+    for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
+        at = next(at for at, draw in enumerate(run.play.draws) if draw is meeting.draw)
+        if at in made.constant and np.abs(by).max(initial=0) > NOTHING:
+            yield f"the noise of {meeting.draw.where} is the same for every seed, and the value at {meeting.line} moves"
+        j = earlier.setdefault((made.copies.get(at, at), by.shape), i)
+        if j == i:
+            continue
+        one, two = run.meetings[j], meeting
+        same = np.allclose(one.units, two.units, atol=1e-4)
+        if same and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING:
+            yield f"the noise of {two.draw.where} is used at {one.line} and at {two.line}; their difference moves, and has none"
+
+
+def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
+    """Why another draw may hide the move, or None: it is a coin that changes a clean value, or it changes how far the secret
+    moves one. differs: whether another seed, with other noise, changes how far.
+
+    Samples and shuffles hide moves; the epsilon of a claim that counts on them is smaller than the composition.
+    """
+    free = free_draws(made, first)
+    coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
+    numbers = [at for at in free if at not in coins] if differs else []
+    for some in (coins, numbers):
+        if not some:
+            continue
+        instead = [made.others[0][at] if at in some else d for at, d in enumerate(first.play.draws)]
+        lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in some))
+        heard = Meetings(first.meetings)
+        other = play(made.model, made.whole, script=instead, follow=heard)
+        if all(np.array_equal(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)):
+            continue
+        if some is coins:
+            return f"the draws at {lines} change what noise is added to, as samples and shuffles do; they may hide a secret"
+        assert within.worst is not None
+        moved = without(made, History(made.whole, other, tuple(heard.found)), within.worst)[1]
+        if further := grown(first, within.worst.secret, within.shifts, moved):
+            return f"{further}, which depends on the draws at {lines}; they may hide it"
+    return None
+
+
+def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | None:
+    """The first mechanism that a secret moves by another size in another run, in words."""
+    for m, one, two in zip(run.meetings, shifts, others, strict=True):
+        by, again = size(m, one), size(m, two)
+        if abs(by - again) > EQUAL * max(by, again) + NOTHING:
+            return f"{secret} moves the value at {m.line} by {by:.4g}, or by {again:.4g}"
+    return None
+
+
+def free_draws(made: Study, first: History) -> list[int]:
+    """The places of all draws that are the noise of no mechanism and differ from seed to seed."""
+    noise = {id(m.draw) for m in first.meetings}
+    return [
+        at
+        for at, d in enumerate(first.play.draws)
+        if id(d) not in noise
+        and not any(np.array_equal(d.values, m.draw.values) for m in first.meetings)
+        and not np.array_equal(d.values, made.others[0][at].values)
+        and d.values.size
+    ]
+
+
+def unhidden(made: Study, reason: str | None) -> Condition:
+    if reason:
+        return Condition("no other draw hides the move", "failed", reason)
+    return Condition("no other draw hides the move", "checked", "with others in their place each clean value moves as far")
+
+
+def law_of(run: History) -> Condition:
+    """Whether what is left of the noisy values follows the recorded law and scale."""
+    p_values = []
+    for m in run.meetings:
+        left = m.units[m.covered]
+        p_values.append(float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[m.draw.law]).pvalue))
+    return checked(
+        "noisy less clean values follow the recorded law and scale", "Kolmogorov-Smirnov", len(p_values) * min(p_values)
+    )
+
+
+def told(secret: str, run: History, shifts: Shifts) -> str:
+    """What the secret moves, with the lines."""
+    moved = [(m, size(m, by)) for m, by in zip(run.meetings, shifts, strict=True) if size(m, by) > NOTHING]
+    lines: dict[tuple[str, str], list[float]] = {}
+    for m, by in moved:
+        lines.setdefault((m.line, f"{float(np.max(m.scale)):.4g}"), []).append(by)
+    parts = [
+        f"{len(each)} mechanism{'s' * (len(each) > 1)} at {line} (scale {scale}) by {min(each):.4g}"
+        + (f" to {max(each):.4g}" if max(each) > min(each) * (1 + EQUAL) else "")
+        for (line, scale), each in lines.items()
+    ]
+    if not parts:
+        return f"{secret} moves no mechanism that the release depends on"
+    shown = [*parts[:3], f"and {len(parts) - 3} more"] if len(parts) > 4 else parts
+    return f"{secret} moves {', '.join(shown)} times the scale of the noise"

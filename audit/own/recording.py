@@ -1,0 +1,73 @@
+"""Takes the recorder along into the Python of a user's program, and reads what it heard there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...models import hearing
+from ...models.hearing.draw import Draw
+from ...models.hearing.files import Recording, load, save
+from ...models.hearing.in_a_program import ANOTHER, FOLDER
+from ...models.hearing.meetings import Meeting
+
+CARRIED = "gnnaudit_hearing"
+FIRST = f"""import os, sys
+asked = os.environ.get({FOLDER!r})
+if asked or {ANOTHER!r} in os.environ:
+    try:
+        from {CARRIED}.in_a_program import start
+
+        start()
+    except Exception as fault:
+        if asked:
+            open(os.path.join(asked, "unheard"), "w").write(type(fault).__name__ + ": " + str(fault))
+sys.path = [p for p in sys.path if not p.endswith({CARRIED!r} + "-path")]
+own = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize
+except ImportError:
+    sys.modules["sitecustomize"] = own
+"""  # Python imports a module of this name at its start; the program's own one, if it has one, comes next
+
+
+class Unheard(ValueError):
+    """Nothing was recorded of a program; the message says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What a recorded run repeats: the draws of another one, and its mechanisms, whose noisy values it takes; None: nothing."""
+
+    draws: Sequence[Draw] | None = None
+    meetings: Sequence[Meeting] | None = None
+
+
+def brought(folder: Path, request: Request) -> dict[str, str]:
+    """The environment of a program that is to be recorded, with the recorder in `folder`."""
+    path, own = folder / f"{CARRIED}-path", folder / "record"
+    shutil.copytree(Path(hearing.__file__).parent, path / CARRIED, ignore=shutil.ignore_patterns("__pycache__"))
+    (path / "sitecustomize.py").write_text(FIRST)
+    own.mkdir()
+    if request.draws is not None:
+        save(own / "request.npz", Recording(list(request.draws), list(request.meetings or ())))
+    first = os.environ.get("PYTHONPATH", "")
+    return {**os.environ, FOLDER: str(own), "PYTHONPATH": os.pathsep.join(p for p in (str(path), first) if p)}
+
+
+def received(folder: Path, most: int) -> Recording:
+    """What was heard. most: bytes. Raises Unheard if nothing was."""
+    own = folder / "record"
+    if (own / "unheard").is_file():
+        reason = (own / "unheard").read_text(errors="replace")[:200]
+        raise Unheard(f"the recorder could not start in the program's Python ({reason})")
+    if not (own / "recording.npz").is_file():
+        raise Unheard("nothing was recorded: the program is not Python, ignores PYTHONPATH, or ends without clearing up")
+    recording = load(own / "recording.npz", most)
+    others = len(list(own.glob("another-*")))
+    if others:
+        recording.notes.append(f"{others} more Python processes were started, whose draws are not heard")
+    return recording

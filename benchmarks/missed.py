@@ -1,0 +1,98 @@
+"""Plays each planted fault of the self-test with many seeds, and states how often the audit that should catch it misses it.
+
+    python benchmarks/missed.py [--seeds 1000] [--seconds 60] [NAME ...]
+
+Prints Markdown, also after Ctrl-C: for each fault the number of seeds, the misses, and the chance of a miss. Of `--seconds` of
+CPU time for each fault, dear faults get fewer seeds. Where a statistical test decides, the chance is also estimated from its
+p-values: their normal scores have a mean and a spread, and a miss is a score below that of the test's level.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from gnnaudit.audit.cli.selftest import ALPHA, outcome_of
+from gnnaudit.audit.faults.planted import FAULTS
+from gnnaudit.audit.storage.executor import one_thread
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.facts import Facts
+
+if TYPE_CHECKING:
+    from gnnaudit.audit.case import Outcome
+    from gnnaudit.audit.faults.fault import Fault
+
+CERTAIN = 38.0  # normal score of the smallest p-value that a float64 holds
+
+
+def score(outcome: Outcome) -> float:
+    """The largest normal score of a refuting test; of a computation, CERTAIN if it refutes. 0 where nothing does."""
+    sampled = [float(-ndtri(max(b.p_value, 1e-300))) for b in outcome.bounds if b.alpha > 0 and b.p_value is not None]
+    certain = any(b.refuted and b.alpha == 0 for b in outcome.bounds)
+    return CERTAIN if certain else min(CERTAIN, max(sampled, default=0.0))
+
+
+def chance(scores: list[float]) -> float:
+    """The chance of a miss: of normal scores with the mean and the spread of these, the share below that of the level."""
+    spread = float(np.std(scores))
+    level = float(-ndtri(ALPHA))
+    return float(ndtr((level - np.mean(scores)) / spread)) if spread > 0 else float(np.mean(scores) < level)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("names", nargs="*")
+    options.add_argument("--seeds", type=int, default=1000)
+    options.add_argument("--first", type=int, default=0)
+    options.add_argument("--seconds", type=float, default=60.0)
+    given = options.parse_args()
+    one_thread()
+    graph = load("campus:n=600", None)
+    sampled = ("account", "exact")  # the same for every seed
+    faults = [f for f in FAULTS if not f.undetectable and f.audit not in sampled and (not given.names or f.name in given.names)]
+    models = {f.name: f.model(Facts.of(graph)) for f in faults}
+    scores: dict[str, list[float]] = defaultdict(list)
+    missed: dict[str, list[str]] = defaultdict(list)
+    spent: dict[str, float] = defaultdict(float)
+    turns = itertools.product(range(given.first, given.first + given.seeds), faults)
+    with contextlib.suppress(KeyboardInterrupt):  # the table then holds what was played so far
+        for number, fault in turns:
+            if scores[fault.name] and spent[fault.name] * (1 + 1 / len(scores[fault.name])) > given.seconds:
+                continue
+            started, seed = time.process_time(), f"missed {number}"
+            found = outcome_of(fault, models[fault.name], graph, seed)
+            if scores[fault.name]:  # the first time includes compilation
+                spent[fault.name] += time.process_time() - started
+            else:
+                spent[fault.name] = 1e-9
+            scores[fault.name].append(score(found))
+            if not any(b.refuted for b in found.bounds):
+                missed[fault.name].append(seed)
+                print(f"<!-- missed: {fault.name}, seed '{seed}': {found.reach} -->", flush=True)
+    table(faults, scores, missed, spent)
+
+
+def table(
+    faults: list[Fault], scores: Mapping[str, list[float]], missed: Mapping[str, list[str]], spent: Mapping[str, float]
+) -> None:
+    """Prints one row for each fault that was played. spent: CPU seconds after the first seed, which compiles."""
+    print("| fault | audit | seeds | missed | chance of a miss, from p-values | CPU s each |\n|---|---|---|---|---|---|")
+    for fault in (f for f in faults if scores.get(f.name)):
+        each = scores[fault.name]
+        told = "computed" if min(each) == CERTAIN else f"{chance(each):.1g}"
+        seconds = spent[fault.name] / max(1, len(each) - 1)
+        print(f"| {fault.name} | {fault.audit} | {len(each)} | {len(missed.get(fault.name, ()))} | {told} | {seconds:.2f} |")
+    total, every = sum(map(len, scores.values())), sum(map(len, missed.values()))
+    print(f"\n{every} of {total} missed.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Draws and mechanisms as one file of arrays, to pass between two processes that need not trust each other: no pickles."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .draw import Draw
+from .meetings import Meeting
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """draws, meetings: of one run, in order. diverged: the line at which it left the run that it was to repeat; "" if it did not.
+    notes: what was not recorded.
+    """
+
+    draws: list[Draw]
+    meetings: list[Meeting]
+    diverged: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def save(path: Path, recording: Recording) -> None:
+    """Writes the recording as uncompressed arrays."""
+    arrays: list[np.ndarray] = []
+
+    def put(value: Any) -> Any:
+        array = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+        if array.ndim == 0 and array.dtype.kind in "iuf":
+            return float(array)
+        arrays.append(np.zeros(0) if array.dtype.hasobject else np.array(array))
+        return {"array": len(arrays) - 1}
+
+    at = {id(draw): number for number, draw in enumerate(recording.draws)}
+    draws = [
+        {
+            "law": d.law,
+            "line": d.line,
+            "calls": d.calls,
+            "values": put(np.atleast_1d(d.values)),
+            "shape": list(d.values.shape),
+            "loc": put(d.loc),
+            "scale": put(d.scale),
+            "ends": [float(d.lowest), float(d.highest)],
+            "parameters": [{**put(np.atleast_1d(p)), "shape": list(p.shape)} for p in d.parameters],
+        }
+        for d in recording.draws
+    ]
+    meetings = [
+        {"line": m.line, "draw": at[id(m.draw)], "scale": put(m.scale), "clean": put(m.clean), "noisy": put(m.noisy)}
+        for m in recording.meetings
+    ]
+    told = {"draws": draws, "meetings": meetings, "diverged": recording.diverged, "notes": recording.notes}
+    named = {str(number): array for number, array in enumerate(arrays)}
+    np.savez(path, told=np.frombuffer(json.dumps(told).encode(), dtype=np.uint8), **named)  # type: ignore[arg-type]
+
+
+def load(path: Path, most: int) -> Recording:
+    """Reads it. most: bytes. Raises ValueError for a file that is larger, or that `save` did not write."""
+    try:
+        with zipfile.ZipFile(path) as parts:
+            stored = all(p.compress_type == zipfile.ZIP_STORED for p in parts.infolist())
+            if not stored or sum(p.file_size for p in parts.infolist()) > most:
+                raise ValueError(f"{path.name}: holds more than {most >> 20}MiB.")
+        with np.load(path, allow_pickle=False) as file:
+            told = json.loads(file["told"].tobytes())
+            arrays = {int(name): file[name] for name in file.files if name != "told"}
+
+        def get(value: Any) -> Any:
+            return arrays[value["array"]] if isinstance(value, dict) else value
+
+        draws = [
+            Draw(
+                str(d["law"]),
+                get(d["values"]).reshape(d["shape"]),
+                str(d["line"]),
+                get(d["loc"]),
+                get(d["scale"]),
+                float(d["ends"][0]),
+                float(d["ends"][1]),
+                parameters=tuple(get(p).reshape(p["shape"]) for p in d["parameters"]),
+                calls=tuple(map(str, d["calls"])),
+            )
+            for d in told["draws"]
+        ]
+        meetings = [
+            Meeting(str(m["line"]), draws[m["draw"]], get(m["scale"]), get(m["clean"]), get(m["noisy"])) for m in told["meetings"]
+        ]
+        return Recording(draws, meetings, str(told["diverged"]), [str(note) for note in told["notes"]])
+    except (KeyError, TypeError, IndexError, AttributeError, OSError, EOFError, zipfile.BadZipFile) as fault:
+        raise ValueError(f"{path.name}: not a recording ({type(fault).__name__}).") from None
+
+
+def total(draws: Sequence[Draw]) -> int:
+    """Bytes of the numbers."""
+    return sum(draw.values.nbytes for draw in draws)

@@ -1,0 +1,125 @@
+"""Records the draws of a program in its own Python, which imports this package at its start; nothing else of it changes.
+
+GNNAUDIT_RECORD names a folder. `request.npz` there, if there is one, holds the draws of another run, which this one repeats, and
+its mechanisms, whose noisy values this one takes. `recording.npz` is written when the program ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import of_numpy, of_python, of_scipy, of_torch
+from .draw import Draw, Hearing, Listening
+from .files import Recording, load, save
+from .meetings import Meetings, OtherMechanisms
+from .script import Diverged, Script
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FOLDER, ANOTHER = "GNNAUDIT_RECORD", "GNNAUDIT_RECORDED"
+MANY = 20_000  # draws
+MOST = 1 << 31  # bytes of drawn numbers, and of a request
+LATER: dict[str, Callable[[], Any]] = {"torch": of_torch.replaced, "scipy.stats._distn_infrastructure": of_scipy.replaced}
+UNHEARD = ("jax", "tensorflow", "cupy", "mxnet", "numba", "randomgen", "tenseal")  # packages with generators of their own
+
+
+class Told(Hearing):
+    """A recording that ends the program where it leaves the run that it repeats, and stops listening when it grows too large."""
+
+    def __init__(self, script: Script | None, meetings: Meetings, end: Callable[[str], None]) -> None:
+        super().__init__(script, meetings)
+        self.end, self.bytes = end, 0
+
+    def hear(self, draw: Draw) -> NDArray[Any] | None:
+        try:
+            instead = super().hear(draw)
+        except Diverged as line:
+            self.end(str(line))
+            raise
+        self.bytes += draw.values.nbytes
+        if len(self.draws) > MANY or self.bytes > MOST:
+            Listening.hearing = None
+        return instead
+
+
+class Met(Meetings):
+    """Mechanisms that end the program where it comes to another one than the run that it repeats."""
+
+    end: Callable[[str], None]
+
+    def meet(self, draw: Draw, scale: Any, clean: Any, noisy: Any) -> Any:
+        try:
+            return super().meet(draw, scale, clean, noisy)
+        except OtherMechanisms as line:
+            self.end(str(line))
+            raise
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Enters a context as soon as the program has imported the module that it is about."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.stack, self.waiting = stack, dict(LATER)
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        enter = self.waiting.pop(name, None)
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if enter is not None else None
+        if spec is None or spec.loader is None or enter is None:
+            return None
+        loader, stack, context = spec.loader, self.stack, enter
+        execute = loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            stack.enter_context(context())
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def start() -> None:
+    """Begins the recording, if the environment asks for one. Processes that the program starts are not recorded, and counted."""
+    asked = os.environ.pop(FOLDER, "")
+    if not asked:
+        if ANOTHER in os.environ:
+            Path(os.environ[ANOTHER], f"another-{os.getpid()}").touch()
+        return
+    os.environ[ANOTHER] = asked
+    folder, process = Path(asked), os.getpid()
+    request = load(folder / "request.npz", MOST) if (folder / "request.npz").exists() else None
+    stack = ExitStack()
+
+    def end(diverged: str = "") -> None:
+        """Writes the recording; ends the program if it diverged."""
+        if os.getpid() != process:
+            return
+        complete = Listening.hearing is heard
+        Listening.hearing = None
+        stack.close()
+        notes = [] if complete else [f"more than {MANY} draws or {MOST >> 30} GiB of numbers were drawn, too many to record"]
+        notes += [f"{name} was imported, whose generators are not heard" for name in UNHEARD if name in sys.modules]
+        if not meetings.space:
+            notes.append("the values of the mechanisms take more than 1 GiB, and the rest was not followed")
+        save(folder / "recording.npz", Recording(heard.draws, meetings.found, diverged, notes))
+        if diverged:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+
+    meetings = Met(None if request is None or not request.meetings else request.meetings)
+    meetings.end = end
+    heard = Told(Script(request.draws, {}) if request is not None else None, meetings, end)
+    for library in (of_numpy, of_python):
+        stack.enter_context(library.replaced())
+    sys.meta_path.insert(0, AfterImport(stack))
+    Listening.hearing = heard
+    atexit.register(end)  # called last: what is registered first is called last

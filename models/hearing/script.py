@@ -1,0 +1,53 @@
+"""Repeats the draws of one run in another: each draw gives the numbers that it gave there, or others in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .draw import Draw
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Diverged(Exception):
+    """The run makes other draws than the one that it repeats; the message names the line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Script:
+    """draws: of the run that is repeated, in order. instead: position -> other numbers; empty for a draw that stays free."""
+
+    draws: Sequence[Draw]
+    instead: Mapping[int, NDArray[Any]]
+
+    def __call__(self, at: int, draw: Draw) -> NDArray[Any] | None:
+        """The numbers of the draw. Raises Diverged if the repeated run made another draw at this place."""
+        if at >= len(self.draws) or not alike(draw, self.draws[at]):
+            raise Diverged(draw.line)
+        numbers = self.instead.get(at, self.draws[at].values)
+        return carried(numbers, self.draws[at], draw) if numbers.size else None
+
+    def ended(self, count: int) -> None:
+        """Raises Diverged if the run ended after `count` draws, fewer than the repeated one made."""
+        if count < len(self.draws):
+            raise Diverged(self.draws[count].line)
+
+
+def alike(one: Draw, other: Draw) -> bool:
+    """Whether two draws request the same type and count of numbers, of the same law up to location and scale."""
+    if one.law != other.law or one.values.shape != other.values.shape or len(one.parameters) != len(other.parameters):
+        return False
+    pairs = zip(one.parameters, other.parameters)  # noqa: B905  (imported into Python 3.9)
+    return all(a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=True) for a, b in pairs)
+
+
+def carried(numbers: NDArray[Any], one: Draw, other: Draw) -> NDArray[Any]:
+    """Numbers of draw `one` at the location and scale of draw `other`, which may depend on data."""
+    if np.array_equal(one.loc, other.loc) and np.array_equal(one.scale, other.scale):
+        return numbers
+    return np.asarray(other.loc + other.scale * ((numbers - one.loc) / one.scale)).astype(other.values.dtype)

@@ -1,0 +1,69 @@
+"""Rounds as guesses of fair coins: which bits look fair, and coins that choose among rounds of fixed worlds."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gnnaudit.accounting import gaussian
+from gnnaudit.accounting.checks.score_law import PLAYED
+from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.lower.coins_of_rounds import coins_of_rounds, drawn, fair
+from gnnaudit.accounting.lower.one_run import steinke
+
+DELTA = 1e-5
+
+
+def test_fair_coins_look_fair_as_often_as_the_level_says():
+    draw = np.random.default_rng(0)
+    bits = [draw.random(n) < 0.5 for n in (50, 1001) for _ in range(1000)]
+    failed = sum(fair(b).how == "failed" for b in bits if 2 * b.sum() != b.size)
+    assert stats.binom.sf(failed - 1, len(bits), 1e-3) > 1e-6 or failed == 0  # fails once in a million
+
+
+@pytest.mark.parametrize(
+    "bits",
+    [np.arange(1001) < 500, np.arange(1001) % 2 == 0, np.random.default_rng(1).random(1001) < 0.6, np.arange(10) < 5],
+    ids=["blocks", "alternating", "unequal", "halves"],
+)
+def test_bits_of_a_design_do_not(bits):
+    assert fair(bits).how == "failed"
+
+
+def test_drawn_coins_are_fair_and_take_each_round_once():
+    bits, draw = np.arange(1000) >= 400, np.random.default_rng(2)
+    ones, pairs, count = 0, 0, 0
+    for _ in range(200):
+        chosen = drawn(bits, draw)
+        assert len(np.unique(chosen)) == len(chosen)
+        ones += int(bits[chosen].sum())
+        pairs += int((bits[chosen][1:] != bits[chosen][:-1]).sum())
+        count += len(chosen)
+    assert 600 < count / 200 <= 800
+    for seen, trials in ((ones, count), (pairs, count - 200)):
+        assert abs(seen / trials - 0.5) < 5 * 0.5 / trials**0.5  # fails once in two million
+    assert len(drawn(np.arange(10) < 1, draw)) == 0
+
+
+def test_fair_bits_keep_every_round_and_a_design_keeps_most():
+    draw = np.random.default_rng(3)
+    bits = draw.random(1001) < 0.5
+    scores = draw.standard_normal(1001) + 1.2 * bits
+    found = coins_of_rounds(scores, bits, Claim(1, DELTA), rounds=PLAYED)
+    assert found.epsilon == steinke(scores, bits, Claim(1, DELTA)).epsilon
+    assert found.trials == (int((~bits).sum()), int(bits.sum()))
+    fixed = np.arange(1001) >= 500
+    scores = draw.standard_normal(1001) + 1.2 * fixed
+    found = coins_of_rounds(scores, fixed, Claim(1, DELTA), rounds=PLAYED)
+    assert 800 < sum(found.trials) < 1001
+    assert found.conditions[-1] == PLAYED
+    assert coins_of_rounds(scores, np.arange(1001) >= 800, Claim(1, DELTA), rounds=PLAYED) is None
+
+
+def test_an_honest_design_is_refuted_in_at_most_five_percent_of_audits():
+    """Two hundred rounds in each world of a Gaussian mechanism that attains its epsilon."""
+    claim, draw, fixed = Claim(1.0, DELTA), np.random.default_rng(4), np.arange(400) >= 200
+    mu, wrong = gaussian.mu_of_claim(claim), 0
+    for seed in range(1000):
+        scores = draw.standard_normal(400) + mu * fixed
+        wrong += coins_of_rounds(scores, fixed, claim, rounds=PLAYED, seed=seed).p_value < 0.05
+    assert stats.binom.sf(wrong - 1, 1000, 0.05) > 1e-6  # fails once in a million

@@ -1,0 +1,118 @@
+"""Tests of elementary channels: exact tails, the largest p-value over all divisions, and the check of separate draws."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from gnnaudit.accounting.checks.independence import separate_draws
+from gnnaudit.accounting.lower.elementary import Kind, chance, detectable, guesses, least_rejected, p_value, sum_at_least
+
+
+def kinds(bits, labels, copies=2, declared=(0.7, 1.2), right=(0, 0)):
+    return Kind(right[0], bits, copies, declared[0]), Kind(right[1], labels, 1, declared[1])
+
+
+def test_the_tail_of_two_kinds_is_the_sum_over_all_pairs_of_counts():
+    both, epsilons = kinds(30, 17), (0.4, 1.7)
+    p, q = special.expit(epsilons)
+    for least in (0.0, 3.1, 5.0, 7.7, 9.0, 99.0):
+        brute = sum(
+            stats.binom.pmf(x, 30, p) * stats.binom.pmf(y, 17, q)
+            for x in range(31)
+            for y in range(18)
+            if both[0].weight * x + both[1].weight * y >= least - 1e-9
+        )
+        assert chance(both, epsilons, least) == pytest.approx(brute, abs=1e-12)
+
+
+def test_one_kind_gives_the_log_odds_of_the_limit_of_clopper_and_pearson():
+    one = (Kind(700, 1000, 1, 0.5),)
+    limit = special.betaincinv(700, 301, 0.01)
+    assert sum_at_least(one, 0.01) == pytest.approx(math.log(limit / (1 - limit)), abs=1e-5)
+    assert sum_at_least((Kind(480, 1000, 1, 0.5),), 0.05) == 0.0
+    assert sum_at_least((Kind(1000, 1000, 1, 0.5),), 0.05) == pytest.approx(
+        math.log(0.05 ** (1 / 1000) / (1 - 0.05 ** (1 / 1000))), abs=1e-4
+    )
+
+
+def test_no_division_of_the_sum_has_a_larger_p_value():
+    both = kinds(400, 250, right=(300, 210))
+    least, worst = sum(k.weight * k.right for k in both), p_value(both, 3.0)
+    for share in np.linspace(0, 1, 301):
+        assert chance(both, (share * 3.0 / 2, (1 - share) * 3.0), least) <= worst * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("true", [(0.7, 1.2), (1.3, 0.0), (0.0, 2.6)])
+def test_the_sum_is_overstated_in_at_most_five_percent_of_audits(true):
+    """Whatever division of 2 * 0.7 + 1.2 is the true one."""
+    draw, both = np.random.default_rng(4), kinds(2000, 900)
+    least = least_rejected(both, 2.6, 0.05)
+    counted = [kind.weight * draw.binomial(kind.guesses, special.expit(e), 10_000) for kind, e in zip(both, true, strict=True)]
+    alarms = int((sum(counted) >= least).sum())
+    assert stats.binom.sf(alarms - 1, 10_000, 0.05) > 1e-6  # fails once in a million
+
+
+def test_nine_of_ten_audits_detect_the_smallest_detectable_violation():
+    draw, both = np.random.default_rng(5), kinds(2000, 900)
+    kappa, least = detectable(both, 2.6, 0.01), least_rejected(both, 2.6, 0.01)
+    counted = [k.weight * draw.binomial(k.guesses, special.expit(kappa * k.declared), 4000) for k in both]
+    assert abs((sum(counted) >= least).mean() - 0.9) < 0.03
+    assert detectable((Kind(3, 4, 1, 0.5),), 0.5, 1e-3) == math.inf
+
+
+def test_a_channel_whose_outputs_leak_differently_is_not_overstated():
+    """P(1 | 1) = 0.5, P(1 | 0) = 0.1: log-ratios ln 5 and ln 1.8. Their mean is proved, not more."""
+    draw = np.random.default_rng(6)
+    bits = draw.random(400_000) < 0.5
+    sent = (draw.random(bits.size) < np.where(bits, 0.5, 0.1)).astype(np.int64)
+    right, count = guesses(bits, sent, draw)
+    assert count == pytest.approx(2 * sent.sum(), rel=0.01)
+    assert sum_at_least((Kind(right, count, 1, 1.0),), 1e-6) < (math.log(5) + math.log(1.8)) / 2
+
+
+def test_three_kinds_are_refused():
+    with pytest.raises(ValueError, match="3 kinds"):
+        p_value((Kind(5, 10, 1, 1.0),) * 3, 1.0)
+
+
+SHAPE = (10, 4000, 2)
+
+
+def shared(kind):
+    """Uniform numbers of which some are used twice."""
+    draw = np.random.default_rng(7)
+    u = draw.random(SHAPE)
+    if kind == "by the channels of a unit":
+        u[:, :, 1] = u[:, :, 0]
+    elif kind == "by all runs":
+        u[:] = u[0]
+    elif kind == "by two runs far apart":
+        u[9] = u[0]
+    elif kind == "by neighbours":
+        u[:, 1::2] = u[:, ::2]
+    elif kind == "as one minus it":
+        u[:, :, 1] = 1 - u[:, :, 0]
+    return u
+
+
+@pytest.mark.parametrize(
+    "kind", ["by the channels of a unit", "by all runs", "by two runs far apart", "by neighbours", "as one minus it"]
+)
+def test_numbers_that_are_used_twice_are_found(kind):
+    assert separate_draws(np.where(shared(kind) < 0.6, 1.0, -1.0)).how == "failed"
+
+
+@pytest.mark.parametrize("rates", [np.linspace(0.5, 0.7, 10)[:, None, None], np.linspace(0.3, 0.9, 4000)[:, None]])
+def test_runs_and_units_whose_channels_differ_are_found(rates):
+    assert separate_draws(np.where(shared("") < rates, 1.0, -1.0)).how == "failed"
+
+
+def test_separate_draws_pass_as_often_as_the_level_says():
+    draw, failed = np.random.default_rng(8), 0
+    for k in range(400):
+        right = np.where(draw.random((10, 300, 3)) < 0.8, 1.0, -1.0) * (draw.random((10, 300, 3)) < 0.6)
+        right[..., 2] = 1.0 if k % 2 else right[..., 2]  # a channel whose guesses are always right shows nothing
+        failed += separate_draws(right).how == "failed"
+    assert stats.binom.sf(failed - 1, 400, 1e-3) > 1e-4 or failed == 0

@@ -1,0 +1,62 @@
+"""Noise other than Gaussian is judged by its own curve: too small a scale is refuted, an honest one is not."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.lower.finite_channels import channel_epsilon
+from gnnaudit.audit.audits.heard_noise import listen
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.faults import strangers
+from gnnaudit.audit.heard.laws import shifted_geometric
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.contract import tiny
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.reports.evidence import judge
+
+GEOMETRIC = (strangers.GeometricCounts, strangers.GeometricForOneCount)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_the_pair_of_two_sided_geometric_laws_costs_what_all_whole_numbers_cost(steps, delta):
+    """All numbers from -200 to 200 one by one, beyond which less than 1e-40 lies."""
+    z = np.arange(-200, 201)
+    law = np.exp(-0.5 * np.abs(z))
+    other = np.exp(-0.5 * np.abs(z - steps))
+    table = np.array([law / law.sum(), other / other.sum()])
+    pair = shifted_geometric(0.5, steps)
+    assert channel_epsilon([pair.upper, pair.lower], delta) == pytest.approx(channel_epsilon(table, delta), rel=1e-9)
+
+
+def played(model, seed, folder):
+    claim = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
+    return claim, listen(Setting(Case(model, claim), tiny(48), Store(folder), Key("laws", seed), 1, 1e-9)).bounds
+
+
+@pytest.mark.parametrize("kind", [strangers.LaplaceSums, strangers.GeometricCounts])
+@pytest.mark.parametrize("seed", range(3))
+def test_honest_noise_of_either_law_is_not_refuted_and_the_smallest_detectable_violation_is_known(kind, seed, tmp_path):
+    claim, bounds = played(kind(sigma=1.0), seed, tmp_path)
+    assert not any(b.refuted for b in bounds)
+    most = 1.05 if kind is strangers.GeometricCounts else 20  # Laplace noise here pays for rows of sixteen equal entries
+    assert min(b.notices for b in bounds) < most
+    assert judge(claim, (), bounds, most).exit_code == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_geometric_noise_for_one_of_two_counts_costs_twice_the_claim(seed, tmp_path):
+    _, bounds = played(strangers.GeometricForOneCount(sigma=1.0), seed, tmp_path)
+    (bound,) = [b for b in bounds if b.refuted]
+    assert 1.9 < bound.epsilon <= 2.0
+
+
+@pytest.mark.parametrize("kind", GEOMETRIC)
+def test_a_gaussian_ledger_does_not_pay_for_geometric_noise(kind, tmp_path):
+    class Charged(kind):
+        ledger = strangers.Sums.ledger
+
+    _, bounds = played(dataclasses.replace(Charged(), sigma=1.0), 0, tmp_path)
+    assert all(not b.refuted and np.isinf(b.reach) for b in bounds)

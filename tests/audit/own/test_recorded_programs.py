@@ -1,0 +1,178 @@
+"""Programs that declare nothing are recorded in a Python of their own, and their mechanisms are held against closed forms."""
+
+import ast
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from gnnaudit import Claim, Unit, load, models
+from gnnaudit.audit.audits.heard_mechanisms import from_mechanisms
+from gnnaudit.audit.case import Case
+from gnnaudit.audit.heard.gate import examined, followed
+from gnnaudit.audit.heard.inside import Inside
+from gnnaudit.audit.heard.observed import observe
+from gnnaudit.audit.heard.playing import play
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.own.program import External
+from gnnaudit.models.graph.graph import Worlds
+from gnnaudit.models.hearing.files import load as load_recording
+
+DELTA = 1e-5
+GRAPH = load("campus:n=160:degree=8")
+GAP = """
+import sys
+import numpy as np
+g, w = (dict(np.load(sys.argv[1] + "/" + name)) for name in ("graph.npz", "worlds.npz"))
+rng = np.random.default_rng(int(w["seeds"][0]))
+send, receive = g["edge_index"]
+unit = lambda rows: rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+h = [unit(g["x"].astype(float))]
+for hop in range(2):
+    clean = np.zeros_like(h[-1])
+    np.add.at(clean, receive, h[-1][send])
+    h.append(unit(clean + SIGMA * rng.standard_normal(clean.shape)))  # the sum
+seen = np.hstack(h)[:, :8]
+scores = np.exp(seen @ rng.standard_normal((8, int(g["y"].max()) + 1)))
+np.save(sys.argv[2] + "/posteriors.npy", (scores / scores.sum(1, keepdims=True))[None])
+"""
+
+
+def epsilon_of_mu(mu):
+    """Balle and Wang (2018), theorem 8."""
+
+    def excess(epsilon):
+        return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - DELTA
+
+    return brentq(excess, 0, 100)
+
+
+# what GAP's ledger asks for at epsilon 4: two directed edges, each of sensitivity 1
+CHARGED = 2**0.5 / brentq(lambda mu: epsilon_of_mu(mu) - 4, 0.05, 10)
+
+
+def studied(folder, sigma=CHARGED, *changes, unit=Unit.UNDIRECTED_EDGE):
+    """The bound and the observed ledger of a program, with some texts exchanged."""
+    text = GAP.replace("SIGMA", repr(sigma))
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "gap.py").write_text(text)
+    model = External(f"{sys.executable} {folder}/gap.py {{worlds}} {{out}}", unit)
+    case = Case(model, Claim(4.0, DELTA, unit))
+    heard = followed(case, GRAPH, Key("t"))
+    bound = from_mechanisms(case, examined(case, GRAPH, Key("t")).study, heard) if isinstance(heard, Inside) else None
+    return bound, observe(case, GRAPH, Key("t"))
+
+
+def line_of(text):
+    return next(n for n, line in enumerate(GAP.splitlines(), 1) if text in line)
+
+
+def test_gap_whose_ledger_charges_directed_edges_is_refuted_with_nothing_declared_but_the_claim(tmp_path):
+    bound, observed = studied(tmp_path)
+    exact = epsilon_of_mu(2 / CHARGED)  # an undirected edge moves two sums by the square root of two each
+    assert exact > 5.9
+    assert bound.refuted
+    assert exact * 0.999 < bound.epsilon <= exact
+    assert f"gap.py, line {line_of('# the sum')}" in bound.method
+    assert [c.how for c in bound.conditions if "sees" in c.what] == ["granted"]
+    assert [m.scale[0] for m in observed.mechanisms] == pytest.approx([CHARGED] * 2)
+    assert observed.costs == pytest.approx(exact, rel=1e-3)
+    assert [(r.array, r.how) for r in observed.released] == [("posteriors", "computed")]
+    assert observed.doubts == ()
+
+
+def test_its_honest_twin_is_not_refuted_and_a_larger_epsilon_would_have_been_noticed(tmp_path):
+    bound, observed = studied(tmp_path, CHARGED * 2**0.5)
+    assert not bound.refuted
+    assert observed.costs == pytest.approx(4.0, rel=1e-3)
+    assert 3.99 < bound.reach < 4.02
+
+
+def test_noise_from_a_constant_seed_is_an_infinite_epsilon_and_its_line_is_named(tmp_path):
+    bound, observed = studied(tmp_path, 5.0, ('int(w["seeds"][0])', "7"))
+    assert bound.refuted
+    assert math.isinf(bound.epsilon)
+    assert f"the noise of gap.py, line {line_of('# the sum')} is the same for every seed" in bound.method
+    assert {m.note.partition(":")[0] for m in observed.mechanisms} == {"the same for every seed"}
+
+
+def test_noise_that_is_used_twice_is_an_infinite_epsilon(tmp_path):
+    again = ("SIGMA".replace("SIGMA", "5.0 * rng"), "5.0 * np.random.default_rng(int(w['seeds'][0]))")
+    bound, _ = studied(tmp_path, 5.0, again)
+    assert math.isinf(bound.epsilon)
+    assert "their difference moves" in bound.method
+
+
+def test_a_secret_sample_may_hide_a_move_so_nothing_is_refuted(tmp_path):
+    some = ("clean = np.zeros_like(h[-1])", "clean = np.zeros_like(h[-1]); h[-1] = h[-1] * (rng.permutation(160) < 80)[:, None]")
+    bound, observed = studied(tmp_path, 0.5, some)
+    assert not bound.refuted
+    assert bound.epsilon == 0
+    assert "may hide a secret" in bound.failed[0]
+    assert len(observed.mechanisms) == 2
+
+
+def test_a_path_past_the_mechanisms_is_named(tmp_path):
+    _, observed = studied(
+        tmp_path, CHARGED, ("seen @ rng", "seen * (1 + 1e-3 * np.bincount(receive, minlength=160)[:, None]) @ rng")
+    )
+    assert [r.how for r in observed.released] == ["not known"]
+    assert "although every mechanism gives the same value" in observed.doubts[0]
+
+
+def test_recording_changes_nothing_that_is_released(tmp_path):
+    (tmp_path / "gap.py").write_text(GAP.replace("SIGMA", "1.0"))
+    model = External(f"{sys.executable} {tmp_path}/gap.py {{worlds}} {{out}}")
+    worlds = Worlds.of(GRAPH, np.array([5], dtype=np.uint64))
+    (cell,) = (heard := play(model, worlds)).cells
+    assert np.array_equal(heard.cells[cell], model.fit(worlds)["posteriors"][0])
+    assert [d.law for d in heard.draws] == ["normal"] * 3
+
+
+def test_a_program_that_is_not_python_is_said_to_be_unheard(tmp_path):
+    (tmp_path / "gap.py").write_text(GAP.replace("SIGMA", "1.0"))
+    command = f"{sys.executable} -I {tmp_path}/gap.py {{worlds}} {{out}}"  # isolated: PYTHONPATH is ignored
+    case = Case(External(command), Claim(4.0, DELTA))
+    assert "nothing was recorded" in followed(case, GRAPH, Key("t"))
+    assert any("nothing was recorded" in doubt for doubt in observe(case, GRAPH, Key("t")).doubts)
+
+
+def test_what_draws_elsewhere_is_said(tmp_path):
+    for change in (
+        ("import sys", "import sys, subprocess\nsubprocess.run([sys.executable, '-c', 'import random'])"),
+        ("import sys", "import sys, types\nsys.modules['jax'] = types.ModuleType('jax')"),
+    ):
+        _, observed = studied(tmp_path, CHARGED, change)
+        assert any("not heard" in doubt for doubt in observed.doubts)
+
+
+def test_a_file_that_is_no_recording_is_refused(tmp_path):
+    (tmp_path / "recording.npz").write_bytes(b"PK nothing")
+    with pytest.raises(ValueError, match="not a recording"):
+        load_recording(tmp_path / "recording.npz", 1 << 20)
+    np.savez(tmp_path / "large.npz", a=np.zeros(1000))
+    with pytest.raises(ValueError, match="holds more than"):
+        load_recording(tmp_path / "large.npz", 1000)
+
+
+def test_the_recorder_is_written_for_python_3_9_with_numpy_alone():
+    folder = Path(models.__file__).parent / "hearing"
+    for file in folder.glob("*.py"):
+        tree = ast.parse(file.read_text(), feature_version=(3, 9))
+        at_the_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        for node in at_the_top:
+            names = (
+                [a.name for a in node.names] if isinstance(node, ast.Import) else ([node.module or ""] if not node.level else [])
+            )
+            assert all(name.partition(".")[0] in {*sys.stdlib_module_names, "numpy"} for name in names), (file, names)
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        for call in calls:
+            assert not (
+                isinstance(call.func, ast.Name) and call.func.id == "zip" and any(k.arg == "strict" for k in call.keywords)
+            )
