@@ -202,8 +202,10 @@ def told(case: Case, checks: Sequence[Check]) -> str:
     """A line that says which clauses of the contract were checked, and how many hold; nothing where none was."""
     fails = [c.name for c in checks if c.failure]
     held = sum(c.how == "holds" for c in checks)
+    rest = len(checks) - held - len(fails)
+    silent = f", {rest} {'does' if rest == 1 else 'do'} not apply" if rest else ""
     broken = f"; FAILS: {', '.join(fails)} (see `audit contract`)" if fails else ""
-    return f"Contract of {case.model.name}: {held} of {len(checks)} clauses hold{broken}\n" if checks else ""
+    return f"Contract of {case.model.name}: {held} of {len(checks)} clauses hold{silent}{broken}\n" if checks else ""
 
 
 def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[AccountRow]:

@@ -1,4 +1,4 @@
-"""Wrong uses of every command: python benchmarks/bad_inputs.py [WORDS]
+"""Wrong uses of every command: python -P benchmarks/bad_inputs.py [WORDS]
 
 Each must end with exit code 2 and one line on stderr, without a traceback and within a time limit. Prints what does not, and
 counts. WORDS: only the inputs that contain them.
@@ -164,6 +164,10 @@ def inputs(room: Path) -> Iterator[list[str]]:
     )
 
 
+class Late(BaseException):
+    """The time limit. No handler of errors may take it for one."""
+
+
 def tried(words: list[str]) -> tuple[int | None, str, float]:
     """(exit code or None past the time limit, stderr, seconds) of one command line, in this process."""
     from gnnaudit.audit.cli.main import main
@@ -173,7 +177,7 @@ def tried(words: list[str]) -> tuple[int | None, str, float]:
     sys.argv = ["audit", *words]
 
     def late(*_: Any) -> None:
-        raise TimeoutError
+        raise Late
 
     signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
@@ -182,7 +186,7 @@ def tried(words: list[str]) -> tuple[int | None, str, float]:
             main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-    except TimeoutError:
+    except Late:
         return None, said.getvalue(), time.perf_counter() - before
     finally:
         signal.alarm(0)

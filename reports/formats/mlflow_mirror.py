@@ -214,7 +214,8 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
         client.delete_run(old.info.run_id)
         old = None
     begin, end = _times(found, found.run.seconds if child.seconds is None else child.seconds)
-    created = old or client.create_run(experiment, start_time=begin, run_name=child.name)
+    named = {k: v for k, v in child.tags.items() if k in (RUN, CHILD)}  # a store that fails after this call is found again
+    created = old or client.create_run(experiment, start_time=begin, tags=named, run_name=child.name)
     run_id, now = created.info.run_id, int(time.time() * 1000)
     params: list[Any] = [] if old else [Param(k, v) for k, v in child.params.items()]
     before = dict(old.data.metrics) if old else {}

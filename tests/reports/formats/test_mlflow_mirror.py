@@ -1,5 +1,6 @@
 """MLflow shows the contents of the run folder, after repeated and concurrent writes too, and no run waits for it."""
 
+import http.server
 import json
 import math
 import os
@@ -8,7 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -160,6 +163,70 @@ def test_two_runs_that_create_the_store_at_once_lose_nothing(tmp_path):
     assert len(client.search_runs([experiment], max_results=1000)) == 48
 
 
+def test_a_store_that_fails_half_way_is_completed_by_the_next_mirror(tmp_path, caplog, monkeypatch):
+    from mlflow import MlflowClient
+
+    folder, honest = write_example(tmp_path / "demo"), MlflowClient.log_batch
+    left = iter(range(9))
+
+    def breaks(*given, **named):
+        if next(left, None) is None:
+            raise ConnectionError("the proxy hung up\nwith a second line")
+        return honest(*given, **named)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", breaks)
+    assert mlflow_mirror.mirror(folder) is False
+    (record,) = [r for r in caplog.records if r.name == "gnnaudit"]
+    assert "the proxy hung up. The run is complete on disk" in record.getMessage()
+    monkeypatch.undo()
+    assert mlflow_mirror.mirror(folder)
+    _, runs = opened(mlflow_mirror.default_uri(tmp_path))
+    assert len(runs) == 24
+    assert all(r.data.metrics and r.info.status == "FINISHED" for r in runs.values())
+
+
+def test_a_store_that_cannot_be_written_is_a_warning_and_keeps_what_it_holds(tmp_path, caplog):
+    folder = write_example(tmp_path / "demo")
+    assert mlflow_mirror.mirror(folder)
+    read_only = f"sqlite:///file:{tmp_path / 'mlflow.db'}?mode=ro&uri=true"
+    found = results.read(folder)
+    results.write(found.model_copy(update={"rows": found.rows[:1]}), folder)
+    assert mlflow_mirror.mirror(folder, read_only) is False
+    assert any("audit mirror" in r.getMessage() for r in caplog.records)
+    assert len(opened(mlflow_mirror.default_uri(tmp_path))[1]) == 24
+
+
+class Flaky(http.server.BaseHTTPRequestHandler):
+    """A proxy that forwards a number of requests and answers all others with 502."""
+
+    port = 0
+    left = 0
+
+    def forward(self):
+        Flaky.left -= 1
+        if Flaky.left < 0:
+            self.send_error(502)
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{self.path}", body or None, method=self.command)
+        request.add_header("Content-Type", self.headers.get("Content-Type", "application/json"))
+        try:
+            answer = urllib.request.urlopen(request, timeout=30)
+        except urllib.error.HTTPError as refused:
+            answer = refused
+        content = answer.read()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = forward
+
+    def log_message(self, *_):
+        pass
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -167,7 +234,7 @@ def free_port():
 
 
 @pytest.mark.nightly
-def test_the_ui_command_serves_a_store_that_a_run_can_be_mirrored_to(tmp_path):
+def test_the_ui_command_serves_a_store_that_a_run_is_mirrored_to_after_a_proxy_failed_half_way(tmp_path, monkeypatch):
     port = free_port()
     command = mlflow_mirror.ui_command(tmp_path, None, port)
     server = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
@@ -180,6 +247,12 @@ def test_the_ui_command_serves_a_store_that_a_run_can_be_mirrored_to(tmp_path):
             except OSError:
                 time.sleep(1)
         folder = write_example(tmp_path / "demo")
+        Flaky.port, Flaky.left = port, 15
+        proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Flaky)
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        assert mlflow_mirror.mirror(folder, f"http://127.0.0.1:{proxy.server_port}") is False
+        proxy.shutdown()
         assert mlflow_mirror.mirror(folder, f"http://127.0.0.1:{port}")
         client, runs = opened(f"http://127.0.0.1:{port}")
         assert len(runs) == 24
