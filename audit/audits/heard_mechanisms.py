@@ -35,7 +35,7 @@ EQUAL = 1e-2  # relative: the size of one move under other draws
 MOST = 100_000  # numbers of a mechanism whose law is tested
 LAWS = {"normal": "norm", "laplace": "laplace"}
 GRANTED = Condition(
-    "the adversary sees the noisy value of each mechanism, and the first weights",
+    "for an adversary who sees the noisy value of each mechanism, and the first weights",
     "granted",
     "a proof by composition grants it; who sees less may learn less",
 )
