@@ -43,5 +43,5 @@ expect() {
 }
 expect 0 "" votes.py:Votes accepted
 expect 1 "refuted" leak.py:Votes leaking accepted
-expect 3 "votes own ε=1" renamed.py:Votes renamed accepted
+expect 3 "Vanished: votes (own), ε = 1" renamed.py:Votes renamed accepted
 echo "The gate passed the honest model, stopped the leak and named the claim that vanished."
