@@ -16,7 +16,6 @@ from scipy import special
 
 from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED
-from ..upper import tradeoff
 from .bounds import Bound, resting, split
 from .families import KAPPAS, Family
 
@@ -145,4 +144,6 @@ def seen_from(
 
 def gaussian_family(mu: float) -> Callable[[float], Curve]:
     """Gaussian curves of kappa times this mu."""
+    from ..upper import tradeoff
+
     return lambda kappa: tradeoff.gaussian(kappa * mu)
