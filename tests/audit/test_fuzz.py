@@ -85,7 +85,7 @@ def test_a_plan_that_is_written_down_reads_back_the_same(tmp_path: Path, plan: P
         assert read(path, {}) == plan
 
 
-@settings(FOLDERS, max_examples=150)
+@settings(FOLDERS, max_examples=60)
 @given(
     st.text(max_size=40).map(str.encode)
     | st.text("score,bitrun01.\n-e\"' ", max_size=60).map(lambda t: f"score,bit\n{t}".encode())

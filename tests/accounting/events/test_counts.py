@@ -56,6 +56,7 @@ def shuffled(seed, batches=40, people=300, size=30):
     return joined
 
 
+@pytest.mark.nightly
 def test_honest_coins_are_doubted_no_more_often_than_chance_allows():
     p = np.array([list(coin_p_values(coins(seed), 0.1).values()) for seed in range(2000)])
     for level in (0.1, 0.01):

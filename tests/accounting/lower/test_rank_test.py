@@ -98,6 +98,7 @@ def test_noise_that_is_too_small_is_refuted_where_the_reach_says():
     assert ranked(*quantile_scores(2 * mu, 1000), claim, curve, 1e-6).refuted
 
 
+@pytest.mark.nightly
 def test_a_ledger_of_any_shape_is_bounded_by_its_copies_with_less_noise():
     ledger = SelfComposedDpEvent(PoissonSampledDpEvent(0.2, GaussianDpEvent(1.5)), 10)
     curve = tradeoff.curve(ledger)

@@ -150,7 +150,7 @@ def test_rows_of_other_noise_than_the_row_that_moves_prove_nothing_of_it():
 
 
 def test_honest_noise_keeps_its_bound_and_names_what_it_rests_on():
-    """400 honest runs at a level of 1e-3 for each of three views: over 9 without a bound come less than once in a million seeds."""
+    """400 honest runs at a level of 1e-3 for each of three views: over 9 without a bound come once in a million seeds."""
     moves, draw = np.full((1, 2, 5), 0.1), np.random.default_rng(3)
     claim = Claim(float(gaussian.epsilon_of(np.linalg.norm(moves), 1e-5)) * (1 + 1e-9), 1e-5)
     found = [factorised(draw.standard_normal((1, 2, 60, 5)), moves, claim) for _ in range(400)]

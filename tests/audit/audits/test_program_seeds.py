@@ -39,6 +39,7 @@ def audited(seed: str, tmp_path):
     return bound
 
 
+@pytest.mark.nightly
 def test_a_program_with_a_constant_seed_is_refuted_from_fresh_seeds_on_two_graphs(tmp_path):
     bound = audited("7", tmp_path)
     assert bound.refuted

@@ -45,6 +45,7 @@ def incomplete(found):
     return {name for name, b in found if not b.theorem or not b.conditions or any(c.how not in HOW for c in b.conditions)}
 
 
+@pytest.mark.nightly
 def test_each_bound_on_each_system_names_its_theorem_and_conditions(script, tmp_path):
     found = [one for case in script.cases()[::2] for one in bounds(case, script.graph(), tmp_path)]
     assert not incomplete(found)

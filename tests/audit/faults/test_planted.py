@@ -40,6 +40,7 @@ def test_every_planted_fault_is_caught_by_its_audit(fault):
         ("noise for probabilities added to their logarithms", "missed 6"),
     ],
 )
+@pytest.mark.nightly
 def test_a_fault_is_caught_with_the_seed_with_which_it_was_once_missed(name, seed):
     (fault,) = [f for f in FAULTS if f.name == name]
     refuted, _, found = audited(fault, made(fault), campus(), seed)

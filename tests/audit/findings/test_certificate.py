@@ -14,6 +14,7 @@ def test_two_computations_that_disagree_give_no_certificate():
         certificate.confirmed(Claim(1.0, 0.0), {"one": 2.0, "other": 2.1}, "", certificate.Figure("x", "y", {}))
 
 
+@pytest.mark.nightly
 def test_a_mixture_of_one_gaussian_costs_that_gaussian():
     found = exact_epsilons.mixture([1.0], [1.0], 2.0, 1, 1e-5)
     assert found[exact_epsilons.LIBRARY] == pytest.approx(float(epsilon_of(0.5, 1e-5)), rel=2e-3)

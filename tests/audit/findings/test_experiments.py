@@ -11,7 +11,14 @@ from gnnaudit.audit.key import Key
 
 PROVED = [name for name, f in FINDINGS.items() if f.proof != "argued"]
 TRAINED = ("gap-best-epoch", "vesper-backward-state", "lpgnn-fair-coins")
-SLOW = (*TRAINED, "privgnn-theorem-7", "privgnn-delta", "vesper-neighbour-substitution", "dpar-fixed-noise")
+SLOW = (
+    *TRAINED,
+    "privgnn-theorem-7",
+    "privgnn-delta",
+    "vesper-neighbour-substitution",
+    "vesper-public-batches",
+    "dpar-fixed-noise",
+)
 DRAWN = [n for n in PROVED if FINDINGS[n].proof == "experiment"] + [
     "privgnn-log-probabilities",
     "privgnn-shared-optimiser",
