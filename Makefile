@@ -7,7 +7,7 @@ audit: $(VENV)/ready
 	$(BIN)/audit run || test $$? = 3  # 3: a claim was tested too weakly to say, and the report says which
 
 test: $(VENV)/ready
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 8
 
 nightly: $(VENV)/ready
 	$(BIN)/pytest -m nightly
