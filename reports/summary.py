@@ -247,10 +247,10 @@ def may_be_chance(row: UtilityRow, level: Mapping[str, float]) -> bool:
 
 
 def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
-    """Model and mode -> what of it was skipped, whole models left out."""
+    """Model and mode -> what of it was skipped. Left out: whole models, and audits where nothing is claimed."""
     found: dict[str, list[SkippedRow]] = {}
     for row in rows:
-        if not of_case(row):
+        if not of_case(row) and not (math.isinf(row.epsilon) and row.what.startswith("audit ")):
             found.setdefault(name(row.model, row.mode), []).append(row)
     return found
 

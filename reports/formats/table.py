@@ -44,7 +44,8 @@ def show(results: Results, console: Console) -> None:
     if untested := skips(row for row in skipped if of_case(row)):
         _print(console, "Not tested", _untested(untested))
     if others := inapplicable(skipped):
-        _print(console, "Does not apply, with reasons in the report", _skipped(others))
+        title = "Does not apply, with reasons in the report; at ε = ∞ nothing is claimed, and no audit applies"
+        _print(console, title, _skipped(others))
     for unit in units(results.of(AttackRow)):
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
         title = f"Strongest attacks, each the best of many and uncorrected; epsilon protects {UNITS[unit]}"
