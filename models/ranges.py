@@ -32,7 +32,7 @@ SHARE, PART = Range(0, 1, above=True), Range(0, 1, below=True)  # a chance above
 RATE, SIZE = Range(0, 100, above=True), Range(0, 10**9)
 
 RANGES: dict[str, Range] = {
-    **dict.fromkeys(("base_layers", "encoder_layers", "layers"), LAYERS),
+    **dict.fromkeys(("base_layers", "encoder_layers", "layers", "heads", "last_heads"), LAYERS),
     **dict.fromkeys(("depth", "hops", "feature_steps", "label_steps", "smoothing"), NONE_OR_MORE),
     **dict.fromkeys(("hidden",), WIDTH),
     **dict.fromkeys(("epochs", "student_epochs", "refreshes"), STEPS),
