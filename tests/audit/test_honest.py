@@ -29,6 +29,7 @@ def check(looks, count):
     assert (sampled <= 0.05).mean() <= 0.1 + 5 * np.sqrt(0.1 * 0.9 / sampled.size)
 
 
+@pytest.mark.nightly
 def test_five_hundred_honest_audits_blame_nobody(script):
     check(list(script.honest(500, "tests")), 500)
 

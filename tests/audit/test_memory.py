@@ -102,6 +102,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit on a process's own memory is Linux's")
 @pytest.mark.parametrize("bulk", ["wide", "dense"])
+@pytest.mark.nightly
 def test_four_systems_train_and_are_audited_on_a_graph_that_does_not_fit_into_memory(
     bulk: str, request: pytest.FixtureRequest
 ) -> None:

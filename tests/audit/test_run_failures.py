@@ -120,6 +120,7 @@ def disk(tmp_path):
     subprocess.run(["umount", str(tmp_path / "out")], check=True)
 
 
+@pytest.mark.nightly
 def test_a_full_disk(disk, undisturbed):
     (disk / "out" / "ballast").write_bytes(bytes(40 << 10))
     code, said = audit(*RUN, cwd=disk)
@@ -138,6 +139,7 @@ def test_a_folder_that_is_read_only(disk, undisturbed):
     assert "cannot be written (Read-only file system). Choose another folder with --out." in told(said)
 
 
+@pytest.mark.nightly
 def test_a_folder_that_becomes_read_only_keeps_what_is_finished(disk, undisturbed):
     out = disk / "out"
     subprocess.run(["mount", "-o", "remount,size=64m", str(out)], check=True)
@@ -154,6 +156,7 @@ def test_a_folder_that_becomes_read_only_keeps_what_is_finished(disk, undisturbe
     resumed(disk, undisturbed, "--fresh")  # with fewer repeats, so it is another plan
 
 
+@pytest.mark.nightly
 def test_a_file_that_grows_beyond_what_the_user_may_write(tmp_path):
     limit = 1 << 10
     code, said = audit(*RUN, cwd=tmp_path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
@@ -161,6 +164,7 @@ def test_a_file_that_grows_beyond_what_the_user_may_write(tmp_path):
     assert "File too large" in told(said)
 
 
+@pytest.mark.nightly
 def test_a_folder_that_vanishes(tmp_path):
     process = start(*RUN, "--repeats", "300", cwd=tmp_path)
     wait_for(lambda: list((tmp_path / "out").rglob("[0-9]*.npz")), process)
@@ -187,6 +191,7 @@ def test_control_c_stops_cleanly_and_the_same_command_resumes(tmp_path):
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.nightly
 def test_a_cancelled_job_and_a_lost_terminal_stop_as_cleanly(tmp_path, stop):
     process = start(*RUN, "--repeats", "1000", cwd=tmp_path)
     wait_for(lambda: list((tmp_path / "out").rglob("[0-9]*.npz")), process)
@@ -221,6 +226,7 @@ def test_a_reader_that_leaves_and_letters_that_a_terminal_lacks(tmp_path):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.nightly
 def test_clock_jumps(tmp_path, undisturbed):
     """A clock that goes back an hour at every reading changes neither results nor the sign of a duration."""
     code = (
@@ -234,6 +240,7 @@ def test_clock_jumps(tmp_path, undisturbed):
     assert json.loads((tmp_path / "out" / "results.json").read_text())["run"]["seconds"] >= 0
 
 
+@pytest.mark.nightly
 def test_an_mlflow_store_that_is_out_of_reach_or_locked(tmp_path, undisturbed):
     """The run continues without MLflow; `audit mirror` exits with 3 until it can reach the store."""
     away = f"sqlite:///{tmp_path}/away/mlflow.db"
@@ -260,6 +267,7 @@ def test_an_mlflow_store_that_is_out_of_reach_or_locked(tmp_path, undisturbed):
 
 
 @pytest.mark.parametrize("left", ["", "\0" * 64, "\udcff" * 64], ids=["empty", "zeros after a crash", "no text"])
+@pytest.mark.nightly
 def test_half_a_key_is_not_taken_for_a_key_and_half_a_part_is_swept_away(tmp_path, left):
     """Noise from an empty key could be subtracted by anybody."""
     half = tmp_path / "out" / "mlp" / "0123" / ".000000.npz.77"

@@ -27,6 +27,7 @@ def wrong(cells):
     return [f"{c.rule}, {c.mechanism}, epsilon {c.epsilon}, {c.rounds} rounds: {c.alarms:.3f}" for c in cells if not c.valid]
 
 
+@pytest.mark.nightly
 def test_no_valid_bound_is_wrong_too_often(coverage):
     """100 audits a cell; a bound that is exact fails one cell in 750, the seeds are fixed."""
     cells = list(coverage.ours(100, rounds=(50, 500), epsilons=(0.0, 1.0, 4.0)))

@@ -82,6 +82,7 @@ def test_one_world_alone_may_have_many_more_trials():
     assert few.epsilon < many.epsilon < 2
 
 
+@pytest.mark.nightly
 def test_noise_that_is_too_small_is_refuted_where_the_reach_says():
     mu, claim, curve = gaussian_case(4)
     honest = ranked(*quantile_scores(mu, 1000), claim, curve, 1e-4)

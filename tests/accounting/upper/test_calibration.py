@@ -119,6 +119,7 @@ def test_local_budgets_at_delta_zero():
     assert 1 / found.sigma <= 3.0
 
 
+@pytest.mark.nightly
 def test_without_a_loss_distribution_the_best_valid_bound_is_taken():
     recipe = Recipe(lambda s: events.dp_sgd_without_replacement(s, 1000, 20, 10))
     claim = Claim(1.0, 1e-5, Unit.NODE, Relation.REPLACE)

@@ -118,6 +118,7 @@ def test_one_canary_s_coin_leaves_what_is_answered_about_the_others_as_it_was(ki
 
 
 @pytest.mark.parametrize("kind", [Gap, Vesper, ProGap], ids=["gap", "vesper", "progap"])
+@pytest.mark.nightly
 def test_posteriors_hold_most_of_what_released_sums_would(kind):
     """About 400 trials: the share is 0.95 with a standard deviation of 0.07, so values below 0.75 come once in three hundred
     seeds.

@@ -78,6 +78,7 @@ def test_each_experiment_has_a_stand_in_and_a_finding():
 
 
 @pytest.mark.parametrize("name", BOTH)
+@pytest.mark.nightly
 def test_the_fault_shows_before_the_repair_and_not_after(name, tmp_path):
     for code, text in zip((1, 0), BOTH[name], strict=True):
         folder = written(tmp_path / str(code), name, text)

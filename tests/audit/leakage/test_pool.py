@@ -42,6 +42,7 @@ def codes(pairs):
     return set(map(frozenset, np.asarray(pairs).tolist()))
 
 
+@pytest.mark.nightly
 def test_every_attack_is_made_on_a_model_that_answers_every_query(open_model):
     measured, _ = open_model
     assert not measured.skips

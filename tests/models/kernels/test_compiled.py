@@ -111,6 +111,7 @@ def test_what_is_half_compiled_is_announced_and_completed_once(fresh: Path) -> N
 
 
 @needs_numba
+@pytest.mark.nightly
 def test_a_compilation_that_was_killed_is_taken_up_again(fresh: Path) -> None:
     code = "import logging; logging.basicConfig(level=20); from gnnaudit.models.kernels import decoders"
     killed = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, cwd=fresh)
@@ -161,6 +162,7 @@ def planted(path: Path, command: str) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="the pickle that is planted names posix")
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
 @pytest.mark.parametrize("how", ["changed", "link", "writable", "truncated"])
+@pytest.mark.nightly
 def test_a_planted_or_damaged_file_is_not_run(fresh: Path, ending: str, how: str) -> None:
     assert step(fresh).stdout == "right\n"
     (path,) = kept_files(fresh, ending)

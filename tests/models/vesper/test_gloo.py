@@ -49,6 +49,7 @@ def transcript(model, channel):
     return recorder.messages
 
 
+@pytest.mark.nightly
 def test_two_processes_exchange_what_one_process_would():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

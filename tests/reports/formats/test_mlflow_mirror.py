@@ -153,6 +153,7 @@ def test_a_store_out_of_reach_is_a_warning_and_the_run_goes_on(tmp_path, caplog,
     assert "\n" not in record.getMessage()
 
 
+@pytest.mark.nightly
 def test_two_runs_that_create_the_store_at_once_lose_nothing(tmp_path):
     folders = [write_example(tmp_path / name) for name in ("one", "two")]
     writers = [subprocess.Popen([sys.executable, "-c", WRITE, str(folder)]) for folder in folders]
