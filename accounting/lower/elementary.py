@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
-from .power import MOST_KAPPA
+from .power import smallest
 
 SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha for guesses of both bits, and of one alone
 SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, which need no independence
@@ -127,12 +127,4 @@ def detectable(kinds: Sequence[Kind], total: float, alpha: float) -> float:
     def noticed(kappa: float) -> bool:
         return chance(kinds, [kappa * kind.declared for kind in kinds], least) >= POWER
 
-    small, large = 1e-3, 2e-3
-    while not noticed(large):
-        small, large = large, 2 * large
-        if large > MOST_KAPPA:
-            return math.inf
-    while large / small > 1.0005:
-        middle = math.sqrt(small * large)
-        small, large = (small, middle) if noticed(middle) else (middle, large)
-    return large
+    return smallest(noticed, low=1e-3, near=1.0005)

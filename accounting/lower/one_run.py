@@ -34,7 +34,7 @@ from .guessing import (
     tied_p_value,
     weighted_p_value,
 )
-from .power import MOST_KAPPA
+from .power import smallest
 from .rank_test import ranked
 
 if TYPE_CHECKING:
@@ -291,15 +291,10 @@ def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], boo
         variance = sum(w * w * n * rate * (1 - rate) for (w, n), rate in zip(groups, q, strict=True))
         return bool(mean - high + 0.5 >= special.ndtri(POWER) * math.sqrt(variance))
 
-    small, large = 1.0, 2.0
-    while not noticed(large):
-        small, large = large, 2 * large
-        if large > MOST_KAPPA:
-            return math.inf, math.inf
-    while large / small > 1.005:
-        middle_kappa = math.sqrt(small * large)
-        small, large = (small, middle_kappa) if noticed(middle_kappa) else (middle_kappa, large)
-    return large, large * strength if claim.delta == 0 else float(gaussian.epsilon_of(large * strength, claim.delta))
+    kappa = smallest(noticed)
+    if math.isinf(kappa):
+        return math.inf, math.inf
+    return kappa, kappa * strength if claim.delta == 0 else float(gaussian.epsilon_of(kappa * strength, claim.delta))
 
 
 def _even(guesses: int, m: int) -> int:

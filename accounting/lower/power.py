@@ -54,7 +54,7 @@ def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "
     _check(claim, power, alpha, method)
     if math.isinf(claim.epsilon) or min(n0, n1) < 1 or _mu(claim) <= 0:
         return math.inf, math.inf
-    kappa = _smallest(lambda kappa: _power(claim, kappa, n0, n1, alpha, method) >= power)
+    kappa = smallest(lambda kappa: _power(claim, kappa, n0, n1, alpha, method) >= power)
     if math.isinf(kappa):
         return math.inf, math.inf
     reach = kappa * claim.epsilon if claim.delta == 0 else float(gaussian.epsilon_of(kappa * _mu(claim), claim.delta))
@@ -77,16 +77,17 @@ def notices_along(
         a, b = rates(kappa)
         return float(_power_of_gate(a, b, lambda x: _region(claim, x), n0, n1, alpha).max()) >= power
 
-    return _smallest(noticed)
+    return smallest(noticed)
 
 
-def _smallest(noticed: Callable[[float], bool]) -> float:
-    low, high = 1.0, 2.0
+def smallest(noticed: Callable[[float], bool], low: float = 1.0, near: float = 1.005) -> float:
+    """The smallest factor above `low` that is noticed, up to the ratio `near`; infinity if none up to MOST_KAPPA is."""
+    high = 2 * low
     while not noticed(high):
         low, high = high, high * 2
         if high > MOST_KAPPA:
             return math.inf
-    while high / low > 1.005:
+    while high / low > near:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if noticed(middle) else (middle, high)
     return high
@@ -158,7 +159,7 @@ def coins_detect(limit: float, seen: float, coins: int, alpha: float, power: flo
     strength = 2 * float(special.ndtri(seen))
     if not 0 < strength < math.inf:
         return math.inf
-    return _smallest(lambda kappa: power_of_coins(limit, float(special.ndtr(kappa * strength / 2)), coins, alpha) >= power)
+    return smallest(lambda kappa: power_of_coins(limit, float(special.ndtr(kappa * strength / 2)), coins, alpha) >= power)
 
 
 def _power_of_t(mu: float, true: float, n0: int, n1: int, alpha: float) -> float:

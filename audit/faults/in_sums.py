@@ -56,6 +56,12 @@ def with_sums(release: Release, sums: NDArray[np.float64], **arrays: NDArray[Any
     return dataclasses.replace(release, arrays={**release.arrays, "aggregates": sums.astype(np.float32), **arrays})
 
 
+def with_all_sums(model: Gap, worlds: Worlds, device: str) -> Release:
+    """GAP's own release of the arrays that the model keeps, and of its sums and their inputs."""
+    asked = tuple(dict.fromkeys((*model.keep, "aggregates", "inputs")))
+    return Gap.fit(dataclasses.replace(model, keep=asked), worlds, device)
+
+
 @dataclass(frozen=True)
 class TooLittleNoise(Gap):
     """Adds only a `share` of the noise that it states."""
@@ -75,8 +81,7 @@ class OtherNoise(Gap):
         raise NotImplementedError
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        asked = tuple(dict.fromkeys((*self.keep, "aggregates", "inputs")))
-        release = Gap.fit(dataclasses.replace(self, keep=asked), worlds, device)
+        release = with_all_sums(self, worlds, device)
         clean = sums_of(worlds, release["inputs"])
         changed = with_sums(release, clean + self.changed(release["aggregates"] - clean, worlds))
         return dataclasses.replace(changed, arrays={name: changed[name] for name in self.keep})
@@ -133,8 +138,7 @@ class RowsNotNormalised(Gap):
     faulty_hops: int = 2
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        asked = tuple(dict.fromkeys((*self.keep, "aggregates", "inputs")))
-        release = Gap.fit(dataclasses.replace(self, keep=asked), worlds, device)
+        release = with_all_sums(self, worlds, device)
         inputs = release["inputs"].copy()
         inputs[:, : self.faulty_hops] *= 2
         more = with_sums(release, release["aggregates"] + sums_of(worlds, inputs - release["inputs"]), inputs=inputs)

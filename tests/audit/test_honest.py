@@ -1,22 +1,7 @@
 """Hundreds of audits of honest recipes of all six systems refute no claim; with root two less noise they always refute it."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-PATH = Path(__file__).parents[2] / "benchmarks" / "honest.py"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("honest", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["honest"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def check(looks, count):

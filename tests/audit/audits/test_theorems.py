@@ -1,9 +1,6 @@
 """No audit prints a bound without its theorem and the conditions that the theorem needs."""
 
 import dataclasses
-import importlib.util
-import sys
-from pathlib import Path
 
 import dp_accounting as dp
 import numpy as np
@@ -18,17 +15,6 @@ from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
 from gnnaudit.audit.storage.store import Store
 from gnnaudit.models.looped import Looped
-
-PATH = Path(__file__).parents[3] / "benchmarks" / "honest.py"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("honest", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["honest"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def bounds(case, graph, folder):
