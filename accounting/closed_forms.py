@@ -1,4 +1,4 @@
-"""Closed forms of epsilon and delta for mechanisms that need no numerical accountant."""
+"""Epsilon and delta of mechanisms that need no numerical accountant: closed forms, and finite channels by enumeration."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 
@@ -105,3 +105,30 @@ def amplified(epsilon: float, rate: float) -> float:
     if epsilon > 700:
         return max(0.0, epsilon + math.log(rate))
     return math.log1p(rate * math.expm1(epsilon))
+
+
+def channel_epsilon(probabilities: ArrayLike, delta: float = 0.0) -> float:
+    """The exact epsilon (nats) at delta of a channel, over every ordered pair of inputs; infinity if delta is exceeded outright.
+
+    probabilities: (inputs, outputs) float, rows that sum to 1. Solves max over pairs of sum(max(p - e^epsilon q, 0)) = delta
+    by sorting the log-ratios, not by search.
+    """
+    p = np.asarray(probabilities, float)
+    if p.ndim != 2 or (p < 0).any() or not np.allclose(p.sum(axis=1), 1, atol=1e-9):
+        raise ValueError(f"probabilities of shape {p.shape}: needs (inputs, outputs), none negative, each row summing to 1.")
+    return max((_pair(p[i], p[j], delta) for i in range(len(p)) for j in range(len(p)) if i != j), default=0.0)
+
+
+def _pair(p: np.ndarray, q: np.ndarray, delta: float) -> float:
+    """The smallest epsilon >= 0 with sum(max(p - e^epsilon q, 0)) <= delta."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(p > 0, np.log(p) - np.log(q), -math.inf)
+    order = np.argsort(-ratio)
+    mass, other = np.cumsum(p[order]), np.cumsum(q[order])
+    for k, at in enumerate(ratio[order]):  # with the k+1 largest ratios above epsilon: delta = mass - e^epsilon other
+        last = max(float(ratio[order][k + 1]) if k + 1 < len(order) else 0.0, 0.0)
+        if at <= 0:
+            return 0.0
+        if mass[k] - math.exp(min(last, 700.0)) * other[k] > delta + 1e-15:
+            return math.inf if other[k] == 0 else max(math.log(max(mass[k] - delta, 1e-300) / other[k]), last)
+    return 0.0

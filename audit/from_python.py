@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .own.model_file import checked
-from .plan import Plan
+from .planning.plan import Plan
 from .run import carry_out, publish
 
 if TYPE_CHECKING:

@@ -32,15 +32,15 @@ from .heard.gate import heard_at_all
 from .heard.observed import observe
 from .leakage.pool import membership
 from .leakage.utility import utility
-from .ledgers import account_rows, uppers, warnings
 from .own.audited import audited
 from .own.model_file import is_built_in
 from .own.premises import broken, checked_first, clauses, resting_on
-from .planned_cases import Factory, cases, recipes
+from .planning.ledgers import account_rows, uppers, warnings
+from .planning.planned_cases import Factory, cases, recipes
+from .planning.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
 from .progress import announced
 from .second_look import confirmed, marked
 from .storage.executor import executor
-from .storage.run_folder import arithmetic, machine, opened, randomness, root_key, versions, write_spec
 from .storage.store import Store
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ..models.graph.graph import Graph
     from .key import Key
     from .own.contract import Check
-    from .plan import Plan
+    from .planning.plan import Plan
     from .progress import Say
 
 

@@ -24,11 +24,11 @@ from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.independence import independence
 from gnnaudit.accounting.checks.score_law import normal_law
 from gnnaudit.accounting.claim import Claim
+from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.accounting.lower.anytime import STAKES, TUNED, mu_reached
 from gnnaudit.accounting.lower.bounds import PILOT_SHARE, pooled_sd
 from gnnaudit.accounting.lower.elementary import Kind, least_rejected
 from gnnaudit.accounting.lower.error_rates import choose, epsilon_of_rates, mu_of_rates, rate_at_most
-from gnnaudit.accounting.lower.finite_channels import channel_epsilon
 from gnnaudit.accounting.lower.guessed_coins import chance_of_so_many, guessed, together
 from gnnaudit.accounting.lower.guessing import correct_guesses, gaussian_beta, groups_against, rates, rejects, weighted_p_value
 from gnnaudit.accounting.lower.one_run import SPARED, best_guesses

@@ -170,7 +170,7 @@ def pair(text: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    from gnnaudit.audit.plan import size
+    from gnnaudit.audit.planning.plan import size
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", default="10000x24,100000x24,1000000x24,1000000x70")

@@ -19,8 +19,8 @@ from gnnaudit.audit.cli import lists
 from gnnaudit.audit.cli.data import list_data
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.instruments.reach import unknown
-from gnnaudit.audit.ledgers import accounted
-from gnnaudit.audit.plan import Plan
+from gnnaudit.audit.planning.ledgers import accounted
+from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.run import run
 from gnnaudit.models.base import Release
 from gnnaudit.models.data.checks import Raw
@@ -153,7 +153,7 @@ def test_the_account_of_a_new_system_shows_its_paper_theorem_and_code_and_the_ne
 
 
 def test_a_new_system_is_made_at_node_level_with_the_fields_of_its_entry():
-    from gnnaudit.audit.planned_cases import cases, recipes
+    from gnnaudit.audit.planning.planned_cases import cases, recipes
 
     plan = Plan(models=("degrees",), unit="node", epsilon=(1.0,))
     (case,), _ = cases(plan, load("ring"), recipes(plan))

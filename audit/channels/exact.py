@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...accounting.checks.conditions import assumed, proved
+from ...accounting.closed_forms import channel_epsilon
 from ...accounting.lower.bounds import Bound, resting
-from ...accounting.lower.finite_channels import channel_epsilon
 from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has, lacks
 from ..case import Case, Outcome, Setting, offered
 from ..own.model_file import is_built_in

@@ -10,9 +10,9 @@ from scipy.stats import binom
 
 from ...accounting.checks.independence import separate_draws
 from ...accounting.claim import Unit
+from ...accounting.closed_forms import channel_epsilon
 from ...accounting.lower.bounds import Bound, lower, resting
 from ...accounting.lower.elementary import SHARE, SIDES, Kind, detectable, guesses, p_value, sum_at_least
-from ...accounting.lower.finite_channels import channel_epsilon
 from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
 from ...models.capabilities import RandomisedReports, lacks

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from ..ledgers import accounted, is_document
+from ..planning.ledgers import accounted, is_document
 from .options import DataDir, Delta, Json, Param, Trust, console, print_json, table
 
 COLUMNS = {
@@ -47,7 +47,7 @@ def account(
     from ...accounting.cache import remembered, sources
     from ...models.data.loading import load
     from ...models.facts import Facts
-    from ..plan import read
+    from ..planning.plan import read
 
     if style not in FORMATS:
         raise ValueError(f"format={style!r}: must be one of {', '.join(FORMATS)}.")

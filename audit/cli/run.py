@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from ..plan import MODELS
+from ..planning.plan import MODELS
 from .options import TRUST, Json, Param, Quiet, Verbose, Words
 
 Number = int | None
@@ -96,7 +96,7 @@ def run(
     Example: audit run --data facebook100:JohnsHopkins55 --data-dir data --models gap,progap --mode both --epsilon 1,4
     """
     options = {name: value for name, value in locals().items() if name not in ("plan", "json", "quiet", "verbose")}
-    from ..plan import read
+    from ..planning.plan import read
 
     asked = read(plan, options)
     if asked.device == "cuda" and asked.ray is None:

@@ -24,9 +24,9 @@ def scan(
     Example: audit scan path/to/code --sarif scan.sarif
     """
     from ...reports.files import write_text
-    from .. import source_scan
+    from ..scan import scanner
 
-    hits, unread = source_scan.scan(path)
+    hits, unread = scanner.scan(path)
     if unread and path.is_file():
         raise ValueError(f"{unread[0]}. Give a Python file, or a folder that holds some.")
     for line in unread:
@@ -34,11 +34,11 @@ def scan(
     if sarif is not None:
         import json as encoder
 
-        write_text(sarif, encoder.dumps(source_scan.sarif(hits), indent=1) + "\n")
+        write_text(sarif, encoder.dumps(scanner.sarif(hits), indent=1) + "\n")
     if json:
         import json as encoder
 
-        print(encoder.dumps({"schema": 1, "rows": [source_scan.row(h) for h in hits], "unread": unread}, indent=1))
+        print(encoder.dumps({"schema": 1, "rows": [scanner.row(h) for h in hits], "unread": unread}, indent=1))
         return
     for hit in hits:
         print(hit)

@@ -104,7 +104,7 @@ def audited(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, fl
     """Whether the audit that should catch the fault refutes the claim, its largest lower bound (nats), and its sentence."""
     from ...reports.evidence import judge, lowest
     from ..case import Case
-    from ..ledgers import uppers
+    from ..planning.ledgers import uppers
 
     if fault.audit == "account":
         ceiling = uppers(Case(model, fault.claim))

@@ -19,7 +19,7 @@ from rich.console import Console
 from ...accounting.upper.calibration import calibrate
 from ...models.facts import Facts
 from ..case import keeping, offered
-from ..plan import Plan
+from ..planning.plan import Plan
 from ..run import carry_out, publish
 from .fault import EDGE
 from .planted import FAULTS, HONEST

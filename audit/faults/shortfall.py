@@ -11,8 +11,8 @@ import numpy as np
 
 from ...accounting import events
 from ...accounting.claim import Claim, Unit
+from ...accounting.closed_forms import channel_epsilon
 from ...accounting.events.tree import scaled
-from ...accounting.lower.finite_channels import channel_epsilon
 from ...accounting.upper import rdp
 from ...accounting.upper.calibration import calibrate
 from ...models.facts import Facts

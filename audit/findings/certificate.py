@@ -97,7 +97,7 @@ def seen(claim: Claim, table: ArrayLike, summary: str, names: Sequence[str], met
 
     method: "enumeration" of all cases, or "replay" of runs in which the unit alone decides the outcome.
     """
-    from ...accounting.lower.finite_channels import channel_epsilon
+    from ...accounting.closed_forms import channel_epsilon
 
     p = np.asarray(table, float)
     series = {world: (tuple(names), row) for world, row in zip(("without", "with"), p, strict=True)}

@@ -24,9 +24,8 @@ from ...accounting.events.language import ledger, number
 from ...models.base import Release
 from ...models.capabilities import SUMS
 from ...models.errors import one_line
-from ..toml_file import read_toml
 from .arrays import read_array
-from .files import hashed, python_files
+from .files import hashed, python_files, read_toml
 from .program import OPTIONAL, External
 
 if TYPE_CHECKING:

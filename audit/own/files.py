@@ -1,10 +1,14 @@
-"""The files of somebody's own program or model, and the hash by which a report names them."""
+"""The files that a user brings: Python files with the hash by which a report names them, and TOML files."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import tomllib
 from pathlib import Path
+from typing import Any
+
+from ...models.errors import one_line
 
 MOST_FILES = 2000  # whose bytes are hashed
 
@@ -28,3 +32,16 @@ def hashed(files: list[Path]) -> str:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     count = "1 file" if len(every) == 1 else f"{len(every)} files"
     return f"{count}, sha256 {digest.hexdigest()[:16]}" if every else "no file of its own"
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], str]:
+    """The tables of a TOML file, and the SHA-256 of its bytes. Raises ValueError, one line that names the file."""
+    try:
+        content = path.read_bytes()
+        return tomllib.loads(content.decode("utf-8")), hashlib.sha256(content).hexdigest()
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file.") from None
+    except OSError as fault:
+        raise ValueError(f"{path}: cannot be read ({fault.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise ValueError(f"{path}: not a TOML file: {one_line(fault)}") from None

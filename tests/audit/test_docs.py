@@ -59,7 +59,7 @@ def test_every_command_has_an_example_that_calls_it():
 
 
 def test_defaults_that_the_options_of_run_name_are_those_of_a_plan():
-    from gnnaudit.audit.plan import Plan
+    from gnnaudit.audit.planning.plan import Plan
 
     told = {p.name: p.help for p in COMMANDS["audit run"].params}
     plan = Plan()

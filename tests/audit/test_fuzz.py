@@ -20,7 +20,7 @@ from gnnaudit.audit.cli.main import app
 from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.program import read_release
-from gnnaudit.audit.plan import Plan, read
+from gnnaudit.audit.planning.plan import Plan, read
 from gnnaudit.models.data.loading import load
 
 FOLDERS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -35,7 +35,7 @@ def test_an_audit_read_the_arrays_that_it_asked_for(audit, edge_case, tmp_path, 
 
 
 def test_the_row_of_a_bound_exposes_what_was_read_and_the_claim_what_could_be(edge_case, tmp_path):
-    from gnnaudit.audit.plan import Plan
+    from gnnaudit.audit.planning.plan import Plan
 
     outcome = AUDITS["replay"].run(Setting(edge_case, load("campus:n=300"), Store(tmp_path), Key("read"), 1, 0.01))
     found = told_of(edge_case, outcome, (), Plan())

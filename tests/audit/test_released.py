@@ -12,9 +12,8 @@ from scipy.optimize import brentq
 from scipy.stats import ks_2samp
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.closed_forms import argmax_top_probability, noisy_argmax_epsilon
+from gnnaudit.accounting.closed_forms import argmax_top_probability, channel_epsilon, noisy_argmax_epsilon
 from gnnaudit.accounting.lower.bounds import lower
-from gnnaudit.accounting.lower.finite_channels import channel_epsilon
 from gnnaudit.accounting.lower.power import notices_along
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.registry import AUDITS

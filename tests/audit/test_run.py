@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from gnnaudit.audit.cli import main
-from gnnaudit.audit.plan import read
-from gnnaudit.audit.planned_cases import cases, recipes
+from gnnaudit.audit.planning.plan import read
+from gnnaudit.audit.planning.planned_cases import cases, recipes
 from gnnaudit.models.data.loading import load
 
 PLAN = [

@@ -13,7 +13,7 @@ from gnnaudit.accounting.lower.elementary import Kind, chance, least_rejected
 from gnnaudit.audit.audits.registry import Audit
 from gnnaudit.audit.case import Case, Outcome, Setting
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.plan import PRESETS, read
+from gnnaudit.audit.planning.plan import PRESETS, read
 from gnnaudit.audit.run import verdict_line
 from gnnaudit.audit.second_look import LEVEL, POWER, confirmed, times
 from gnnaudit.audit.storage.store import Store

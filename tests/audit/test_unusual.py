@@ -11,8 +11,8 @@ import pytest
 
 from gnnaudit.accounting.claim import Unit
 from gnnaudit.audit.audits.registry import AUDITS
-from gnnaudit.audit.plan import read
-from gnnaudit.audit.planned_cases import cases, recipes
+from gnnaudit.audit.planning.plan import read
+from gnnaudit.audit.planning.planned_cases import cases, recipes
 from gnnaudit.audit.run import run
 from gnnaudit.models.data.loading import load
 

@@ -24,7 +24,7 @@ NODE_RATE, SIGMA, RECORDS, BATCH, EPOCHS = 0.09, 0.95, 211, 60, 200  # the defau
 
 def amplification(linear: bool) -> Certificate:
     """Randomised response on a sampled node. linear: its epsilon is 1 / q, which the code turns into 1."""
-    from ....accounting.lower.finite_channels import channel_epsilon
+    from ....accounting.closed_forms import channel_epsilon
 
     claim = Claim(1.0, 0.0, Unit.NODE)
     inner = 1 / NODE_RATE if linear else math.log1p(math.expm1(1.0) / NODE_RATE)

@@ -120,7 +120,7 @@ def bipartite(key: Key, rounds: int) -> Worlds:
 
 def isolated(key: Key, dropped: bool) -> Certificate:
     """GAP on the path 0 - 1 - 2 with and without the edge 0 - 1. dropped: nodes without an edge are removed first."""
-    from ....accounting.lower.finite_channels import channel_epsilon
+    from ....accounting.closed_forms import channel_epsilon
     from ....models.graph.graph import Graph, Worlds
 
     model = calibrated("gap", "paper")

@@ -47,7 +47,7 @@ def argmax_probabilities(answers: NDArray[np.float64], scale: float) -> NDArray[
 
 def argmax(scale: float) -> Certificate:
     """One label of ten classes from a teacher that is certain of one class or of another."""
-    from ....accounting.lower.finite_channels import channel_epsilon
+    from ....accounting.closed_forms import channel_epsilon
 
     table = [argmax_probabilities(row, scale) for row in np.eye(10)[:2]]  # all pairs of corners cost the same
     libraries = {
@@ -163,7 +163,7 @@ def recipe(**fields: Any) -> Any:
 
 def log_probabilities(key: Key, as_coded: bool) -> Certificate:
     """Answers of trained teachers with and without a private node that has the query's features; lambda = 1, no sampling."""
-    from ....accounting.lower.finite_channels import channel_epsilon
+    from ....accounting.closed_forms import channel_epsilon
 
     model = recipe(sigma=1.0, as_coded=as_coded)
     both = [model.teachers(worlds(key, world)).answers[0].astype(float) for world in (0, 1)]

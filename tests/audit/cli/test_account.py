@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.audit import ledgers
 from gnnaudit.audit.case import Case
 from gnnaudit.audit.cli import account as module
 from gnnaudit.audit.cli.account import HEAD, account, fitting
+from gnnaudit.audit.planning import ledgers
 from gnnaudit.models.facts import Facts
 from gnnaudit.models.gap.published import gap_edge_coded
 from gnnaudit.reports.results import AccountRow, TuningRow

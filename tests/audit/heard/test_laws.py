@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.accounting.lower.finite_channels import channel_epsilon
+from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.audit.audits.heard_noise import listen
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers

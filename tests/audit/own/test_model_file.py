@@ -182,8 +182,8 @@ def test_a_model_is_found_as_itself_or_as_what_makes_it(tmp_path):
 
 def test_a_model_whose_noise_is_its_own_is_audited_as_it_is(tmp_path, graph):
     from gnnaudit.audit.own.contract import contract
-    from gnnaudit.audit.plan import Plan
-    from gnnaudit.audit.planned_cases import cases, recipes
+    from gnnaudit.audit.planning.plan import Plan
+    from gnnaudit.audit.planning.planned_cases import cases, recipes
 
     path = tmp_path / "another_function.py"
     path.write_text(FUNCTION)
@@ -208,8 +208,8 @@ def test_parts_of_an_edited_model_or_program_are_not_reused(tmp_path, graph):
 
 
 def test_a_model_without_noise_is_audited_where_nothing_is_claimed_and_skipped_elsewhere(graph):
-    from gnnaudit.audit.plan import Plan
-    from gnnaudit.audit.planned_cases import cases, recipes
+    from gnnaudit.audit.planning.plan import Plan
+    from gnnaudit.audit.planning.planned_cases import cases, recipes
 
     plan = Plan(models=("gcn",), epsilon=(1.0, float("inf")))
     made, skips = cases(plan, graph, recipes(plan))

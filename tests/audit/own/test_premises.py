@@ -11,7 +11,7 @@ from gnnaudit.accounting.lower.bounds import Bound
 from gnnaudit.audit.case import Case, Outcome
 from gnnaudit.audit.faults.strangers import Sums
 from gnnaudit.audit.own.premises import broken, checked_first, clauses, resting_on
-from gnnaudit.audit.plan import Plan
+from gnnaudit.audit.planning.plan import Plan
 from gnnaudit.audit.run import run
 from gnnaudit.models.gap.gap import Gap
 

@@ -3,8 +3,8 @@
 import pytest
 
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.audit.plan import read
-from gnnaudit.audit.planned_cases import cases
+from gnnaudit.audit.planning.plan import read
+from gnnaudit.audit.planning.planned_cases import cases
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.facts import Facts, default_delta
 from gnnaudit.models.systems import SYSTEMS

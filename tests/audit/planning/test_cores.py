@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gnnaudit.audit.cores import usable_cores
-from gnnaudit.audit.plan import Plan
+from gnnaudit.audit.planning.cores import usable_cores
+from gnnaudit.audit.planning.plan import Plan
 
 
 def test_the_plan_takes_them():

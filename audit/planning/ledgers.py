@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..accounting.upper.accountants import Upper
-    from ..models.facts import Facts
-    from ..models.graph.graph import Graph
-    from .case import Case
+    from ...accounting.upper.accountants import Upper
+    from ...models.facts import Facts
+    from ...models.graph.graph import Graph
+    from ..case import Case
     from .plan import Plan
 
 
@@ -18,8 +18,8 @@ def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
     """rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: what no accountant can see, one sentence
     each. tuned_over: the number of trainings from which the released one was chosen; 1 gives no rows of kind "tuning".
     """
-    from ..models.facts import Facts
-    from ..reports.files import plain
+    from ...models.facts import Facts
+    from ...reports.files import plain
     from .planned_cases import cases, recipes
 
     found, skips = cases(plan, graph, recipes(plan))
@@ -31,7 +31,7 @@ def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
 
 def is_document(stored: dict[str, Any]) -> bool:
     """Whether a stored value has the form of the result of `accounted`: rows as in results.json, and sentences."""
-    from ..reports.results import AccountRow, Row, SkippedRow, TuningRow
+    from ...reports.results import AccountRow, Row, SkippedRow, TuningRow
 
     kinds: dict[str, type[Row]] = {"account": AccountRow, "tuning": TuningRow, "skipped": SkippedRow}
     rows = [kinds[row["kind"]].model_validate(row) for row in stored["rows"]]
@@ -40,7 +40,7 @@ def is_document(stored: dict[str, Any]) -> bool:
 
 def uppers(case: Case) -> tuple[Upper, ...]:
     """One upper bound per accountant; in mode "paper" the last one is the epsilon that the paper prints."""
-    from ..accounting.upper.accountants import Upper, upper
+    from ...accounting.upper.accountants import Upper, upper
 
     found = upper(case.model.ledger, case.claim, stored=False)
     if case.claim.unit is not case.model.unit:
@@ -55,8 +55,8 @@ def uppers(case: Case) -> tuple[Upper, ...]:
 
 def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
     """Rows of kind "account" as in results.json, with the noise multiplier and the seconds of each computation."""
-    from ..reports.files import plain
-    from .own.model_file import is_built_in
+    from ...reports.files import plain
+    from ..own.model_file import is_built_in
 
     rows = []
     for u in ceiling:
@@ -72,10 +72,10 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
     """Rows of kind "tuning": the epsilon of the best of `over` trainings of a case, for each way to draw their number."""
-    from ..accounting.upper.accountants import tightest, upper
-    from ..accounting.upper.tuning import SELECTIONS, tuned
-    from ..reports.files import plain
-    from ..reports.results import TuningRow
+    from ...accounting.upper.accountants import tightest, upper
+    from ...accounting.upper.tuning import SELECTIONS, tuned
+    from ...reports.files import plain
+    from ...reports.results import TuningRow
 
     rows = []
     for selection in SELECTIONS if over > 1 else ():
@@ -93,7 +93,7 @@ def theorem(case: Case) -> float | None:
     """What the theorem that the paper prints gives for this noise; None if the paper states none or the theorem is not
     implemented.
     """
-    from ..models.capabilities import StatesTheorem
+    from ...models.capabilities import StatesTheorem
 
     model = case.model
     return model.theorem_epsilon(case.claim.delta) if model.mode == "paper" and isinstance(model, StatesTheorem) else None
@@ -101,7 +101,7 @@ def theorem(case: Case) -> float | None:
 
 def as_coded(case: Case) -> float | None:
     """What the code of the paper computes for this noise; None where no code was published."""
-    from ..models.capabilities import HasReleasedCode
+    from ...models.capabilities import HasReleasedCode
 
     model = case.model
     return model.coded_epsilon(case.claim.delta) if model.mode == "paper" and isinstance(model, HasReleasedCode) else None
@@ -109,8 +109,8 @@ def as_coded(case: Case) -> float | None:
 
 def warnings(case: Case, facts: Facts) -> list[str]:
     """The warnings of `caveats.doubts` about the ledger and claim of a case, each with the name of the case."""
-    from ..accounting.claim import Unit
-    from ..accounting.upper.caveats import doubts
+    from ...accounting.claim import Unit
+    from ...accounting.upper.caveats import doubts
 
     edges = facts.arcs if facts.directed or case.claim.unit is Unit.DIRECTED_EDGE else facts.arcs // 2
     units = facts.nodes if case.claim.unit in (Unit.NODE, Unit.FEATURES) else edges

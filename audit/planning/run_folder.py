@@ -15,9 +15,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ...models.kernels import compiled
-from ..cores import usable_cores
 from ..key import Key
-from ..plan import Plan, read
+from .cores import usable_cores
+from .plan import Plan, read
 
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 STREAMS = (

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..models.systems import SYSTEMS
+from ...models.systems import SYSTEMS
+from ..own.files import read_toml
 from .cores import usable_cores
-from .toml_file import read_toml
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
 ATTACKS = (  # attacks that read the arrays of every system and train no classifier; "all" takes several times as long

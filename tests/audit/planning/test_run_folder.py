@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from gnnaudit.audit.key import Key
-from gnnaudit.audit.plan import Plan
-from gnnaudit.audit.storage.run_folder import opened, randomness
+from gnnaudit.audit.planning.plan import Plan
+from gnnaudit.audit.planning.run_folder import opened, randomness
 from gnnaudit.models.engine.dpsgd import add_noise
 from gnnaudit.models.engine.network import Weights
 from gnnaudit.models.random.streams import stream
@@ -21,8 +21,8 @@ for name in ("fcntl", "resource"):
 for name in [name for name in dir(os) if name.startswith("sched_")]:
     delattr(os, name)
 import gnnaudit.audit.cli.main, gnnaudit.audit.run
-from gnnaudit.audit.plan import Plan
-from gnnaudit.audit.storage.run_folder import opened, root_key
+from gnnaudit.audit.planning.plan import Plan
+from gnnaudit.audit.planning.run_folder import opened, root_key
 plan = Plan(out=sys.argv[1])
 with opened(plan) as folder:
     print(root_key(plan, folder), (folder / "plan.toml").is_file())

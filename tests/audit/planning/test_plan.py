@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnaudit.audit.plan import Plan, read
-from gnnaudit.audit.planned_cases import cases, recipes
+from gnnaudit.audit.planning.plan import Plan, read
+from gnnaudit.audit.planning.planned_cases import cases, recipes
 from gnnaudit.models.data.loading import load
 
 

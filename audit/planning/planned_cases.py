@@ -10,21 +10,21 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.claim import Claim, Relation, Unit
-from ..accounting.upper.calibration import calibrate
-from ..models.facts import Facts, default_delta
-from ..models.looped import Looped
-from ..models.ranges import check_range
-from ..models.systems import SYSTEMS, at_unit
-from ..reports.results import SkippedRow
-from .case import Case, noise_of_its_own, offered, shown_mode
-from .own.declaration import declared
-from .own.model_file import is_built_in, own_models
-from .own.program import External
+from ...accounting.claim import Claim, Relation, Unit
+from ...accounting.upper.calibration import calibrate
+from ...models.facts import Facts, default_delta
+from ...models.looped import Looped
+from ...models.ranges import check_range
+from ...models.systems import SYSTEMS, at_unit
+from ...reports.results import SkippedRow
+from ..case import Case, noise_of_its_own, offered, shown_mode
+from ..own.declaration import declared
+from ..own.model_file import is_built_in, own_models
+from ..own.program import External
 
 if TYPE_CHECKING:
-    from ..models.base import Model
-    from ..models.graph.graph import Graph
+    from ...models.base import Model
+    from ...models.graph.graph import Graph
     from .plan import Plan
 
 

@@ -1,7 +1,4 @@
-"""Looks in Python source for patterns that have broken privacy promises. A hit says "look here"; it is never a verdict.
-
-Each rule is a function from a parsed file to the nodes that it points at. A line that ends with `# scan: intended` is skipped.
-"""
+"""The patterns in Python source that have broken privacy promises: each a function from a file to the nodes that it points at."""
 
 from __future__ import annotations
 
@@ -9,11 +6,10 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-INTENDED = "# scan: intended"
+from .source import Source, any_like, assigned, below, calls, factors, is_private, name_of, names_in, traced
+
 NOISE = (
     "laplace",
     "normal",
@@ -40,19 +36,6 @@ ACCOUNTANTS = (
 
 
 @dataclass(frozen=True)
-class Source:
-    """One parsed file. functions: each function with its own nodes; the module itself is among them."""
-
-    path: str
-    text: str
-    tree: ast.Module
-
-    @property
-    def functions(self) -> Iterator[ast.AST]:
-        yield from (n for n in below(self.tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
-@dataclass(frozen=True)
 class Rule:
     """name: its id. reason: which promise the pattern has broken. advice: what to do. find: the places in one file."""
 
@@ -60,86 +43,6 @@ class Rule:
     reason: str
     advice: str
     find: Callable[[Source], Iterator[ast.AST]]
-
-
-@dataclass(frozen=True)
-class Hit:
-    path: str
-    line: int
-    column: int
-    rule: Rule
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.rule.name}: {self.rule.reason} {self.rule.advice}"
-
-
-@cache
-def below(node: ast.AST) -> tuple[ast.AST, ...]:
-    """The node and all nodes below it, remembered for as long as one file is read."""
-    return tuple(ast.walk(node))
-
-
-def name_of(node: ast.AST | None) -> str:
-    """The last part of a dotted name or of what is called: `a.b.c(…)` -> "c"."""
-    while isinstance(node, ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def calls(node: ast.AST, names: tuple[str, ...]) -> Iterator[ast.Call]:
-    return (n for n in below(node) if isinstance(n, ast.Call) and name_of(n.func) in names)
-
-
-def names_in(node: ast.AST) -> set[str]:
-    """Every name, attribute, parameter and keyword below a node."""
-    found: set[str] = set()
-    for n in below(node):
-        found |= {value for key in ("id", "attr", "arg") if isinstance(value := getattr(n, key, None), str)}
-    return found
-
-
-def any_like(names: set[str], pattern: str) -> bool:
-    return any(re.search(pattern, name, re.I) for name in names)
-
-
-def is_private(node: ast.AST) -> bool:
-    """Whether code speaks of privacy: epsilon or a budget, together with noise, or a library for it."""
-    names = names_in(node)
-    return any_like(names, r"^(opacus|noise_multiplier|PrivacyEngine|dp_accounting)$") or (
-        any_like(names, r"^(eps|epsilon|target_epsilon)|_eps(ilon)?$|privacy")
-        and any_like(names, r"noise|sigma|laplace|binomial|randn")
-    )
-
-
-def assigned(function: ast.AST) -> dict[str, set[str]]:
-    """For each local variable, the names that its values are made of."""
-    made: dict[str, set[str]] = {}
-    for n in below(function):
-        if isinstance(n, ast.Assign | ast.AnnAssign | ast.AugAssign) and n.value is not None:
-            for target in n.targets if isinstance(n, ast.Assign) else [n.target]:
-                for part in below(target):
-                    if isinstance(part, ast.Name):
-                        made.setdefault(part.id, set()).update(names_in(n.value))
-    return made
-
-
-def traced(names: set[str], made: dict[str, set[str]]) -> set[str]:
-    """The names and, step by step, those that they are made of."""
-    seen: set[str] = set()
-    while names - seen:
-        new = names - seen
-        seen |= new
-        names = seen.union(*(made.get(n, set()) for n in new))
-    return seen
-
-
-def factors(tree: ast.AST, call: ast.Call) -> set[str]:
-    """The names that scale a draw of noise: its arguments, and what the draw is multiplied with."""
-    found = set().union(*(names_in(a) for a in (*call.args, *call.keywords))) if call.args or call.keywords else set()
-    for n in below(tree):
-        if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) and call in below(n):
-            found |= names_in(n)
-    return found
 
 
 def shared_generator(source: Source) -> Iterator[ast.AST]:
@@ -329,67 +232,3 @@ RULES = {
         ),
     )
 }
-
-
-def scan_text(text: str, path: str = "<text>") -> list[Hit]:
-    """The hits in one file, by line. Raises SyntaxError where the text is no Python."""
-    source, lines = Source(path, text, ast.parse(text)), text.splitlines()
-    places = {(n.lineno, n.col_offset, rule.name) for rule in RULES.values() for n in _found(rule, source)}
-    below.cache_clear()
-    return [Hit(path, line, column, RULES[name]) for line, column, name in sorted(places) if INTENDED not in lines[line - 1]]
-
-
-def _found(rule: Rule, source: Source) -> Iterator[Any]:
-    return iter(rule.find(source))
-
-
-def scan(path: Path) -> tuple[list[Hit], list[str]]:
-    """The hits in a file, or in all Python files of a folder, and one line for each file that could not be read.
-
-    Raises ValueError if there is no such path, or no Python file in it.
-    """
-    if not path.exists():
-        raise ValueError(f"{path}: no such file or folder. Name a Python file, or a folder that holds some.")
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*.py") if not any(q.startswith(".") for q in p.parts[1:]))
-    if not files:
-        raise ValueError(f"{path}: holds no Python file (*.py).")
-    hits: list[Hit] = []
-    unread: list[str] = []
-    for file in files:
-        try:
-            hits += scan_text(file.read_text(encoding="utf-8"), str(file))
-        except (SyntaxError, UnicodeDecodeError, ValueError) as fault:
-            unread.append(f"{file}: not read as Python: {fault}")
-    return hits, unread
-
-
-def row(hit: Hit) -> dict[str, Any]:
-    """A hit as one row of JSON, of kind "look"."""
-    rule = hit.rule
-    return {"kind": "look", "path": hit.path, "line": hit.line, "rule": rule.name, "reason": rule.reason, "advice": rule.advice}
-
-
-def sarif(hits: list[Hit]) -> dict[str, Any]:
-    """The hits as SARIF 2.1.0, with level "note": a note is not a verdict."""
-    rules = [{"id": r.name, "shortDescription": {"text": r.reason}, "help": {"text": r.advice}} for r in RULES.values()]
-    results = [
-        {
-            "ruleId": hit.rule.name,
-            "level": "note",
-            "message": {"text": f"Look here. {hit.rule.reason} {hit.rule.advice}"},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": Path(hit.path).as_posix()},
-                        "region": {"startLine": hit.line, "startColumn": hit.column + 1},
-                    }
-                }
-            ],
-        }
-        for hit in hits
-    ]
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": {"name": "gnnaudit scan", "rules": rules}}, "results": results}],
-    }

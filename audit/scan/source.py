@@ -1,0 +1,91 @@
+"""One parsed Python file, and what can be asked of a part of it: its calls, its names, and what they are made of."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True)
+class Source:
+    """One parsed file. functions: each function with its own nodes; the module itself is among them."""
+
+    path: str
+    text: str
+    tree: ast.Module
+
+    @property
+    def functions(self) -> Iterator[ast.AST]:
+        yield from (n for n in below(self.tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@cache
+def below(node: ast.AST) -> tuple[ast.AST, ...]:
+    """The node and all nodes below it, remembered for as long as one file is read."""
+    return tuple(ast.walk(node))
+
+
+def name_of(node: ast.AST | None) -> str:
+    """The last part of a dotted name or of what is called: `a.b.c(…)` -> "c"."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def calls(node: ast.AST, names: tuple[str, ...]) -> Iterator[ast.Call]:
+    return (n for n in below(node) if isinstance(n, ast.Call) and name_of(n.func) in names)
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Every name, attribute, parameter and keyword below a node."""
+    found: set[str] = set()
+    for n in below(node):
+        found |= {value for key in ("id", "attr", "arg") if isinstance(value := getattr(n, key, None), str)}
+    return found
+
+
+def any_like(names: set[str], pattern: str) -> bool:
+    return any(re.search(pattern, name, re.I) for name in names)
+
+
+def is_private(node: ast.AST) -> bool:
+    """Whether code speaks of privacy: epsilon or a budget, together with noise, or a library for it."""
+    names = names_in(node)
+    return any_like(names, r"^(opacus|noise_multiplier|PrivacyEngine|dp_accounting)$") or (
+        any_like(names, r"^(eps|epsilon|target_epsilon)|_eps(ilon)?$|privacy")
+        and any_like(names, r"noise|sigma|laplace|binomial|randn")
+    )
+
+
+def assigned(function: ast.AST) -> dict[str, set[str]]:
+    """For each local variable, the names that its values are made of."""
+    made: dict[str, set[str]] = {}
+    for n in below(function):
+        if isinstance(n, ast.Assign | ast.AnnAssign | ast.AugAssign) and n.value is not None:
+            for target in n.targets if isinstance(n, ast.Assign) else [n.target]:
+                for part in below(target):
+                    if isinstance(part, ast.Name):
+                        made.setdefault(part.id, set()).update(names_in(n.value))
+    return made
+
+
+def traced(names: set[str], made: dict[str, set[str]]) -> set[str]:
+    """The names and, step by step, those that they are made of."""
+    seen: set[str] = set()
+    while names - seen:
+        new = names - seen
+        seen |= new
+        names = seen.union(*(made.get(n, set()) for n in new))
+    return seen
+
+
+def factors(tree: ast.AST, call: ast.Call) -> set[str]:
+    """The names that scale a draw of noise: its arguments, and what the draw is multiplied with."""
+    found = set().union(*(names_in(a) for a in (*call.args, *call.keywords))) if call.args or call.keywords else set()
+    for n in below(tree):
+        if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) and call in below(n):
+            found |= names_in(n)
+    return found
