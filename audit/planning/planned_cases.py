@@ -92,7 +92,8 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
                         if named:
                             raise
                     elif taken:
-                        raise ValueError(f"param={', '.join(sorted(taken))}: {reason}") from None
+                        said = any(text.rpartition(".")[2] in str(reason) for text in taken)
+                        raise ValueError(str(reason) if said else f"param={', '.join(sorted(taken))}: {reason}") from None
                     what = f"{name} {shown} epsilon={epsilon:g}"
                     skips.append(SkippedRow(model=name, mode=shown, epsilon=epsilon, what=what, reason=str(reason)))
                     continue
