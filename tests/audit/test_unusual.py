@@ -109,6 +109,7 @@ def without_seconds(rows):
     ],
     ids=["params", "a model of one's own", "a program", "both, with a preset"],
 )
+@pytest.mark.nightly
 def test_the_stored_plan_runs_what_was_run_and_nothing_else(tmp_path, own, options):
     program = "import numpy as np, sys; w = np.load(sys.argv[1] + '/worlds.npz'); y = np.load(sys.argv[1] + '/graph.npz')['y']"
     program += "; np.save(sys.argv[2] + '/posteriors.npy', np.ones((len(w['seeds']), len(w['watch']), y.max() + 1), np.float32))"
