@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import dp_accounting as dp
@@ -22,6 +22,7 @@ from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, Visi
 from ..gaussian import delta_of
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+MOST_LEVELS = 64  # of moves that are told apart in a composition
 TAIL = 10.0  # standard deviations of a Gaussian loss that are kept; the mass beyond, 1e-23, counts as infinite loss
 
 
@@ -54,6 +55,27 @@ def scale(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
     from .rdp import epsilon
 
     return epsilon(ledger, 1e-6, relation, (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0))
+
+
+def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: float, interval: float = 5e-5) -> float:
+    """A lower bound (nats) on the epsilon of one Gaussian mechanism of `mu` and of `steps` on secret Poisson samples of `rate`.
+
+    steps: (n,) how far each moves if the unit is in the sample, in noise sds. Losses are rounded down to the grid, and moves that
+    differ by less than a thousandth (more if there are many) to the smallest of them. The larger of adding and removing.
+    """
+    options = {"value_discretization_interval": interval, "pessimistic_estimate": False, "use_connect_dots": False}
+    composed = [pld.from_gaussian_mechanism(1 / mu, **options)] if mu > 0 else []
+    moved, width = np.sort(steps[steps > 0]), 1e-3
+    while moved.size and np.ptp(groups := np.floor(np.log(moved) / width)) > MOST_LEVELS:
+        width *= 2
+    if moved.size:
+        _, first, counts = np.unique(groups, return_index=True, return_counts=True)
+        for move, count in zip(moved[first], counts, strict=True):
+            one = pld.from_gaussian_mechanism(float(1 / move), sampling_prob=rate, **options)
+            composed.append(one.self_compose(int(count)))
+    if not composed:
+        return 0.0
+    return float(reduce(lambda one, other: one.compose(other), composed).get_epsilon_for_delta(delta))
 
 
 def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
