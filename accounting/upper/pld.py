@@ -14,6 +14,7 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, MixtureOfGaussiansDpE
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
+from scipy import special
 
 from ..claim import Relation
 from ..events.pairs import LIBRARY_RELATION, pure_pair, response_pair
@@ -63,19 +64,31 @@ def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: 
     steps: (n,) how far each moves if the unit is in the sample, in noise sds. Losses are rounded down to the grid, and moves that
     differ by less than a thousandth (more if there are many) to the smallest of them. The larger of adding and removing.
     """
-    options = {"value_discretization_interval": interval, "pessimistic_estimate": False, "use_connect_dots": False}
-    composed = [pld.from_gaussian_mechanism(1 / mu, **options)] if mu > 0 else []
+    composed = [_rounded_down(mu, 1.0, interval)] if mu > 0 else []
     moved, width = np.sort(steps[steps > 0]), 1e-3
     while moved.size and np.ptp(groups := np.floor(np.log(moved) / width)) > MOST_LEVELS:
         width *= 2
     if moved.size:
         _, first, counts = np.unique(groups, return_index=True, return_counts=True)
-        for move, count in zip(moved[first], counts, strict=True):
-            one = pld.from_gaussian_mechanism(float(1 / move), sampling_prob=rate, **options)
-            composed.append(one.self_compose(int(count)))
+        some = zip(moved[first], counts, strict=True)
+        composed += [_rounded_down(float(move), rate, interval).self_compose(int(count)) for move, count in some]
     if not composed:
         return 0.0
     return float(reduce(lambda one, other: one.compose(other), composed).get_epsilon_for_delta(delta))
+
+
+def _rounded_down(mu: float, rate: float, interval: float) -> Any:
+    """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), and in the other order: losses rounded down, those beyond TAIL too."""
+    top = mu * mu / 2 + TAIL * mu
+    at = _range(math.log1p(-rate) if rate < 1 else -top, math.log1p(rate * math.expm1(min(top, 700.0))), interval)
+    with np.errstate(divide="ignore"):
+        odds = np.log(
+            np.maximum(1 + np.expm1(at * interval) / rate, 0.0)
+        )  # of N(mu, 1) to N(0, 1), where the loss is at * interval
+    where = odds / mu + mu / 2
+    joined, alone = rate * special.ndtr(where - mu) + (1 - rate) * special.ndtr(where), special.ndtr(where)
+    sides = [(at[0], np.diff(joined, append=1.0)), (-at[-1], np.append(np.diff(alone)[::-1], alone[0]))]
+    return pld.PrivacyLossDistribution(*(pld_pmf.DensePLDPmf(interval, int(low), p, 0.0, False) for low, p in sides))
 
 
 def _one(event: DpEvent, relation: Relation, interval: float) -> Any:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dp_accounting as dp
 import numpy as np
@@ -68,7 +68,13 @@ def _obstacle(case: Case) -> str | None:
         return "it samples, and rows need other training nodes, whose gradients would hide the canary's"
     if reason := lacks(model, ClippedGradients):
         return reason
-    return None if model.inclusion_chance else "its batches are not drawn by independent coins"
+    return None if _rate(case) else "its batches are not drawn by independent coins"
+
+
+def _rate(case: Case) -> float:
+    """The chance that a node is in a sample; 0 if that is no coin of its own."""
+    model: Any = case.model
+    return float(model.inclusion_chance or 0.0)
 
 
 def crafted(case: Case, graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
@@ -80,7 +86,8 @@ def crafted(case: Case, graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
     bare = dataclasses.replace(graph, edges=graph.edges[:, :0])
     if not _sampled(case):
         return hub(bare)
-    leaves = case.model.max_degree if has(case.model, BoundedDegree) else 1
+    model: Any = case.model
+    leaves = model.max_degree if has(model, BoundedDegree) else 1
     wider, centre, _ = stars(bare, 1, leaves)
     alone = np.isin(np.arange(wider.nodes), centre)
     return dataclasses.replace(wider, train=alone, test=wider.test | (wider.train & ~alone)), centre
@@ -94,7 +101,7 @@ def add_up(setting: Setting) -> Outcome:
     """
     case, model = setting.case, keeping(setting.case.model, offered(setting.case.model))
     wider, canary = crafted(case, setting.graph)
-    every, rate = np.arange(wider.nodes), float(case.model.inclusion_chance) if _sampled(case) else 1.0
+    every, rate = np.arange(wider.nodes), _rate(case) if _sampled(case) else 1.0
     residuals: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
     each: dict[str, float] = {}
     histories = []
