@@ -6,7 +6,7 @@ Nothing is declared but the claim. The scales are those that were recorded, the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,15 +24,18 @@ from .heard_noise import MOVES, REPEATED, exact, noticed
 
 if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
+    from ...models.hearing import Draw
     from ...models.hearing.meetings import Meeting
     from ..case import Case
     from ..heard.inside import Shifts
+    from ..heard.playing import Play
     from ..heard.study import Study
 
 NOTHING = 1e-5  # over the scale: a smaller move of an entry is rounding
 EACH = 4  # mechanisms of which each is looked for in the release
 EQUAL = 1e-2  # relative: the size of one move under other draws
 MOST = 100_000  # numbers of a mechanism whose law is tested
+MASKS = ("uniform", "integers")  # laws of numbers that hide what they are added to, modulo their range
 LAWS = {"normal": "norm", "laplace": "laplace"}
 GRANTED = Condition(
     "for an adversary who sees the noisy value of each mechanism, and the first weights",
@@ -48,13 +51,13 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     if within.worst is None:
         return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, (REPEATED,))
     secret, first = within.worst.secret, history(made, 0)
-    shifts = used(made, first, within.shifts)
-    stale = next(not_fresh(made, first, within, shifts), None)
+    each = used(made, first, within.shifts)
+    stale = next(not_fresh(made, first, within, each), None)
     if stale is not None:
         return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
     if within.shared:
         return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
-    shifts = within.counted(shifts)
+    shifts = within.counted(each)
     if strange := {m.draw.law for m in within.meetings} - LAWS.keys():
         return exact(0.0, f"noise of the law '{min(strange)}' is not costed", MOVES, (REPEATED,))
     epsilons, reason = [cost(first, shifts, case.claim.delta)], None
@@ -63,8 +66,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         if [m.line for m in other.meetings] != [m.line for m in first.meetings]:
             raise Incomparable("another seed runs other mechanisms")
         _, moved = without(made, other, within.worst)
-        moved = tuple(np.where(np.any(by), again, 0.0) for by, again in zip(shifts, moved, strict=True))
-        epsilons.append(cost(other, within.counted(moved), case.claim.delta))
+        moved = within.counted(tuple(np.where(np.any(by), again, 0.0) for by, again in zip(each, moved, strict=True)))
+        epsilons.append(cost(other, moved, case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
@@ -90,10 +93,13 @@ def used(made: Study, first: History, shifts: Shifts) -> Shifts:
     for some in [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved]:
         script = [m if i not in some else elsewhere(m, i) for i, m in enumerate(first.meetings)]
         heard = Meetings(script)
-        after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
+        try:
+            after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
+        except (Diverged, OtherMechanisms):  # then later mechanisms depend on it
+            continue
         pairs = enumerate(zip(first.meetings, heard.found, strict=True))
         later = any(not np.array_equal(m.clean, o.clean) for i, (m, o) in pairs if i not in unused)
-        if not later and all(np.array_equal(a, after.cells[c]) for c, a in first.play.cells.items()):
+        if not later and alike(first, after):
             unused |= set(some)
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(shifts))
 
@@ -135,15 +141,19 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
     Samples and shuffles hide moves; the epsilon of a claim that counts on them is smaller than the composition.
     """
     free = free_draws(made, first)
+    least = smallest(first, within)
+    masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
+    if masks and not alike(first, play(made.model, made.whole, script=redrawn(made, masks), follow=Meetings(first.meetings))):
+        lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in masks))
+        return f"the draws at {lines} change the release and are as many as the noisy values, so they may be masks that hide them"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
     numbers = [at for at in free if at not in coins] if differs else []
     for some in (coins, numbers):
         if not some:
             continue
-        instead = [made.others[0][at] if at in some else d for at, d in enumerate(first.play.draws)]
         lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in some))
         heard = Meetings(first.meetings)
-        other = play(made.model, made.whole, script=instead, follow=heard)
+        other = play(made.model, made.whole, script=redrawn(made, some), follow=heard)
         if all(np.array_equal(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)):
             continue
         if some is coins:
@@ -153,6 +163,21 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
         if further := grown(first, within.worst.secret, within.shifts, moved):
             return f"{further}, which depends on the draws at {lines}; they may hide it"
     return None
+
+
+def redrawn(made: Study, some: Sequence[int]) -> list[Draw]:
+    """The draws of the study's first run, but some of them those of another seed."""
+    return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
+
+
+def alike(first: History, other: Play) -> bool:
+    return all(np.array_equal(a, other.cells[c]) for c, a in first.play.cells.items())
+
+
+def smallest(run: History, within: Inside) -> int:
+    """How many numbers the smallest mechanism has that the secret moves."""
+    moved = (m.noisy.size for m, by in zip(run.meetings, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
+    return min(moved, default=0)
 
 
 def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | None:

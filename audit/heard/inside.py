@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,8 @@ class Inside:
     """meetings: the mechanisms in order. moves: (secret, move of each mechanism over its scale). past: array -> what changes it
     although every mechanism gives the same value. doubts: why some secrets could not be tried. worst: the secret with the
     largest move in all. shifts: what it moves. again: mechanisms with the noise of an earlier one at all entries: place -> its
-    place. shared: why other mechanisms share noise, so that no sum of moves is their cost; "" if none does.
+    place. sums: mechanisms of whose noisy values nothing but the sum is used, each group in order. shared: why other mechanisms
+    share noise, so that no sum of moves is their cost; "" if none does.
     """
 
     meetings: tuple[Meeting, ...]
@@ -52,18 +53,67 @@ class Inside:
     worst: Without | None = None
     shifts: Shifts = ()
     again: Mapping[int, int] = field(default_factory=dict)
+    sums: tuple[tuple[int, ...], ...] = ()
     shared: str = ""
 
     def counted(self, shifts: Shifts) -> Shifts:
-        """The moves, 0 for a value that is computed again: it has the noise of an earlier one, and moves as that one does."""
-        return once(shifts, self.again)
+        """The moves, each counted once.
+
+        0 for a value that is computed again: it has the noise of an earlier one, and moves as that one does. Of a sum, the last
+        term has the move of the sum over all its noise, and the others 0.
+        """
+        each = [
+            np.zeros_like(by) if i in self.again and np.abs(by - shifts[self.again[i]]).max(initial=0) <= REPEATED else by
+            for i, by in enumerate(shifts)
+        ]
+        for group in self.sums:
+            scales = [np.broadcast_to(np.asarray(self.meetings[k].scale, dtype=np.float64), each[k].shape) for k in group]
+            move = np.sum([each[k] * scale for k, scale in zip(group, scales, strict=True)], axis=0)
+            noise = np.sqrt(np.sum(np.square(scales), axis=0))
+            for k in group:
+                each[k] = np.zeros_like(each[k])
+            each[group[-1]] = np.divide(move, noise, out=np.zeros_like(move), where=noise > 0)
+        return tuple(each)
 
 
-def once(shifts: Shifts, again: Mapping[int, int]) -> Shifts:
-    return tuple(
-        np.zeros_like(by) if i in again and np.abs(by - shifts[again[i]]).max(initial=0) <= REPEATED else by
-        for i, by in enumerate(shifts)
-    )
+def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+    """Groups of mechanisms of one line, with normal noise, of whose noisy values nothing but the sum is used.
+
+    All are changed at once by random amounts. They are terms of a sum if amounts that add up to 0 change nothing else, or if each
+    amount changes the clean value of the next term alone and by as much, as in a running sum.
+    """
+    lines: dict[object, list[int]] = {}
+    for i, m in enumerate(first.meetings):
+        if i not in again and m.draw.law == "normal":
+            lines.setdefault((m.line, m.clean.shape), []).append(i)
+    random = np.random.default_rng(0)
+    for group in (tuple(places) for places in lines.values() if len(places) > 1):
+        terms = [first.meetings[k] for k in group]
+        covered = np.logical_and.reduce([m.covered for m in terms])
+        amounts = [np.where(covered, m.scale * random.standard_normal(m.clean.shape), 0.0) for m in terms[:-1]]
+        zero = np.zeros(covered.shape)
+        as_terms = _changes(made, first, group, (*amounts, -np.sum(amounts, axis=0)), (zero,) * len(group))
+        if as_terms or _changes(made, first, group, (*amounts, zero), (zero, *amounts)):
+            yield group
+
+
+def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts, expected: Shifts) -> bool:
+    """Whether these amounts, added to the noisy values of a group, change their clean values as expected, and nothing else."""
+    script = list(first.meetings)
+    for k, by in zip(group, amounts, strict=True):
+        script[k] = dataclasses.replace(script[k], noisy=(script[k].noisy + by).astype(script[k].noisy.dtype))
+    heard = Meetings(script)
+    try:
+        after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
+    except (Diverged, OtherMechanisms):
+        return False
+    wanted = dict(zip(group, expected, strict=True))
+    for k, (m, o) in enumerate(zip(first.meetings, heard.found, strict=False)):
+        size = max(1.0, float(np.abs(m.noisy).max(initial=0)))
+        if np.abs(o.clean - m.clean - wanted.get(k, 0.0)).max(initial=0) > REPEATED * SAME * size:
+            return False
+    cells = first.play.cells.items()
+    return len(heard.found) == len(script) and all((np.abs(after.cells[c] - a) <= 10 * rounding(a)).all() for c, a in cells)
 
 
 def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
@@ -84,6 +134,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     worst: Without | None = None
     most, where = 0.0, ""
     largest: Shifts = ()
+    found = Inside(first.meetings, (), {}, (), again=repeats, sums=tuple(sums(made, first, repeats)), shared=shared)
     limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
     for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), limit):
         try:
@@ -91,7 +142,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         except Incomparable as reason:
             doubts.append(str(reason))
             continue
-        each = tuple(size(m, by) for m, by in zip(first.meetings, once(shifts, repeats), strict=True))
+        each = tuple(size(m, by) for m, by in zip(first.meetings, found.counted(shifts), strict=True))
         moves.append((absent.secret, each))
         if (total := float(np.linalg.norm(each))) > most * (1 + SAME):
             worst, most, largest = absent, total, shifts
@@ -104,7 +155,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
                     where = parted(made, first, absent)
                 told = f"{absent.secret} changes it although every mechanism gives the same value"
                 past.setdefault(cell.array, f"{told}; its way past them begins at {where}" if where else told)
-    return Inside(first.meetings, tuple(moves), past, tuple(doubts), worst, largest, repeats, shared)
+    return dataclasses.replace(found, moves=tuple(moves), past=past, doubts=tuple(doubts), worst=worst, shifts=largest)
 
 
 def parted(made: Study, first: History, absent: Without) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .forcing import Forced
 from .playing import Cell, Diverged, Play, play
-from .sources import moved_by
+from .sources import WHOLE, in_line, laid_out, moved_by, nudge
 from .study import Study, tried_hard
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
                 break
         if made.on(cell) and (mask & ~entries).any():
             return None
-        if entries.any():
+        if entries.any() and (entries := entries & ~exchanged(made, cell)).any():
             found[cell] = entries
     if not found:
         return None
@@ -79,6 +79,27 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     gap = np.abs(other.play.cells[cell] - made.base.cells[cell])[entries]
     rows = int(entries.reshape(len(entries), -1).any(1).sum()) if entries.ndim else 1
     return Certificate(secret, cell, rows, int(entries.sum()), float(gap.max()))
+
+
+def exchanged(made: Study, cell: Cell) -> NDArray[np.bool_]:
+    """The entries of a cell that change if noise on another cell is exchanged between the draws that add up to it.
+
+    Such a draw is noise on both cells, and the other draws make up for its change on one of them: then the entries have noise
+    although every noisy value stays the same.
+    """
+    loose = np.zeros(made.base.cells[cell].shape, dtype=bool)
+    for other in {s.cell for s in made.sources} - {cell}:
+        first, *rest = made.on(other)
+        for number, source in enumerate(rest):
+            both = first.noised & source.noised
+            if {first.block.law, source.block.law} & set(WHOLE):
+                return np.ones_like(loose)
+            by = np.where(both, laid_out(nudge(source.block, number), both.shape, source.across), 0.0)
+            back = np.divide(-by * source.factor, first.factor, out=np.zeros_like(by), where=both)
+            pair = [(source.block, in_line(by, source.across)), (first.block, in_line(back, first.across))]
+            after = play(made.model, made.whole, moved_by(made.base.draws, pair, made.copies), made.base.draws).cells[cell]
+            loose |= ~(np.abs(after - made.base.cells[cell]) <= made.slack[cell])
+    return loose
 
 
 def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDArray[np.bool_]:

@@ -62,13 +62,78 @@ def doubled(graph, seed):
     return answer(clean + noise, 2 * clean + noise)
 
 
+def parties(graph, seed):
+    """Distributed noise: four parties count disjoint sets of edges, each with a quarter of the variance, and the sum leaves."""
+    total = 0.0
+    for party in range(4):
+        total = total + (part(graph, party) + drawn([seed, party], graph.nodes, graph.classes) / 2)
+    return answer(total)
+
+
+def accumulated(graph, seed):
+    """The same as a running sum, of which only the last value leaves."""
+    total = np.zeros((graph.nodes, graph.classes))
+    for party in range(4):
+        total = (total + part(graph, party)) + drawn([seed, party], graph.nodes, graph.classes) / 2
+    return answer(total)
+
+
+def part(graph, party):
+    u, v = graph.edges[:, (graph.edges.sum(0)) % 4 == party]
+    one_hot = np.eye(graph.classes)[graph.y]
+    found = np.zeros((graph.nodes, graph.classes))
+    np.add.at(found, u, one_hot[v])
+    np.add.at(found, v, one_hot[u])
+    return found
+
+
+def parties_whose_parts_leave(graph, seed):
+    """The same messages, but every one of them is released: the least noisy one decides."""
+    messages = [part(graph, p) + drawn([seed, p], graph.nodes, graph.classes) / 2 for p in range(4)]
+    return answer(*messages)
+
+
+def masked(graph, seed):
+    """A noisy value behind a uniform mask: whoever sees the release learns nothing of it."""
+    noisy = counts(graph) + drawn(seed, graph.nodes, graph.classes) / 100
+    hidden = (noisy / 100 + np.random.default_rng([seed, 1]).random(noisy.shape)) % 1.0
+    return answer(hidden)
+
+
+def drafts(graph, seed):
+    """A value, and the same value with more noise on top: the second is computed from the first."""
+    first, second = (drawn([seed, step], graph.nodes, graph.classes) for step in (1, 2))
+    clean = counts(graph)
+    return answer(clean + first) | {"draft": clean + (first + second), "final": clean + first}
+
+
+def stops(graph, seed):
+    """How many values are computed depends on the noisy values, and on nothing else."""
+    noisy = []
+    for step in range(6):
+        noisy.append(counts(graph) + drawn([seed, step], graph.nodes, graph.classes))
+        if noisy[-1].sum() > counts(graph).size:
+            break
+    return answer(np.mean(noisy, axis=0))
+
+
 def bound(train, epsilon, tmp_path):
     case = Case(Looped(train), Claim(epsilon, DELTA, Unit.UNDIRECTED_EDGE))
     outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("sharing"), 3, 1e-4))
     return max(outcome.bounds, key=lambda b: b.epsilon)
 
 
-@pytest.mark.parametrize(("train", "moved"), [(once, ONE), (computed_again, ONE), (disjoint, 2**0.5 * ONE)])
+@pytest.mark.parametrize(
+    ("train", "moved"),
+    [
+        (once, ONE),
+        (computed_again, ONE),
+        (disjoint, 2**0.5 * ONE),
+        (parties, ONE),
+        (accumulated, ONE),
+        (parties_whose_parts_leave, 2 * ONE),
+    ],
+)
 def test_what_is_costed_is_the_closed_form(train, moved, tmp_path):
     truth = float(epsilon_of(moved, DELTA))
     found = observe(Case(Looped(train), Claim(truth, DELTA, Unit.UNDIRECTED_EDGE)), GRAPH, Key("sharing"))
@@ -87,6 +152,22 @@ def test_noise_that_is_shared_in_part_is_not_costed_and_the_reason_is_said(train
     assert found.costs is None
     assert any("is shared by 2 mechanisms" in doubt for doubt in found.doubts)
     assert not bound(train, claim.epsilon, tmp_path).refuted
+
+
+def test_a_value_behind_a_mask_is_not_taken_for_one_that_is_seen(tmp_path):
+    found = bound(masked, 1.0, tmp_path)
+    assert not found.refuted
+
+
+def test_a_value_with_more_noise_on_top_is_no_path_past_the_noise(tmp_path):
+    model = Looped(drafts, releases=("posteriors", "draft", "final"))
+    case = Case(model, Claim(float(epsilon_of(ONE, DELTA)), DELTA, Unit.UNDIRECTED_EDGE))
+    outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("sharing"), 3, 1e-4))
+    assert not any(b.refuted for b in outcome.bounds)
+
+
+def test_a_run_that_stops_by_its_noisy_values_ends_in_an_answer(tmp_path):
+    assert not bound(stops, 50.0, tmp_path).refuted
 
 
 def test_the_same_noise_on_values_that_move_apart_hides_nothing(tmp_path):
