@@ -7,7 +7,7 @@ audit: $(VENV)/ready
 	$(BIN)/audit run || test $$? = 3  # 3: a claim was tested too weakly to say, and the report says which
 
 test: $(VENV)/ready
-	$(BIN)/pytest -n auto --maxprocesses 8
+	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadfile
 
 nightly: $(VENV)/ready
 	$(BIN)/pytest -m nightly

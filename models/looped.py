@@ -27,15 +27,22 @@ class Looped:
     The graph is already without what the run lacks: absent edges are gone, absent nodes have no edges and are in no training
     set. seed: an int below 2^64, from which all randomness must come. "aggregates" and "inputs" are (hops, nodes, dim).
     events: what was run, if known; without it every accountant declines. The tool does not change the function's noise.
+    name: by default that of the function; "looped" if it has none.
     """
 
     train: Callable[[Graph, int], Mapping[str, Any]]
     unit: Unit = Unit.UNDIRECTED_EDGE
     releases: tuple[str, ...] = ("posteriors",)
     events: DpEvent | None = None
-    name: str = "looped"
+    name: str = ""
     mode: str = "sound"
     public: tuple[str, ...] = ("Whatever the function assumes to be public.",)
+
+    def __post_init__(self) -> None:
+        own = getattr(self.train, "__name__", "")
+        object.__setattr__(
+            self, "name", self.name or (own.strip("_").replace("_", "-") if own.isidentifier() else "") or "looped"
+        )
 
     @property
     def ledger(self) -> DpEvent:

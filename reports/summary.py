@@ -93,9 +93,9 @@ def one_delta(claims: Iterable[Line]) -> str:
 
 
 def deltas(claims: Iterable[Line]) -> str:
-    """ "δ = 1e-05 per undirected-edge, 0.001 per node": every delta that is claimed, with its unit; "" if nothing is claimed."""
+    """ "δ = 1e-05 for an undirected edge": every delta that is claimed, with what it protects; "" if nothing is claimed."""
     each = dict.fromkeys((line.delta, line.key.unit) for line in claims if line.delta is not None and line.key.unit)
-    return f"δ = {', '.join(f'{delta:g} per {unit}' for delta, unit in each)}" if each else ""
+    return f"δ = {', '.join(f'{delta:g} for {UNITS[unit]}' for delta, unit in each)}" if each else ""
 
 
 def headline(claims: Sequence[Line]) -> str:

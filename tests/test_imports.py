@@ -129,6 +129,7 @@ def test_every_package_is_listed_for_a_wheel():
     folders = {p.parent.relative_to(ROOT) for floor in MAY_IMPORT for p in (ROOT / floor).rglob("__init__.py")}
     assert set(tools["packages"]) == {"gnnaudit"} | {".".join(("gnnaudit", *folder.parts)) for folder in folders}
     data = {p.relative_to(ROOT) for floor in MAY_IMPORT for p in (ROOT / floor).rglob("*") if p.suffix in CARRIED}
+    data |= {p.relative_to(ROOT) for p in (ROOT / "gnnaudit" / "recipes").iterdir() if p.suffix in (".py", ".toml")}
     listed = {q for name, globs in tools["package-data"].items() for g in globs for q in folder_of(name).glob(g)}
     assert {ROOT / p for p in data} <= listed
 

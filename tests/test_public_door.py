@@ -52,6 +52,7 @@ def test_examples_and_code_in_docs_use_the_door_alone():
         assert used <= {*gnnaudit.__all__, "target.target"}, where  # the program's side is a file of its own, to copy
 
 
+@pytest.mark.nightly
 def test_the_function_audits_what_the_command_audits(tmp_path):
     sys.path.insert(0, str(ROOT / "examples"))
     try:

@@ -183,8 +183,10 @@ def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, 
             )
         at_high = epsilon(high)
     while at_low <= target:
-        if at_low == 0 and low < 1 / FARTHEST:
-            return low
+        if low < 1 / FARTHEST:
+            if at_low == 0:
+                return low
+            raise ValueError(f"{claim}: epsilon is {at_low:.4g} at every noise multiplier; with_noise must change the ledger.")
         high, at_high = low, at_low
         low /= factor
         factor **= 2

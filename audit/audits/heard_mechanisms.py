@@ -40,7 +40,7 @@ GRANTED = Condition(
     "a proof by composition grants it; who sees less may learn less",
 )
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
-FRESH = proved("no noise is used twice", "compared with the noise of all other mechanisms and of other seeds")
+FRESH = proved("no noise is used twice", "compared with all other mechanisms and seeds; a value computed again counts once")
 
 
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
@@ -49,9 +49,12 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, (REPEATED,))
     secret, first = within.worst.secret, history(made, 0)
     shifts = used(made, first, within.shifts)
-    stale = next(not_fresh(made, first, shifts), None)
+    stale = next(not_fresh(made, first, within, shifts), None)
     if stale is not None:
         return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
+    if within.shared:
+        return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
+    shifts = within.counted(shifts)
     if strange := {m.draw.law for m in within.meetings} - LAWS.keys():
         return exact(0.0, f"noise of the law '{min(strange)}' is not costed", MOVES, (REPEATED,))
     epsilons, reason = [cost(first, shifts, case.claim.delta)], None
@@ -61,7 +64,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
             raise Incomparable("another seed runs other mechanisms")
         _, moved = without(made, other, within.worst)
         moved = tuple(np.where(np.any(by), again, 0.0) for by, again in zip(shifts, moved, strict=True))
-        epsilons.append(cost(other, moved, case.claim.delta))
+        epsilons.append(cost(other, within.counted(moved), case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
@@ -111,20 +114,18 @@ def cost(run: History, shifts: Shifts, delta: float) -> float:
     return max(float(epsilon_of(mu * (1 - SLACK), delta)), laplace_epsilon(moved, delta))
 
 
-def not_fresh(made: Study, run: History, shifts: Shifts) -> Iterator[str]:
+def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
     """Mechanisms whose noise hides nothing, in words: it is the same for every seed, or that of another mechanism again."""
-    earlier: dict[object, int] = {}
+    places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
-        at = next(at for at, draw in enumerate(run.play.draws) if draw is meeting.draw)
-        if at in made.constant and np.abs(by).max(initial=0) > NOTHING:
+        drawn = (meeting.draw, *meeting.beside)
+        if all(places[id(draw)] in made.constant for draw in drawn) and np.abs(by).max(initial=0) > NOTHING:
             yield f"the noise of {meeting.draw.where} is the same for every seed, and the value at {meeting.line} moves"
-        j = earlier.setdefault((made.copies.get(at, at), by.shape), i)
-        if j == i:
-            continue
-        one, two = run.meetings[j], meeting
-        same = np.allclose(one.units, two.units, atol=1e-4)
-        if same and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING:
-            yield f"the noise of {two.draw.where} is used at {one.line} and at {two.line}; their difference moves, and has none"
+        j = within.again.get(i, i)
+        unseen = any(np.any(within.shifts[k]) and not np.any(shifts[k]) for k in (i, j))
+        if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING:
+            line, where = run.meetings[j].line, meeting.draw.where
+            yield f"the noise of {where} is used at {line} and at {meeting.line}; their difference moves, and has none"
 
 
 def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:

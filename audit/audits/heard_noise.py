@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import dp_accounting as dp
 
@@ -34,12 +34,8 @@ UNCOVERED = (
     ),
     proved("all other noisy values are the same", "their noise was moved until they were"),
 )
-HEARD = (
-    REPEATED,
-    proved("the release is a mean plus recorded numbers", "each number was changed, and its entry moved in proportion"),
-    proved("each number is in one release, and drawn anew", "compared with one another and with another seed"),
-    proved("the move of the mean is exact", "computed along the released history"),
-)
+RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
+COVERED = "nothing but recorded noise and public data is released"
 ALONE = Condition("no other draw adds to the noise", "checked", "all other draws were replaced, and noisy values stayed")
 
 
@@ -53,14 +49,13 @@ def listen(setting: Setting) -> Outcome:
         return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))
     if reason := mismatch(case, found):
         doubts.setdefault("", reason)
-    bound = moved(case, found, doubts)
-    bounds = [bound]
     p_value = law_p_value(found)
+    if p_value is not None and p_value < alpha:
+        doubts.setdefault("", f"the noise does not follow the requested law (p={p_value:.2g})")
+    bounds = [moved(case, found, doubts)]
     if p_value is not None:
         held = Bound(0.0, alpha, "ledger", "law of the noise", (1, 1), False, p_value, math.inf, math.inf, "listening", NAME)
         bounds.append(resting(held, LAW, REPEATED))
-        if p_value < alpha:
-            doubts.setdefault("", f"the noise does not follow the requested law (p={p_value:.2g})")
     covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
     if "" in doubts:
         bounds = [dataclasses.replace(b, notices=math.inf, reach=math.inf) for b in bounds]
@@ -116,8 +111,28 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     if refuted and not withstands(found.study):
         doubts.setdefault("", f"{method}, and other draws may add to it")
         refuted = False
-    bound = exact(epsilon if refuted else 0.0, method, MOVES, (*HEARD, ALONE) if refuted else HEARD)
-    return dataclasses.replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(found.moves), 0))
+    bound = exact(epsilon if refuted else 0.0, method, MOVES, conditions(found, doubts, refuted))
+    bound = dataclasses.replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(found.moves), 0))
+    return resting(bound, MOVES)
+
+
+def conditions(found: Examination, doubts: Mapping[str, str], refuted: bool) -> tuple[Condition, ...]:
+    """The conditions of `moved`, for the arrays that it is about. One of them failed if it is about none."""
+    if "" in doubts:
+        return (Condition(RECORDED, "failed", doubts[""]),)
+    known = [array for array in dict.fromkeys(c.array for c in found.study.base.cells) if array not in doubts]
+    if not known:
+        return REPEATED, Condition(COVERED, "failed", next(iter(doubts.values())))
+    noisy = [array for array in known if array in found.noisy]
+    stand = [REPEATED, proved(f"no secret changes {' or '.join(known)} past its noise", "removed together and one by one")]
+    if noisy:
+        arrays = " and ".join(noisy)
+        stand += [
+            proved(f"{arrays}: a mean plus recorded numbers", "each number was changed, and its entry moved in proportion"),
+            proved("each number is in one release, and drawn anew", "compared with one another and with another seed"),
+            proved("the move of the mean is exact", "computed along the released history"),
+        ]
+    return (*stand, ALONE) if refuted else tuple(stand)
 
 
 def exact(epsilon: float, method: str, theorem: str, conditions: tuple[Condition, ...]) -> Bound:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...accounting.checks.conditions import Condition
 from ...accounting.claim import Unit
 from ...accounting.events.counts import charged
 from ...accounting.upper.tradeoff import curve, scaled
@@ -87,7 +88,8 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
                 rows = rows_moved(one, other, hidden, graph.nodes)
                 worst, told = by, f"'{name}' moves {rows}'{one.purpose}' by {by:.4g} times what its noise covers"
     epsilon = worth(case, worst)
-    bound = replay_sums.replayed(case, epsilon, len(absent) + 1)
+    known = replay_sums.MOVES if before.releases else Condition(replay_sums.MOVES.what, "failed", NOTHING)
+    bound = replay_sums.replayed(case, epsilon, len(absent) + 1, moves=known)
     return Outcome("replay", (bound,), {}, f"{len(absent)} secrets: {told}", model.releases)
 
 

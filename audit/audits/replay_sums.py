@@ -31,7 +31,7 @@ THEOREM = "the noise that the ledger charges on means that are a known distance 
 MOVES = proved("the means move so far", "computed along the released history, with the noise of the first run")
 OURS = proved("the noise is as stated", "this package draws it; 'residual' and 'differential' test its size")
 HEARD = Condition(
-    "the noise is as stated", "checked", "every draw was recorded, and removing edges does not change which are made"
+    "the noise is as stated", "checked", "every draw was recorded, and removing a secret does not change which are made"
 )
 UNHEARD = Condition("the noise is as stated", "checked", "what is left of two runs has this size and is normal, level 1e-9")
 
@@ -84,16 +84,16 @@ def replay(setting: Setting) -> Outcome:
     return Outcome("replay", (bound,), {}, told, read)
 
 
-def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf) -> Bound:
+def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf, moves: Condition = MOVES) -> Bound:
     """The bound of a replay. A move within the claim proves nothing, because other audits test whether the noise is as large as
-    stated.
+    stated. moves: how the moves of the means are known.
     """
     refuted, reach = epsilon > case.claim.epsilon, case.claim.epsilon * notices
     bound = Bound(
         epsilon if refuted else 0.0, 0.0, "exact", "replay", (runs, 0), refuted, None, notices, reach, "replay", "replay"
     )
     noise = OURS if is_built_in(case.model) else UNHEARD if isinstance(case.model, External) else HEARD
-    return resting(bound, THEOREM, MOVES, noise)
+    return resting(bound, THEOREM, moves, noise) if moves.how != "failed" else resting(bound, THEOREM, moves)
 
 
 def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:

@@ -62,6 +62,13 @@ def run(
     target: Annotated[
         Words, Option(help='A program of your own: "COMMAND {worlds} {out}", or its declaration: FILE.toml.')
     ] = None,
+    recipe: Annotated[
+        Words, Option(help="gap or progap: audit your checkout of that public repository. See docs/recipes.md.")
+    ] = None,
+    checkout: Annotated[Words, Option(help="Folder of that repository, for --recipe or a declaration.")] = None,
+    python: Annotated[
+        Words, Option(help="Python of the program's environment, for --recipe or a declaration. Default: the tool's own.")
+    ] = None,
     target_timeout: Annotated[
         float | None, Option(help="Seconds for one training of the target, after which it is ended. Default: 3600.")
     ] = None,

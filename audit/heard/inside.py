@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ...models.errors import one_line
 from ...models.hearing.meetings import Meeting, Meetings, OtherMechanisms
 from ...models.hearing.returns import digest, parting, returned
+from ...models.hearing.sharing import again
 from ..own.program import External
 from .playing import Diverged, play, rounding
 from .study import History
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 SECRETS, OF_PROGRAM = 12, 4  # that are taken away one by one; each is a training, and a program starts anew for each
 SAME = 1e-6  # relative: a size of noise that does not depend on the secret
+REPEATED = 1e-4  # over the scale: two values that move alike
 Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism how far the clean value moves, over the scale
 
 
@@ -38,7 +41,8 @@ class Incomparable(Exception):
 class Inside:
     """meetings: the mechanisms in order. moves: (secret, move of each mechanism over its scale). past: array -> what changes it
     although every mechanism gives the same value. doubts: why some secrets could not be tried. worst: the secret with the
-    largest move in all. shifts: what it moves.
+    largest move in all. shifts: what it moves. again: mechanisms with the noise of an earlier one at all entries: place -> its
+    place. shared: why other mechanisms share noise, so that no sum of moves is their cost; "" if none does.
     """
 
     meetings: tuple[Meeting, ...]
@@ -47,6 +51,19 @@ class Inside:
     doubts: tuple[str, ...]
     worst: Without | None = None
     shifts: Shifts = ()
+    again: Mapping[int, int] = field(default_factory=dict)
+    shared: str = ""
+
+    def counted(self, shifts: Shifts) -> Shifts:
+        """The moves, 0 for a value that is computed again: it has the noise of an earlier one, and moves as that one does."""
+        return once(shifts, self.again)
+
+
+def once(shifts: Shifts, again: Mapping[int, int]) -> Shifts:
+    return tuple(
+        np.zeros_like(by) if i in again and np.abs(by - shifts[again[i]]).max(initial=0) <= REPEATED else by
+        for i, by in enumerate(shifts)
+    )
 
 
 def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
@@ -60,9 +77,10 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         return "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
     if not first.meetings:
         return ""
+    repeats, shared = again(first.meetings, first.play.draws, made.copies)
     moves: list[tuple[str, tuple[float, ...]]] = []
     past: dict[str, str] = {}
-    doubts: list[str] = []
+    doubts: list[str] = [shared] if shared else []
     worst: Without | None = None
     most, where = 0.0, ""
     largest: Shifts = ()
@@ -73,7 +91,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         except Incomparable as reason:
             doubts.append(str(reason))
             continue
-        each = tuple(size(m, by) for m, by in zip(first.meetings, shifts, strict=True))
+        each = tuple(size(m, by) for m, by in zip(first.meetings, once(shifts, repeats), strict=True))
         moves.append((absent.secret, each))
         if (total := float(np.linalg.norm(each))) > most * (1 + SAME):
             worst, most, largest = absent, total, shifts
@@ -86,7 +104,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
                     where = parted(made, first, absent)
                 told = f"{absent.secret} changes it although every mechanism gives the same value"
                 past.setdefault(cell.array, f"{told}; its way past them begins at {where}" if where else told)
-    return Inside(first.meetings, tuple(moves), past, tuple(doubts), worst, largest)
+    return Inside(first.meetings, tuple(moves), past, tuple(doubts), worst, largest, repeats, shared)
 
 
 def parted(made: Study, first: History, absent: Without) -> str:

@@ -115,10 +115,8 @@ def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
 def _stale(within: Inside, i: int, made: Study) -> str:
     """Why the noise of a mechanism is not fresh; "" where it is."""
     meeting = within.meetings[i]
-    for number, earlier in enumerate(within.meetings[:i], 1):
-        same = earlier.noisy.shape == meeting.noisy.shape and np.array_equal(earlier.draw.values, meeting.draw.values)
-        if same and np.allclose(earlier.units, meeting.units):
-            return f"the noise of mechanism {number} again: {meeting.draw.where}"
+    if i in within.again and (not within.shifts or np.any(within.counted(within.shifts)[i])):
+        return f"the noise of mechanism {within.again[i] + 1} again: {meeting.draw.where}"
     at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, meeting.draw.values)), None)
     stale = "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
     return stale and f"{stale}: {meeting.draw.where}"

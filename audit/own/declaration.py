@@ -1,6 +1,7 @@
 """A program with a declaration: a TOML file that says what the program releases, and what its ledger charges for it.
 
 With it, audits that need a ledger, noisy sums or the size of the noise work on a program as they do on a model in a file.
+A recipe is a declaration that comes with the tool, for the checkout of a public repository.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 TEXTS = ("command", "unit", "ledger", "source", "name", "python", "checkout")
 LISTS = ("releases", "requires", "public")
-KEYS = (*TEXTS, *LISTS, "noise_std", "values")
+KEYS = (*TEXTS, *LISTS, "noise_std", "values", "claim")
 SMALL = 1 << 20  # bytes of a file that holds numbers
 ASKED = """
 import importlib.metadata as m, importlib.util as u, json, sys
@@ -105,12 +106,16 @@ class Declared(External):
         return float(found[0])
 
 
-def declared(path: Path, **limits: Any) -> Declared:
-    """The program of a declaration. limits: other fields of `External`.
+def declared(path: Path, *, checkout: Path | None = None, python: str | None = None, **limits: Any) -> Declared:
+    """The program of a declaration. checkout, python: in place of those that it names. limits: other fields of `External`.
 
     Raises ValueError, one line, with the file, the key, the value and the way out.
     """
     table, digest = read_toml(path)
+    if checkout is not None:
+        table["checkout"] = str(checkout.absolute())
+    if python is not None:
+        table["python"] = str(Path(python).absolute()) if Path(python).is_file() else python
     try:
         return dataclasses.replace(_declared(table, path, digest), **limits)
     except ValueError as fault:

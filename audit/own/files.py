@@ -1,15 +1,18 @@
-"""The files that a user brings: Python files with the hash by which a report names them, and TOML files."""
+"""The files that a user brings: Python files with the hash by which a report names them, and TOML files; and recipes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tomllib
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ...models.errors import one_line
 
+CLAIM = ("epsilon", "delta", "unit")  # keys of a declaration's table `claim`, which are options of `audit run`
+RECIPES = Path(str(resources.files("gnnaudit"))) / "recipes"
 MOST_FILES = 2000  # whose bytes are hashed
 
 
@@ -45,3 +48,20 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
         raise ValueError(f"{path}: cannot be read ({fault.strerror}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise ValueError(f"{path}: not a TOML file: {one_line(fault)}") from None
+
+
+def recipe(name: str) -> Path:
+    """The declaration that comes with the tool under this name. Raises ValueError with the names that there are."""
+    path = RECIPES / f"{name}.toml"
+    if name not in (names := sorted(p.stem for p in RECIPES.glob("*.toml"))):
+        raise ValueError(f"recipe={name}: must be one of {', '.join(names)}.")
+    return path
+
+
+def claim_of(path: Path) -> dict[str, Any]:
+    """The claim that a declaration states: epsilon, delta and unit, as far as it does. Raises ValueError as `declared`."""
+    table, _ = read_toml(path)
+    claim = table.get("claim", {})
+    if not isinstance(claim, dict) or not set(claim) <= set(CLAIM):
+        raise ValueError(f"target={path}: claim={claim!r}: must be a table with the keys {', '.join(CLAIM)}.")
+    return claim

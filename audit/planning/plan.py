@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ...models.systems import SYSTEMS
-from ..own.files import read_toml
+from ..own.files import claim_of, read_toml, recipe
 from .cores import usable_cores
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
@@ -102,6 +102,9 @@ class Plan(BaseModel):
     jobs: int = Field(default_factory=usable_cores, ge=1)
     ray: str | None = None
     target: str | None = None
+    recipe: str | None = None  # a declaration that comes with the tool, for the checkout of a public repository
+    checkout: Path | None = None
+    python: str | None = None  # of the environment in which the program runs
     target_timeout: float = Field(3600.0, gt=0)  # seconds for one training of the target
     model: str | None = None
     record: bool = True  # own models that run in this process: which mechanisms are heard
@@ -129,7 +132,14 @@ class Plan(BaseModel):
     @property
     def own_alone(self) -> bool:
         """Whether the plan runs a user's own model and no system of this package."""
-        return (self.target or self.model) is not None and "models" not in self.model_fields_set
+        return (self.target or self.recipe or self.model) is not None and "models" not in self.model_fields_set
+
+    @property
+    def declaration(self) -> Path | None:
+        """The file that declares the program of `target` or `recipe`, if one does. Raises ValueError for an unknown recipe."""
+        if self.recipe is not None:
+            return recipe(self.recipe)
+        return Path(self.target) if self.target is not None and self.target.endswith(".toml") else None
 
     def toml(self) -> str:
         """The plan as a file with which `audit run` repeats the run. `fresh` is left out, so that the run resumes."""
@@ -183,7 +193,8 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
         raise ValueError(f"preset={preset}: must be one of {', '.join(PRESETS)}.")
     table = {**PRESETS.get(preset or "", {}), **table}
     try:
-        return Plan(**{**table, **given})
+        plan = Plan(**{**table, **given})
+        return plan if plan.declaration is None else Plan(**{**claim_of(plan.declaration), **table, **given})
     except ValidationError as fault:
         raise ValueError("\n".join(_sentence(e) for e in fault.errors())) from None
 

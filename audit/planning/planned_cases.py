@@ -7,7 +7,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...accounting.claim import Claim, Relation, Unit
@@ -43,7 +42,7 @@ def recipes(plan: Plan) -> dict[str, Factory]:
         "run": plan.out.resolve(),
         "record": plan.record,
     }
-    own = own_models(_program(plan, limits) if plan.target else None, plan.model)
+    own = own_models(_program(plan, limits), plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
     names = () if plan.own_alone else plan.chosen(plan.models, tuple(known), "models")
     if not own and not names:
@@ -53,11 +52,18 @@ def recipes(plan: Plan) -> dict[str, Factory]:
     return {name: known[name] for name in dict.fromkeys((*own, *names))}
 
 
-def _program(plan: Plan, limits: Mapping[str, Any]) -> External:
-    """The program of a command, or of its declaration."""
-    assert plan.target is not None
-    if plan.target.endswith(".toml"):
-        return declared(Path(plan.target), **limits)
+def _program(plan: Plan, limits: Mapping[str, Any]) -> External | None:
+    """The program of a command, of its declaration, or of a recipe."""
+    if plan.recipe is not None and plan.target is not None:
+        raise ValueError(f"recipe={plan.recipe}: comes with a program of its own. Leave --target out.")
+    if plan.recipe is not None and plan.checkout is None:
+        raise ValueError(f"recipe={plan.recipe}: needs --checkout, a folder with the repository that {plan.declaration} names.")
+    if plan.declaration is not None:
+        return declared(plan.declaration, checkout=plan.checkout, python=plan.python, **limits)
+    if given := [name for name in ("checkout", "python") if getattr(plan, name) is not None]:
+        raise ValueError(f"{given[0]}={getattr(plan, given[0])}: needs --recipe, or --target with a declaration.")
+    if plan.target is None:
+        return None
     return External(plan.target, Unit(plan.unit) if plan.unit else Unit.UNDIRECTED_EDGE, **limits)
 
 
@@ -92,7 +98,8 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
                         if named:
                             raise
                     elif taken:
-                        raise ValueError(f"param={', '.join(sorted(taken))}: {reason}") from None
+                        said = any(text.rpartition(".")[2] in str(reason) for text in taken)
+                        raise ValueError(str(reason) if said else f"param={', '.join(sorted(taken))}: {reason}") from None
                     what = f"{name} {shown} epsilon={epsilon:g}"
                     skips.append(SkippedRow(model=name, mode=shown, epsilon=epsilon, what=what, reason=str(reason)))
                     continue

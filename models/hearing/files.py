@@ -53,7 +53,14 @@ def save(path: Path, recording: Recording) -> None:
         for d in recording.draws
     ]
     meetings = [
-        {"line": m.line, "draw": at[id(m.draw)], "scale": put(m.scale), "clean": put(m.clean), "noisy": put(m.noisy)}
+        {
+            "line": m.line,
+            "draw": at[id(m.draw)],
+            "scale": put(m.scale),
+            "clean": put(m.clean),
+            "noisy": put(m.noisy),
+            "beside": [at[id(draw)] for draw in m.beside],
+        }
         for m in recording.meetings
     ]
     told = {"draws": draws, "meetings": meetings, "diverged": recording.diverged, "notes": recording.notes}
@@ -90,7 +97,15 @@ def load(path: Path, most: int) -> Recording:
             for d in told["draws"]
         ]
         meetings = [
-            Meeting(str(m["line"]), draws[m["draw"]], get(m["scale"]), get(m["clean"]), get(m["noisy"])) for m in told["meetings"]
+            Meeting(
+                str(m["line"]),
+                draws[m["draw"]],
+                get(m["scale"]),
+                get(m["clean"]),
+                get(m["noisy"]),
+                tuple(draws[at] for at in m["beside"]),
+            )
+            for m in told["meetings"]
         ]
         return Recording(draws, meetings, str(told["diverged"]), [str(note) for note in told["notes"]])
     except (KeyError, TypeError, IndexError, AttributeError, OSError, EOFError, zipfile.BadZipFile) as fault:

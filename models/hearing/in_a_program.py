@@ -56,9 +56,9 @@ class Met(Meetings):
 
     end: Callable[[str], None]
 
-    def meet(self, draw: Draw, scale: Any, clean: Any, noisy: Any) -> Any:
+    def meet(self, draw: Draw, scale: Any, clean: Any, noisy: Any, beside: tuple[Draw, ...] = ()) -> Any:
         try:
-            return super().meet(draw, scale, clean, noisy)
+            return super().meet(draw, scale, clean, noisy, beside)
         except OtherMechanisms as line:
             self.end(str(line))
             raise

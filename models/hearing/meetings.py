@@ -22,7 +22,7 @@ FOLLOWED = SHIFTED
 @dataclass(frozen=True, eq=False)
 class Meeting:
     """noisy = clean + noise. line: of the sum. scale: of the law's numbers at scale 1, a number or an array that broadcasts; 0
-    for entries that carry no noise.
+    for entries that carry no noise. beside: draws that were added to `draw` before, so that the noise is their sum.
     """
 
     line: str
@@ -30,6 +30,7 @@ class Meeting:
     scale: Any
     clean: NDArray[np.float64]
     noisy: NDArray[Any]
+    beside: tuple[Draw, ...] = ()
 
     @property
     def covered(self) -> NDArray[np.bool_]:
@@ -66,10 +67,10 @@ class Meetings:
         if located_at_data(draw):
             return self.meet(draw, draw.scale, np.broadcast_to(draw.loc, value.shape).astype(np.float64), value)
         noise: Any = value.view(Noise)
-        noise.origin = (self, draw, one_scale(draw))
+        noise.origin = (self, draw, one_scale(draw), ())
         return noise
 
-    def meet(self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any) -> Any:
+    def meet(self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any, beside: tuple[Draw, ...] = ()) -> Any:
         """Writes a mechanism down. Returns the noisy value, that of the script if there is one. Zero noise is no mechanism."""
         covered = noisy != clean  # numbers of a continuous law are never 0, so the others were set to 0 after they were drawn
         if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
@@ -83,7 +84,7 @@ class Meetings:
             noisy[...] = np.where(covered, self.script[at].noisy, noisy)
         if not np.all(covered):
             scale = np.where(covered, scale, 0.0)
-        self.found.append(Meeting(line, draw, scale, clean, noisy.copy()))
+        self.found.append(Meeting(line, draw, scale, clean, noisy.copy(), beside))
         return noisy
 
 
@@ -98,9 +99,9 @@ def one_scale(draw: Draw) -> Any:
 
 
 class Noise(np.ndarray):
-    """Drawn numbers that have met no data yet. origin: (Meetings, Draw, scale), or None for any other array."""
+    """Drawn numbers that have met no data yet. origin: (Meetings, Draw, scale, draws that were added); None for other arrays."""
 
-    origin: tuple[Meetings, Draw, Any] | None
+    origin: tuple[Meetings, Draw, Any, tuple[Draw, ...]] | None
 
     def __array_finalize__(self, source: Any) -> None:
         origin = getattr(source, "origin", None)
@@ -118,15 +119,18 @@ class Noise(np.ndarray):
             return out[0] if out and len(out) == 1 else result
         origin = noises[0].origin
         assert origin is not None
-        meetings, draw, scale = origin
+        meetings, draw, scale, beside = origin
         if clean is not None:
-            met = meetings.meet(draw, scale, np.broadcast_to(clean, result.shape).copy(), result)
+            met = meetings.meet(draw, scale, np.broadcast_to(clean, result.shape).copy(), result, beside)
             return out[0] if out else met
         scaled = _scaled(ufunc, method, inputs, noises)
         if scaled is None or result.shape != noises[0].shape:
             return out[0] if out and len(out) == 1 else result
         noise: Any = out[0] if out and isinstance(out[0], Noise) else result.view(Noise)
-        noise.origin = (meetings, draw, scaled)
+        for other in noises[1:]:
+            assert other.origin is not None
+            beside = (*beside, other.origin[1], *other.origin[3])
+        noise.origin = (meetings, draw, scaled, beside)
         return noise
 
 

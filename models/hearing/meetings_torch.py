@@ -44,7 +44,7 @@ def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
     if origin is None or array.ndim == 0:
         return array
     noise: Any = array.view(Noise)
-    noise.origin = (meetings, *origin)
+    noise.origin = (meetings, *origin, ())
     return noise
 
 

@@ -17,6 +17,7 @@ from ..figures.run_figures import of_run
 from ..figures.style import Plot, save
 from ..figures.subgroup_rows import sliced
 from ..files import write_text
+from ..layers import layers
 from ..results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
 from ..rounding import down, percent, up
 from ..summary import (
@@ -99,6 +100,8 @@ def tables(found: Results) -> dict[str, Any]:
     return {
         "headline": headline(claims),
         "stated": list(dict.fromkeys(f"{claimed(line)} for {UNITS[line.key.unit]}" for line in claims)),
+        "layers": layers(found, claims),
+        "sections": {"verdicts", "reproduce"} | ({"accountants"} if priced else set()) | ({"evidence"} if claims else set()),
         "counts": Counter(line.verdict.kind for line in claims),
         "verdicts": {u: [line for line in claims if line.key.unit == u] for u in units(line.key for line in claims)},
         "utilities": {

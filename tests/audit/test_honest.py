@@ -24,5 +24,6 @@ def test_ten_thousand_honest_audits_blame_nobody(script):
     check(list(script.honest(10_000, "nightly")), 10_000)
 
 
+@pytest.mark.nightly
 def test_root_two_less_noise_is_caught_at_the_same_level_and_confirmed(script):
     assert script.power(20, "tests") == 1.0  # fails once in a million seeds

@@ -58,6 +58,7 @@ def test_a_run_leaves_every_file_that_scripts_rely_on(finished):
     assert list((folder / "gap").glob("*/000000.npz"))
 
 
+@pytest.mark.nightly
 def test_quiet_prints_nothing_and_verbose_a_line_for_each_audit(tmp_path):
     few = ("--models", "mlp", "--data", "campus:n=300", "--epsilon", "1", "--attacks", "none", "--audits", "replay,game")
     words = ("run", *few, "--repeats", "1", "--mlflow", "none", "--jobs", "1")

@@ -132,6 +132,7 @@ def test_a_full_disk(disk, undisturbed):
     resumed(disk, undisturbed)
 
 
+@pytest.mark.nightly
 def test_a_folder_that_is_read_only(disk, undisturbed):
     subprocess.run(["mount", "-o", "remount,size=64m,ro", str(disk / "out")], check=True)
     code, said = audit(*RUN, cwd=disk)

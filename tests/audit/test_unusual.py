@@ -109,6 +109,7 @@ def without_seconds(rows):
     ],
     ids=["params", "a model of one's own", "a program", "both, with a preset"],
 )
+@pytest.mark.nightly
 def test_the_stored_plan_runs_what_was_run_and_nothing_else(tmp_path, own, options):
     program = "import numpy as np, sys; w = np.load(sys.argv[1] + '/worlds.npz'); y = np.load(sys.argv[1] + '/graph.npz')['y']"
     program += "; np.save(sys.argv[2] + '/posteriors.npy', np.ones((len(w['seeds']), len(w['watch']), y.max() + 1), np.float32))"
@@ -146,9 +147,9 @@ def test_runs_without_a_folder_of_their_own_get_new_ones(tmp_path, monkeypatch):
 def test_a_model_that_refuses_the_graph_is_unfinished_and_its_ledger_is_still_told(tmp_path, own):
     strong = {"models": "gap", "audits": "residual"}
     assert ran(tmp_path / "alone", **strong)[0] == 0
-    code, told, rows = ran(tmp_path / "both", model=own("refuses"), **strong | {"models": "gap,looped"})
-    assert (code, told["verdict"]) == (3, "too weak; not tested: looped")
-    assert {r["kind"] for r in rows if r["model"] == "looped"} == {"account", "skipped"}
+    code, told, rows = ran(tmp_path / "both", model=own("refuses"), **strong | {"models": "gap,train"})
+    assert (code, told["verdict"]) == (3, "too weak; not tested: train")
+    assert {r["kind"] for r in rows if r["model"] == "train"} == {"account", "skipped"}
     (fault,) = ET.parse(tmp_path / "both" / "junit.xml").getroot().iter("error")
     assert "no audit tested this claim: no luck" in fault.get("message")
     assert "no luck" in fault.text
@@ -192,7 +193,7 @@ def test_arrays_of_ones_own_under_names_of_the_harness_are_looked_at_or_refused_
     reasons = {r["what"]: r["reason"] for r in rows if r["kind"] == "skipped"}
     if name == "talks":
         assert reasons["audit transcript"] == (
-            "looped does not declare NoisyMessages. A model declares it so: set `noisy_messages`, and release `transcript`."
+            "train does not declare NoisyMessages. A model declares it so: set `noisy_messages`, and release `transcript`."
         )
     else:
         assert "no noise was found to cover" in reasons["audit replay"]

@@ -59,6 +59,7 @@ def test_fair_bits_keep_every_round_and_a_design_keeps_most():
     assert coins_of_rounds(scores, np.arange(1001) >= 800, Claim(1, DELTA), rounds=PLAYED) is None
 
 
+@pytest.mark.nightly
 def test_an_honest_design_is_refuted_in_at_most_five_percent_of_audits():
     """Two hundred rounds in each world of a Gaussian mechanism that attains its epsilon."""
     claim, draw, fixed = Claim(1.0, DELTA), np.random.default_rng(4), np.arange(400) >= 200

@@ -124,6 +124,7 @@ def trainings(epsilon, runs, canaries, seed, shared):
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
+@pytest.mark.nightly
 def test_trainings_that_share_a_privacy_loss_are_refuted_no_more_often_than_alpha(epsilon, shared):
     """200 honest audits of 50 x 40 at 0.05. Without Student's test, 6 to 22 % were refuted; a rate of 0.05 gives over 27 once in
     a million seeds.

@@ -149,6 +149,8 @@ def test_claims_that_no_noise_can_keep_are_refused_with_the_reason():
     fixed = Recipe(lambda s: events.composed(events.gaussian_hops(s, 2), events.PureDpEvent(2.0)))
     with pytest.raises(ValueError, match="epsilon is"):
         calibrate(fixed, Claim(1.0, 1e-6, Unit.NODE))
+    with pytest.raises(ValueError, match=r"epsilon is 0\.\d+ at every noise multiplier"):
+        calibrate(Recipe(lambda s: dp.GaussianDpEvent(20.0)), Claim(1.0, 1e-6, Unit.NODE))
     with pytest.raises(ValueError, match="no accountant bounds the ledger"):
         calibrate(Recipe(lambda s: dp.UnsupportedDpEvent()), Claim(1.0, 1e-5, Unit.NODE))
     with pytest.raises(ValueError, match="relative=0"):

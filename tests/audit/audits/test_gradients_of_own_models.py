@@ -40,6 +40,7 @@ def bound(kind, graph, folder):
     return AUDITS["gradients"].run(Setting(case, graph, Store(folder), Key("own"), 5, 1e-4)).bounds[0]
 
 
+@pytest.mark.nightly
 def test_less_noise_than_charged_is_refuted(graph, tmp_path):
     assert bound(Quiet, graph, tmp_path / "quiet").refuted
 

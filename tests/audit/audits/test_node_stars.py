@@ -68,6 +68,7 @@ def look(audit, model, graph, tmp_path, rounds=5):
 
 
 @pytest.mark.parametrize("name", HONEST)
+@pytest.mark.nightly
 def test_an_honest_recipe_can_be_repeated_without_any_node(name, graph, tmp_path):
     found, told = look("replay", calibrate(HONEST[name], CLAIM), graph, tmp_path)
     assert not found.refuted

@@ -93,6 +93,7 @@ def test_laplace_noise_is_held_against_the_laplace_curve(tmp_path):
     assert listen(setting(quiet, tmp_path, claim)).bounds[0].refuted
 
 
+@pytest.mark.nightly
 def test_an_audit_that_assumes_gaussian_sums_is_believed_where_they_were_heard_and_nowhere_else(tmp_path):
     assert disbelieved("residual", setting(calibrated(strangers.Sums), tmp_path)) is None
     assert disbelieved("blackbox", setting(calibrated(strangers.Rounded), tmp_path)) is None

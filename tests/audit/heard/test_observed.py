@@ -258,14 +258,14 @@ def test_the_report_shows_the_mechanisms_and_no_record_leaves_them_out(tmp_path)
     options = {"audits": "none", "repeats": 1, "jobs": 1, "seed": "a"}
     results = audit(model, GRAPH, claim, out=tmp_path / "on", **options)
     (heard,) = results.run.observed
-    assert (heard["model"], heard["epsilon"]) == ("looped", 1.0)
+    assert (heard["model"], heard["epsilon"]) == ("laplace", 1.0)
     assert heard["mechanisms"][0]["released"] == "hop 1 of 'aggregates'"
     (file,) = (tmp_path / "on" / "evidence").glob("*recorder.json")
     assert json.loads(file.read_text())["observed"]["mechanisms"] == heard["mechanisms"]
     page = (tmp_path / "on" / "report.html").read_text()
     assert 'id="recorder"' in page
     assert heard["mechanisms"][0]["line"] in page
-    assert (tmp_path / "on" / "figures" / "ledger-looped-own-1-undirected-edge.svg").is_file()
+    assert (tmp_path / "on" / "figures" / "ledger-laplace-own-1-undirected-edge.svg").is_file()
     results = audit(model, GRAPH, claim, out=tmp_path / "off", record=False, **options)
     assert results.run.observed == []
     assert 'id="recorder"' not in (tmp_path / "off" / "report.html").read_text()

@@ -51,6 +51,7 @@ def test_every_attack_is_made_on_a_model_that_answers_every_query(open_model):
     assert {(r.attack, r.game) for r in measured.rows if not r.baseline} == wanted
 
 
+@pytest.mark.nightly
 def test_no_two_rows_answer_the_same_question(open_model):
     places = [(r.attack, r.game, r.negatives) for r in open_model[0].rows]
     assert len(set(places)) == len(places)

@@ -90,6 +90,7 @@ def test_a_ledger_for_directed_edges_is_refuted_for_undirected_ones_at_the_close
     assert truth > 5.8
 
 
+@pytest.mark.nightly
 def test_the_honest_twin_is_not_refuted_by_any_audit_of_sums(tmp_path):
     path = declaration(tmp_path, sigma_for(4.0, 2.0), unit="undirected-edge", ledger="2 * gaussian(sigma / sqrt(2))")
     for audit in ("replay", "residual", "game"):

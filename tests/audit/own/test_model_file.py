@@ -134,7 +134,7 @@ def test_a_capability_whose_attribute_raises_is_not_called_undeclared():
             return self.absent
 
     assert "no attribute 'absent'" in (why := lacks(Sums(print), NoisySums))
-    assert why.startswith("`offers` of looped raises: ")
+    assert why.startswith("`offers` of print raises: ")
     assert "does not declare" in lacks(Looped(print), NoisySums)
 
 
@@ -175,7 +175,7 @@ def test_a_model_is_found_as_itself_or_as_what_makes_it(tmp_path):
     path = tmp_path / "a_function.py"
     path.write_text(FUNCTION)
     for name in ("fixed", "make"):
-        assert list(own_models(None, f"{path}:{name}")) == ["looped"]
+        assert list(own_models(None, f"{path}:{name}")) == ["train"]
     with pytest.raises(ValueError, match="cannot be constructed without arguments"):
         own_models(None, f"{path}:needs")
 
@@ -189,7 +189,7 @@ def test_a_model_whose_noise_is_its_own_is_audited_as_it_is(tmp_path, graph):
     path.write_text(FUNCTION)
     plan = Plan(model=f"{path}:make", epsilon=(1.0,))
     made, skips = cases(plan, graph, recipes(plan))
-    assert ([c.model.name for c in made], skips) == (["looped"], [])
+    assert ([c.model.name for c in made], skips) == (["train"], [])
     failed = [c.name for c in contract(made[0].model) if c.failure]
     assert failed == ["another key, another release"]  # it draws nothing, so only that clause can fail
 

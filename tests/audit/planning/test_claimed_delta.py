@@ -38,8 +38,8 @@ def line(delta, unit):
 @pytest.mark.parametrize(
     ("claims", "words"),
     [
-        ([(1e-5, Unit.UNDIRECTED_EDGE)] * 2, "δ = 1e-05 per undirected-edge"),
-        ([(1e-5, Unit.UNDIRECTED_EDGE), (0.001, Unit.NODE)], "δ = 1e-05 per undirected-edge, 0.001 per node"),
+        ([(1e-5, Unit.UNDIRECTED_EDGE)] * 2, "δ = 1e-05 for an undirected edge"),
+        ([(1e-5, Unit.UNDIRECTED_EDGE), (0.001, Unit.NODE)], "δ = 1e-05 for an undirected edge, 0.001 for a node with its edges"),
         ([(None, Unit.NODE)], ""),
         ([], ""),
     ],

@@ -184,6 +184,7 @@ def test_a_planted_or_damaged_file_is_not_run(fresh: Path, ending: str, how: str
 
 @needs_numba
 @pytest.mark.skipif(sys.platform == "win32", reason="the pickle that is planted names posix")
+@pytest.mark.nightly
 def test_code_that_ends_a_process_ends_a_child(fresh: Path) -> None:
     """The sums are right here: the code came from another machine, say."""
     assert step(fresh).stdout == "right\n"

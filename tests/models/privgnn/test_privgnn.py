@@ -31,6 +31,7 @@ QUICK = {"queries": 6, "epochs": 8, "student_epochs": 15, "neighbours": 5, "hidd
     ],
     ids=["sound", "all-neighbours", "single", "pagerank", "as-coded"],
 )
+@pytest.mark.nightly
 def test_the_model_contract_holds(model):
     assert isinstance(model, Model)
     assert [c for c in contract(model) if c.failure] == []

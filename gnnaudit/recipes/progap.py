@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-sys.path[:0] = [sys.argv[3], str(Path(__file__).parents[2] / "gnnaudit")]
+sys.path[:0] = [sys.argv[3], str(Path(__file__).parents[1])]
 
 import torch
 import torch_geometric  # noqa: F401  before the stand-ins, which it must not take for the packages

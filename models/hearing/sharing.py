@@ -1,0 +1,80 @@
+"""Which mechanisms of one run share their noise: one that is computed again costs once, and what shares in part is not costed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .draw import Draw
+    from .meetings import Meeting
+
+ALIKE = 1e-4  # units of the noise: rounding in float32 is less
+NEAR = 1e-7  # the same, between numbers of which few are near by chance
+FEW = 5  # numbers that may be near by chance, beyond those that are near at another distance
+
+
+def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[int, int]) -> tuple[dict[int, int], str]:
+    """(place of a mechanism -> place of the first one with the same noise at the same entries, why others share noise or "").
+
+    draws: of the run. copies: draws that repeat an earlier one: their place -> its place.
+    """
+    place = {id(draw): copies.get(at, at) for at, draw in enumerate(draws)}
+    groups: dict[int, list[int]] = {}
+    for i, meeting in enumerate(meetings):
+        for at in dict.fromkeys(place[id(draw)] for draw in (meeting.draw, *meeting.beside)):
+            groups.setdefault(at, []).append(i)
+    same: dict[int, int] = {}
+    partly = ""
+    for group in groups.values():
+        firsts = _firsts(meetings, group, same)
+        if len(firsts) > 1 and not partly and _shared([meetings[i] for i in firsts]):
+            one, two = (meetings[i] for i in firsts[:2])
+            lines = f"{len(firsts)} mechanisms ({one.line}, {two.line})"
+            partly = f"noise of {one.draw.where} is shared by {lines} in a way that is not costed"
+    return same, partly
+
+
+def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, int]) -> list[int]:
+    """The first mechanisms of a group with each noise; the others are written to `same`."""
+    firsts: list[int] = []
+    known: dict[object, list[int]] = {}  # by shape and, roughly, the first number
+    for i in group:
+        units = meetings[i].units
+        begins = np.round(np.ravel(units)[:1] / (10 * ALIKE)).astype(int)
+        cells = [(units.shape, tuple((begins + step).tolist())) for step in (0, -1, 1)]
+        near = [j for cell in cells for j in known.get(cell, ())]
+        first = next((j for j in near if np.allclose(meetings[j].units, units, rtol=0, atol=ALIKE)), None)
+        if first is not None:
+            same[i] = first
+            continue
+        known.setdefault(cells[0], []).append(i)
+        firsts.append(i)
+    return firsts
+
+
+def _shared(meetings: Sequence[Meeting]) -> bool:
+    """Whether some numbers are noise of two of the mechanisms, or one of them adds a number to others."""
+    if any(m.beside for m in meetings):
+        return True
+    numbers = [np.unique(np.abs(m.units[m.covered])) for m in meetings]
+    values = np.concatenate(numbers)
+    owners = np.repeat(np.arange(len(numbers)), [n.size for n in numbers])
+    order = np.argsort(values, kind="stable")
+    values, owners = values[order], owners[order]
+    return _near(values, owners, 0.0) > FEW + 3 * _near(values, owners, 10 * NEAR)
+
+
+def _near(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float) -> int:
+    """How many numbers have one of another mechanism at this distance, up to NEAR. values: sorted."""
+    low = np.searchsorted(values, values + apart, "left")
+    high = np.searchsorted(values, values + apart + NEAR, "right")
+    count = 0
+    for step in range(int((high - low).max(initial=0))):
+        at = np.minimum(low + step, len(values) - 1)
+        count += int(((low + step < high) & (owners[at] != owners)).sum())
+    return count

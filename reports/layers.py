@@ -1,0 +1,104 @@
+"""What a run looked at, and what it did not, by the layers of NIST SP 800-226, "Evaluating Differential Privacy Guarantees"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .results import AccountRow, Results
+from .summary import UNITS, Line, name
+
+# audits that read whole releases of a mechanism; SAMPLED plays against secret batches; LISTENING records and repeats a training
+OF_MECHANISMS = ("replay", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "exact")
+SAMPLED, LISTENING = "gradients", "differential"
+
+
+class Layer(NamedTuple):
+    """status: tested, partly tested, argued (from what a model states of itself), assumed or not looked at. link: a section."""
+
+    name: str
+    status: str
+    words: str
+    link: str = ""
+
+
+def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
+    """The layers of the claims of a run, from the guarantee down to how data are collected."""
+    decided = [line for line in claims if line.verdict.exit_code in (0, 1)]
+    whom = ", or ".join(UNITS[unit] for unit in dict.fromkeys(line.key.unit for line in claims)) or "nothing"
+    played, heard = _by(claims, OF_MECHANISMS), _by(claims, (LISTENING,))
+    sampled = dict.fromkeys(name(line.key.model, line.key.mode) for line in _by(claims, (SAMPLED,)))
+    rows = [r for r in found.of(AccountRow) if r.value is not None and r.is_upper_bound and math.isfinite(r.value)]
+    accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.accountant != "published"))
+    seen = ", ".join(dict.fromkeys(array for line in claims for b in line.bounds for array in b.exposes))
+    read = [line for line in claims if line.bounds]
+    noise = f"Noise was {found.run.seed}" if found.run.seed else "Nobody recorded how the noise was seeded."
+    return [
+        Layer(
+            "ε, δ and the unit",
+            _status(decided, claims, "argued"),
+            f"{_count(decided, claims)} a verdict. Each claim states ε, δ and whom it protects.",
+            "verdicts",
+        ),
+        Layer(
+            "Neighbouring relation",
+            _status(read, claims, "assumed"),
+            f"Two neighbouring graphs differ in {whom}. Edges and nodes are added or removed, features are replaced.",
+            "verdicts",
+        ),
+        Layer(
+            "Mechanisms and sensitivity",
+            _status(both := [line for line in claims if line in played or line in heard], claims, "argued"),
+            f"{_count(both, claims)} a bound from {_audits(both, (*OF_MECHANISMS, LISTENING)) or 'no audit of mechanisms'}.",
+            "evidence",
+        ),
+        Layer(
+            "Composition",
+            _status(played, claims, "argued" if accountants else "assumed"),
+            f"{'Ledgers are added up by ' + accountants if accountants else 'No accountant could add up a ledger'}. "
+            f"{_count(played, claims)} a bound from whole releases.",
+            "accountants",
+        ),
+        Layer(
+            "Sampling",
+            "partly tested" if sampled else "argued",
+            f"Canaries play against the secret batches of {', '.join(sampled)}. Elsewhere the ledger alone counts on sampling."
+            if sampled
+            else "No audit played against a secret sample. Where a ledger counts on one, no test supports it.",
+            "evidence",
+        ),
+        Layer(
+            "Randomness and floating point",
+            "partly tested" if heard else "assumed",
+            f"{noise} {_count(heard, claims)} noise whose source, size and freshness were recorded. Attacks on the last bits of "
+            "floating-point noise (Mironov 2012) are not tried.",
+            "reproduce",
+        ),
+        Layer(
+            "Trust model",
+            "assumed",
+            f"The adversary sees {seen or 'nothing that was read'}. The author of the code may err and does not cheat.",
+            "evidence",
+        ),
+        Layer("Side channels", "not looked at", "How long a training takes, and what it writes to memory, logs or errors."),
+        Layer("Data collection and access", "not looked at", "Who collects, stores and reads the graph."),
+    ]
+
+
+def _by(claims: Sequence[Line], audits: Sequence[str]) -> list[Line]:
+    """The claims with a bound of one of these audits that stands."""
+    return [line for line in claims if any(b.audit in audits and b.withdrawn is None for b in line.bounds)]
+
+
+def _audits(claims: Sequence[Line], audits: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(b.audit for line in claims for b in line.bounds if b.audit in audits and b.withdrawn is None))
+
+
+def _status(some: Sequence[Line], claims: Sequence[Line], otherwise: str) -> str:
+    return otherwise if not some else "tested" if len(some) == len(claims) else "partly tested"
+
+
+def _count(some: Sequence[Line], claims: Sequence[Line]) -> str:
+    """ "2 of 12 claims have" """
+    return f"{len(some)} of {len(claims)} claims {'has' if len(some) == 1 else 'have'}"

@@ -1,0 +1,78 @@
+"""The table of layers says "tested" only of what a bound of this run could have contradicted."""
+
+import math
+
+import pytest
+
+from gnnaudit.accounting.claim import Unit
+from gnnaudit.reports.layers import layers
+from gnnaudit.reports.results import AccountRow, BoundRow, Results, Run
+from gnnaudit.reports.summary import lines
+
+NODE = {"model": "mine", "mode": "own", "unit": Unit.NODE, "epsilon": 1.0, "delta": 1e-5}
+
+
+def told(*rows, **run):
+    """Layer -> (status, words) of a run with these rows."""
+    found = Results(run=Run(name="a run", **run), rows=rows)
+    return {
+        layer.name: (layer.status, layer.words)
+        for layer in layers(found, [c for c in lines(found) if math.isfinite(c.key.epsilon)])
+    }
+
+
+def account(value=1.0, accountant="dp_accounting-pld", **row):
+    return AccountRow(**(NODE | row), accountant=accountant, value=value)
+
+
+def bound(audit, withdrawn=None, verdict="not-refuted", **row):
+    reach = {"reach": 1.2, "detectable_epsilon": 1.2, "notices": 1.2} if verdict == "not-refuted" else {}
+    common = {"attack": "a", "shape": "exact", "value": 0.5, "confidence": 0.95, "rounds": 10, "exposes": ["posteriors"]}
+    return BoundRow(**(NODE | row), audit=audit, withdrawn=withdrawn, verdict=verdict, **common, **reach)
+
+
+def test_a_ledger_alone_is_an_argument_and_no_test():
+    found = told(account())
+    assert {status for status, _ in found.values()} == {"argued", "assumed", "not looked at"}
+    assert found["Composition"][0] == "argued"
+    assert "dp_accounting-pld" in found["Composition"][1]
+    assert found["Mechanisms and sensitivity"][1].startswith("0 of 1 claims")
+
+
+def test_without_a_ledger_composition_is_assumed():
+    assert told(account(value=None))["Composition"][0] == "assumed"
+
+
+@pytest.mark.parametrize(
+    ("audit", "tested"),
+    [
+        ("replay", {"Mechanisms and sensitivity", "Composition"}),
+        ("blackbox", set()),
+        ("differential", {"Mechanisms and sensitivity"}),
+        ("gradients", {"Mechanisms and sensitivity", "Composition"}),
+    ],
+)
+def test_each_audit_tests_its_layers_and_no_other(audit, tested):
+    found = told(account(), bound(audit))
+    of_layers = {"Mechanisms and sensitivity", "Composition"}
+    assert {name for name in of_layers if found[name][0] == "tested"} == tested
+    assert found["Sampling"][0] == ("partly tested" if audit == "gradients" else "argued")
+    assert found["Randomness and floating point"][0] == ("partly tested" if audit == "differential" else "assumed")
+
+
+def test_a_bound_that_was_withdrawn_tests_nothing():
+    assert told(account(), bound("replay", withdrawn=3.0, verdict="inconclusive"))["Mechanisms and sensitivity"][0] == "argued"
+
+
+def test_one_claim_of_two_is_partly_tested():
+    found = told(account(), account(epsilon=8.0), bound("replay"))
+    assert found["Mechanisms and sensitivity"][0] == "partly tested"
+    assert found["Mechanisms and sensitivity"][1].startswith("1 of 2 claims has a bound from replay")
+
+
+def test_side_channels_and_access_are_never_looked_at():
+    found = told(account(), *(bound(audit) for audit in ("replay", "differential", "gradients", "exact")))
+    assert {name for name, (status, _) in found.items() if status == "not looked at"} == {
+        "Side channels",
+        "Data collection and access",
+    }
