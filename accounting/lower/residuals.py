@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,9 @@ from .. import gaussian
 from ..checks.conditions import Condition, checked, proved
 from ..checks.independence import not_normal
 from ..claim import Claim
+from ..upper.pld import epsilon_at_least
 from .bounds import Bound, resting
+from .power import smallest
 
 Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
@@ -21,6 +24,9 @@ ROUNDING = 1e-9  # share of the claimed noise sd below which residuals are round
 ALIKE = "the noise is normal, of one variance and independent"
 SILENT = 1e-3  # share of the claimed noise sd; of normal noise, fewer than one entry in a thousand lies below it
 MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
+COARSE = 2e-4  # nats: grid of losses in a search
+FARTHEST = 12.0  # noise sds: moves that are composed on a grid
+SAMPLED = proved("samples are secret and Poisson", "this package draws them; 'differential' tests their coins")
 STEADY = 0.05  # largest relative difference between the moves along several histories
 
 
@@ -80,26 +86,65 @@ def factorised(
     return resting(bound, theorem, proved("the means move so far", "computed by replay along the released history"), tested[best])
 
 
-def added_up(
-    residuals: Sequence[Array], strengths: Sequence[float], claim: Claim, alpha: float = 0.05, *, attack: str, audit: str
-) -> Bound:
-    """A lower bound on the epsilon of all Gaussian releases of one secret together.
+@dataclass(frozen=True)
+class Moves:
+    """How far one secret moves all means along one history, in noise sds.
 
-    residuals: for each kind of release, (entries,) float, its noise over the claimed noise sd. strengths: for each recorded
-    history, the Euclidean norm of how far all means move along it, in the same units; every mean is that of its own mechanism,
-    given what was released before.
-
-    mu = the least of the strengths / sd of the noise, with the chi-squared upper end for the sd of all residuals. If the
-    squared moves of an adaptive composition of Gaussian mechanisms add up to at least mu squared along every history, it is at
-    least as revealing as one Gaussian mechanism of mu (Dong et al. 2022, Corollary 3.3, read backwards). That the other
-    histories move as far is checked on those that were recorded. Raises ValueError for NaN and infinities.
+    plain: the Euclidean norm over mechanisms on all records. steps: (n,) the norm of each mechanism on a secret Poisson sample,
+    if the secret is in it. rate: the chance that it is.
     """
-    every, moved = np.concatenate([np.ravel(r) for r in residuals]), np.asarray(strengths, float)
-    if not np.isfinite(every).all() or not np.isfinite(moved).all() or not every.size or not moved.size:
-        raise ValueError(f"{every.size} residuals and {moved.size} strengths must be finite, and there must be some.")
-    strength, claimed = float(moved.min()), gaussian.mu_of_claim(claim)
-    epsilon = float(gaussian.epsilon_of(_over(strength, noise_at_most(every, alpha)), claim.delta))
-    notices, reach = _notices(claim, claimed, strength, every.size, alpha)
+
+    plain: float
+    steps: Array = field(default_factory=lambda: np.zeros(0))
+    rate: float = 1.0
+
+    def epsilon(self, factor: float, delta: float, interval: float = 5e-5) -> float:
+        """At least the epsilon (nats) of the composition, if all noise is smaller by this factor. interval: of losses, nats."""
+        alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
+        if not self.steps.size:
+            return alone
+        capped = min(factor, FARTHEST / float(np.linalg.norm([self.plain, *self.steps])))  # losses must fit the grid
+        return max(alone, epsilon_at_least(self.plain * capped, self.steps * capped, self.rate, delta, interval))
+
+    def factor(self, claim: Claim) -> float:
+        """The factor, at least one half, at which the composition costs the claim, from above; infinity if none does."""
+        if not self.steps.size:
+            claimed = gaussian.mu_of_claim(claim)
+            return claimed / self.plain if self.plain else math.inf
+        return smallest(lambda factor: self.epsilon(factor, claim.delta, COARSE) > claim.epsilon, low=0.5, near=1.002)
+
+
+def added_up(
+    residuals: Sequence[Array],
+    moves: Sequence[Moves],
+    claim: Claim,
+    alpha: float = 0.05,
+    *,
+    worth: Callable[[float], float],
+    attack: str,
+    audit: str,
+) -> Bound:
+    """A lower bound on the epsilon of all Gaussian releases of one secret together, those on secret samples included.
+
+    residuals: for each kind of release, (entries,) float, its noise over the claimed noise sd. moves: for each recorded history;
+    every mean is that of its own mechanism, given what was released before. worth: factor by which all noise is too small -> the
+    true epsilon, for the reach.
+
+    The bound is the epsilon of the least move of each mechanism over the sd of the noise, with the chi-squared upper end for the
+    sd of all residuals. If each mechanism of an adaptive composition is at least as revealing along every
+    history as one of a fixed list, the composition is at least as revealing as that of the list (Dong et al. 2022, Corollary
+    3.3, read backwards). That the other histories move as far is checked on those that were recorded. Raises ValueError for NaN
+    and infinities.
+    """
+    every, sizes = np.concatenate([np.ravel(r) for r in residuals]), [float(np.linalg.norm([m.plain, *m.steps])) for m in moves]
+    if not np.isfinite(every).all() or not np.isfinite(sizes).all() or not every.size or not sizes:
+        raise ValueError(f"{every.size} residuals and {len(sizes)} histories must be finite, and there must be some.")
+    at_most = noise_at_most(every, alpha)
+    factor = 1 / at_most if at_most >= ROUNDING else math.inf
+    paired = len({m.steps.size for m in moves}) == 1
+    least = Moves(min(m.plain for m in moves), np.min([m.steps for m in moves], axis=0) if paired else np.zeros(0), moves[0].rate)
+    epsilon, needed = least.epsilon(factor, claim.delta), least.factor(claim)
+    notices, _ = _notices(claim, needed, 1.0, every.size, alpha)
     bound = Bound(
         epsilon,
         alpha,
@@ -107,18 +152,19 @@ def added_up(
         "all releases added up",
         (every.size, 0),
         epsilon > claim.epsilon,
-        _p_value(every, strength, claimed),
+        _p_value(every, 1.0, needed),
         notices,
-        reach,
+        worth(notices) if math.isfinite(notices) else math.inf,
         attack,
         audit,
         against="ledger",
     )
-    theorem = "mu = how far all means move along the released history / the chi-squared upper end of the noise"
-    spread = float(moved.max() / moved.min() - 1) if strength else math.inf
-    told = f"the least of {moved.size} histories, which differ by {spread:.2%}"
+    theorem = "the moves along the released history, composed / the chi-squared upper end of the noise"
+    spread = max(sizes) / min(sizes) - 1 if min(sizes) else math.inf
+    told = f"the least of {len(sizes)} histories, which differ by {spread:.2%}"
     steady = Condition("the means move as far along other histories", "checked" if spread <= STEADY else "failed", told)
-    return resting(bound, theorem, steady, alike_in_parts(residuals))
+    drawn = [SAMPLED] if any(m.steps.size for m in moves) else []
+    return resting(bound, theorem, steady, *drawn, alike_in_parts(residuals))
 
 
 def alike_in_parts(residuals: Sequence[Array]) -> Condition:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import dp_accounting as dp
@@ -14,6 +14,7 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, MixtureOfGaussiansDpE
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
+from scipy import special
 
 from ..claim import Relation
 from ..events.pairs import LIBRARY_RELATION, pure_pair, response_pair
@@ -22,6 +23,7 @@ from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, Visi
 from ..gaussian import delta_of
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+MOST_LEVELS = 64  # of moves that are told apart in a composition
 TAIL = 10.0  # standard deviations of a Gaussian loss that are kept; the mass beyond, 1e-23, counts as infinite loss
 
 
@@ -54,6 +56,39 @@ def scale(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
     from .rdp import epsilon
 
     return epsilon(ledger, 1e-6, relation, (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0))
+
+
+def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: float, interval: float = 5e-5) -> float:
+    """A lower bound (nats) on the epsilon of one Gaussian mechanism of `mu` and of `steps` on secret Poisson samples of `rate`.
+
+    steps: (n,) how far each moves if the unit is in the sample, in noise sds. Losses are rounded down to the grid, and moves that
+    differ by less than a thousandth (more if there are many) to the smallest of them. The larger of adding and removing.
+    """
+    composed = [_rounded_down(mu, 1.0, interval)] if mu > 0 else []
+    moved, width = np.sort(steps[steps > 0]), 1e-3
+    while moved.size and np.ptp(groups := np.floor(np.log(moved) / width)) > MOST_LEVELS:
+        width *= 2
+    if moved.size:
+        _, first, counts = np.unique(groups, return_index=True, return_counts=True)
+        some = zip(moved[first], counts, strict=True)
+        composed += [_rounded_down(float(move), rate, interval).self_compose(int(count)) for move, count in some]
+    if not composed:
+        return 0.0
+    return float(reduce(lambda one, other: one.compose(other), composed).get_epsilon_for_delta(delta))
+
+
+def _rounded_down(mu: float, rate: float, interval: float) -> Any:
+    """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), and in the other order: losses rounded down, those beyond TAIL too."""
+    top = mu * mu / 2 + TAIL * mu
+    at = _range(math.log1p(-rate) if rate < 1 else -top, math.log1p(rate * math.expm1(min(top, 700.0))), interval)
+    with np.errstate(divide="ignore"):
+        odds = np.log(
+            np.maximum(1 + np.expm1(at * interval) / rate, 0.0)
+        )  # of N(mu, 1) to N(0, 1), where the loss is at * interval
+    where = odds / mu + mu / 2
+    joined, alone = rate * special.ndtr(where - mu) + (1 - rate) * special.ndtr(where), special.ndtr(where)
+    sides = [(at[0], np.diff(joined, append=1.0)), (-at[-1], np.append(np.diff(alone)[::-1], alone[0]))]
+    return pld.PrivacyLossDistribution(*(pld_pmf.DensePLDPmf(interval, int(low), p, 0.0, False) for low, p in sides))
 
 
 def _one(event: DpEvent, relation: Relation, interval: float) -> Any:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import dp_accounting as dp
 import numpy as np
 
 from ...accounting.claim import Unit
-from ...accounting.events.tree import gaussian_mu
-from ...accounting.lower.residuals import added_up
-from ...models.capabilities import declined
+from ...accounting.events.tree import gaussian_mu, parts
+from ...accounting.lower.residuals import Moves, added_up
+from ...accounting.upper.tradeoff import curve, scaled
+from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, declined, has, lacks
 from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
-from ..games.canaries import hub
+from ..games.canaries import hub, stars
 from ..heard.gate import a_strangers
 from ..instruments.reach import NOTHING
 from ..instruments.recorder import Record, recorded
@@ -25,12 +28,16 @@ from ..own.program import External
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...models.graph.graph import Graph
+
 NAME = "added-up"
 HISTORIES = 3
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a claim on nodes, a ledger of Gaussian mechanisms without sampling, and a training that can be listened to."""
+    """It needs a claim on nodes, a ledger of Gaussian mechanisms on all records or on Poisson samples, and a training that can be
+    listened to.
+    """
     if case.claim.unit is not Unit.NODE:
         return f"it adds up what moves with one node; this claim is about {case.claim.unit}"
     if math.isinf(case.claim.epsilon):
@@ -41,46 +48,99 @@ def refuses(case: Case) -> str | None:
         return "'differential' adds up the moves of a model of your own"
     if case.claim.unit is not case.model.unit:
         return f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
-    if gaussian_mu(case.model.ledger) is None:
-        return "its ledger is no composition of Gaussian mechanisms without sampling"
-    return declined(case.model, "RepeatsWithoutNode")
+    return _obstacle(case) or declined(case.model, "RepeatsWithoutNode")
+
+
+def _sampled(case: Case) -> bool:
+    """Whether some mechanisms of the ledger are run on secret samples."""
+    return gaussian_mu(case.model.ledger) is None
+
+
+def _obstacle(case: Case) -> str | None:
+    """Why the mechanisms cannot be composed by their moves; None if they are Gaussian, and samples are drawn by known coins."""
+    model = case.model
+    if not _sampled(case):
+        return None
+    kinds = [event.event if isinstance(event, dp.PoissonSampledDpEvent) else event for event, _ in parts(model.ledger)]
+    if not all(isinstance(event, dp.GaussianDpEvent) for event in kinds):
+        return "its ledger is no composition of Gaussian mechanisms, on all records or on Poisson samples of them"
+    if has(model, NoisyRows):
+        return "it samples, and rows need other training nodes, whose gradients would hide the canary's"
+    if reason := lacks(model, ClippedGradients):
+        return reason
+    return None if _rate(case) else "its batches are not drawn by independent coins"
+
+
+def _rate(case: Case) -> float:
+    """The chance that a node is in a sample; 0 if that is no coin of its own."""
+    model: Any = case.model
+    return float(model.inclusion_chance or 0.0)
+
+
+def crafted(case: Case, graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
+    """A graph that the adversary chooses, and the node that is in it or not, as (1,).
+
+    Without sampling: a hub that is joined to all training nodes, and nobody else to anybody. With sampling: a star with as many
+    leaves as the degree bound allows, whose centre is the only training node, so that no other gradient hides its own.
+    """
+    bare = dataclasses.replace(graph, edges=graph.edges[:, :0])
+    if not _sampled(case):
+        return hub(bare)
+    model: Any = case.model
+    leaves = model.max_degree if has(model, BoundedDegree) else 1
+    wider, centre, _ = stars(bare, 1, leaves)
+    alone = np.isin(np.arange(wider.nodes), centre)
+    return dataclasses.replace(wider, train=alone, test=wider.test | (wider.train & ~alone)), centre
 
 
 def add_up(setting: Setting) -> Outcome:
-    """A hub that is joined to all training nodes, and nobody else to anybody: the adversary chooses the graph.
+    """A run on a crafted graph is recorded, and repeated without one node while every noisy value is made the same again.
 
-    A run is recorded, and repeated without the hub while every noisy value is made the same again. What each mean moves is
-    then exact; the noise is what is left of the noisy values. Rows that stay with the hub are left out.
+    What each mean moves is then exact; the noise is what is left of the noisy values. Of a mechanism on samples, the move is that
+    of the node in the sample: a second repetition forces it into each. Rows that stay with the node are left out.
     """
     case, model = setting.case, keeping(setting.case.model, offered(setting.case.model))
-    wider, canary = hub(dataclasses.replace(setting.graph, edges=setting.graph.edges[:, :0]))
+    wider, canary = crafted(case, setting.graph)
+    every, rate = np.arange(wider.nodes), _rate(case) if _sampled(case) else 1.0
     residuals: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
-    moves: dict[str, float] = {}
-    strengths = []
+    each: dict[str, float] = {}
+    histories = []
     for history in range(HISTORIES):
         seeds = np.array([setting.key.fold("run", history).seed], dtype=np.uint64)
-        there, gone = (Worlds(wider, seeds, canary, nodes=Mask(canary, np.array([[bit]]))) for bit in (True, False))
+        there, gone = (Worlds(wider, seeds, every, nodes=Mask(canary, np.array([[bit]]))) for bit in (True, False))
         release, run = recorded(model, there, setting.store.device)
         if not run.releases:
             return Outcome(NAME, (), {}, NOTHING, offered(model))
-        coins = same_coins(run, wider, canary)
-        _, other = recorded(model, gone, setting.store.device, script=run.releases, coins=coins)
-        moves = squared(run, other, kept_rows(release, canary), wider.nodes)
-        strengths.append(math.sqrt(sum(moves.values())))
+        script, joined = run.releases, run
+        if _sampled(case):
+            _, joined = recorded(model, there, setting.store.device, script=script, join=lambda _, count: np.arange(count))
+        _, other = recorded(model, gone, setting.store.device, script=script, coins=same_coins(run, wider, canary))
+        by = squared(joined, other, kept_rows(release, canary), wider.nodes)
+        on_samples = run.samples.keys() if _sampled(case) else ()
+        steps = [square for purpose, squares in by.items() if purpose in on_samples for square in squares]
+        plain = [square for purpose, squares in by.items() if purpose not in on_samples for square in squares]
+        histories.append(Moves(math.sqrt(sum(plain)), np.sqrt(steps), rate))
+        each = {purpose: math.sqrt(sum(squares)) for purpose, squares in by.items()}
         for one in run.releases:
             residuals[one.purpose].append(one.residuals)
-    parts = [np.concatenate(r) for r in residuals.values()]
-    bound = added_up(parts, strengths, case.claim, setting.alpha, attack="hub", audit=NAME)
-    each = ", ".join(f"'{purpose}' by {math.sqrt(square):.3g}" for purpose, square in moves.items())
-    reach = (
-        f"a hub moves {each}, by {strengths[-1]:.3g} noise sds in all; {sum(p.size for p in parts)} residuals of {HISTORIES} runs"
-    )
+    gathered = [np.concatenate(r) for r in residuals.values()]
+    worst = partial(worth, case)
+    bound = added_up(gathered, histories, case.claim, setting.alpha, worth=worst, attack="canary", audit=NAME)
+    told = ", ".join(f"'{purpose}' by {by:.3g}" for purpose, by in each.items())
+    sampled = f", {histories[0].steps.size} of them on samples of rate {rate:.3g}" if histories[0].steps.size else ""
+    count = sum(p.size for p in gathered)
+    reach = f"one node moves {told} noise sds in all mechanisms together{sampled}; {count} residuals of {HISTORIES} runs"
     return Outcome(NAME, (bound,), {}, reach, offered(model))
 
 
-def squared(run: Record, other: Record, hidden: Nodes, nodes: int) -> dict[str, float]:
-    """Purpose -> the sum of the squared moves of its means, in noise sds, without the row of a node that keeps it."""
-    found: dict[str, float] = defaultdict(float)
+def worth(case: Case, factor: float) -> float:
+    """The true epsilon if all noise is too small by this factor."""
+    return max(case.claim.epsilon, curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta))
+
+
+def squared(run: Record, other: Record, hidden: Nodes, nodes: int) -> dict[str, list[float]]:
+    """Purpose -> the squared move of each of its means, in noise sds, without the row of a node that keeps it."""
+    found: dict[str, list[float]] = defaultdict(list)
     for before, after in zip(run.releases, other.releases, strict=True):
-        found[before.purpose] += float(np.square(shift(before, after, hidden, nodes) / before.scale).sum())
+        found[before.purpose].append(float(np.square(shift(before, after, hidden, nodes) / before.scale).sum()))
     return found
