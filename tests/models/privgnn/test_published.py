@@ -159,6 +159,11 @@ def test_best_accuracy_of_a_noisy_label():
     )  # fails once in a million honest runs
 
 
+def test_noise_on_log_probabilities_protects_far_less():
+    for classes, gap, value in ((10, 5, 4.82), (10, 10, 9.14), (10, 20, 18.4), (41, 5, 5.07), (41, 10, 9.31), (41, 20, 18.5)):
+        assert closed_forms.noisy_argmax_epsilon(classes, 1 / gap) == pytest.approx(value, rel=4e-3)
+
+
 def binomial_epsilon(one: float, rate: float, count: int, delta: float) -> float:
     """epsilon of `count` sampled coins, each randomised response with epsilon = one: the loss is linear in a binomial."""
     heads = 1 / (1 + math.exp(-one))
