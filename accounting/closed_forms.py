@@ -31,15 +31,15 @@ def argmax_pair(classes: int, scale: float) -> tuple[tuple[float, ...], tuple[fl
     return (top, other, *rest), (other, top, *rest)
 
 
-def argmax_top_probability(classes: int, scale: float, gap: float = 1.0) -> float:
-    """P(gap + Laplace(scale) exceeds the largest of classes-1 further draws), the largest accuracy of a noisy label.
+def argmax_top_probability(classes: int, scale: float) -> float:
+    """P(1 + Laplace(scale) exceeds the largest of classes-1 further draws), the largest accuracy of a noisy label.
 
-    The integral of f(t) F(t + gap)^(c-1), split where f or F is not smooth. Raises ValueError for classes < 2 or scale <= 0.
+    The integral of f(t) F(t + 1)^(c-1), split where f or F is not smooth. Raises ValueError for classes < 2 or scale <= 0.
     """
     if classes < 2 or not scale > 0:
         raise ValueError(f"classes={classes}, scale={scale}: need at least 2 classes and a scale above 0.")
     x, w = gauss_legendre(120)
-    shift, total = gap / scale, 0.0
+    shift, total = 1 / scale, 0.0
     # In units of the scale; e^-50 of the mass lies outside.
     for low, high in ((-50.0 - shift, -shift), (-shift, 0.0), (0.0, 50.0)):
         for a in np.linspace(low, high, 26)[:-1]:
@@ -56,11 +56,6 @@ def gauss_legendre(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]
     """Nodes in (-1, 1) and weights of Gauss-Legendre quadrature, exact for polynomials of degree 2 nodes - 1."""
     x, w = np.polynomial.legendre.leggauss(nodes)
     return x, w
-
-
-def laplace_delta(scale: float, epsilon: float) -> float:
-    """delta of one Laplace release with noise scale / sensitivity = scale: 1 - e^((epsilon - 1/scale)/2), at least 0."""
-    return max(0.0, -math.expm1((epsilon - 1 / scale) / 2))
 
 
 def laplace_epsilon(scale: float, delta: float) -> float:

@@ -59,7 +59,7 @@ def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0,
         values, hits = counts[:, i] / ins, int(counts[:, i].sum())
         interval = _shares(mean_interval(values, rng)) if len(values) > 1 else clopper_pearson(hits, int(ins.sum()))
         rates[fpr] = Rate(float(values.mean()), interval, hits, int(allowed(fpr, outs).sum()))
-    spread = _shares(mean_interval(aucs, rng)) if len(aucs) > 1 else auc_interval(scores[0], bits[0], rng)
+    spread = _shares(mean_interval(aucs, rng)) if len(aucs) > 1 else auc_interval(scores[0], bits[0])
     return Leak(float(aucs.mean()), spread, rates, int(ins.sum()), int(outs.sum()), len(aucs))
 
 
@@ -141,9 +141,7 @@ def _shares(interval: tuple[float, float]) -> tuple[float, float]:
     return max(0.0, interval[0]), min(1.0, interval[1])
 
 
-def auc_interval(
-    scores: NDArray[np.float64], bits: NDArray[np.bool_], rng: np.random.Generator, alpha: float = 0.05
-) -> tuple[float, float]:
+def auc_interval(scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float = 0.05) -> tuple[float, float]:
     """DeLong's interval of one AUC (DeLong et al. 1988), from the rank of each score among those of the other side.
 
     If members and non-members do not overlap, its width would be zero; then the bound is that of min(members, non-members)

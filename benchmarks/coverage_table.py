@@ -318,7 +318,7 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
     mu = float(gaussian.mu_of(epsilon, delta))
     found = {}
     for rule in ("steinke", "mahloujifar") if kind != "reveal-all" else ("steinke",):
-        r = best_guesses(claim, m, ALPHA, "mahloujifar") if rule == "mahloujifar" else 0
+        r = best_guesses(claim, m, ALPHA) if rule == "mahloujifar" else 0
         groups = groups_against(epsilon, delta, m, ALPHA) if rule == "steinke" else ((1, r),)
         if kind == "independent":
             chances = [np.float64(q) for q in rates(groups, m, mu, delta)]
@@ -342,7 +342,7 @@ def one_run(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Gene
 def checked_canaries(kind: str, epsilon: float, m: int, audits: int, draw: np.random.Generator) -> dict[str, float]:
     """False alarms of `canaries` itself on scores: the bound for independent canaries if its checks pass, else the other."""
     mu, spared = float(gaussian.mu_of(epsilon, 1e-5)), SPARED * ALPHA
-    guesses = best_guesses(Claim(epsilon, 1e-5), m, spared, "mahloujifar")
+    guesses = best_guesses(Claim(epsilon, 1e-5), m, spared)
     fallback: dict[int, bool] = {}  # cached, because the same counts occur many times
     alarms = 0
     for i in range(audits):

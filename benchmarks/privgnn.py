@@ -22,7 +22,6 @@ from gnnaudit.models.base import Release
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.graph.graph import Graph, Worlds
 from gnnaudit.models.privgnn.pate import Pate
-from gnnaudit.models.privgnn.pate_baselines import PrivGnnBaseline
 from gnnaudit.models.privgnn.privgnn import PrivGnn
 from gnnaudit.models.privgnn.public_part import Public
 from gnnaudit.models.random.streams import stream
@@ -127,10 +126,6 @@ def measured(title: str, graph: Graph, runs: int) -> dict[str, Line]:
         rows[f"labels, {word}"] = [(release["votes"] == y).mean(1) for release in seen]
         rows[f"student, {word}"] = [tested(release, test) for release in seen]
     rows["ceiling a(c, beta)"] = [np.array([argmax_top_probability(graph.classes, 1 / v)]) for v in INVERSE_SCALES]
-    for kind in ("private", "public", "both"):
-        rows[f"baseline {kind}"] = [tested(PrivGnnBaseline(kind).fit(worlds), test)] * len(INVERSE_SCALES)
-    noisy = PrivGnnBaseline("noisy-labels", queries=asked)
-    rows["baseline noisy-labels"] = [tested(noisy.with_noise(1 / v).fit(worlds), test) for v in INVERSE_SCALES]
     for teacher in ("mlp", "gnn"):
         model = Pate(teacher=teacher, queries=asked)
         public = Public.of(worlds)
@@ -192,7 +187,6 @@ def draw(lines: dict[str, dict[str, Line]], path: str) -> None:
                 name = f"{part}, {word}"
                 axis.errorbar(at, values, widths, fmt=style, color=colour, label=name, markersize=4, capsize=2)
         axis.plot(INVERSE_SCALES, [v.mean() for v in rows["ceiling a(c, beta)"]], "k-", linewidth=2, label="ceiling a(c, β)")
-        axis.plot(INVERSE_SCALES, [v.mean() for v in rows["baseline public"]], "k:", label="trained on true public labels")
         axis.set(title=title, xlabel="λ = 1 / noise scale", ylim=(0, 0.85))
     axes[0].set_ylabel("accuracy")
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, ncol=4, loc="lower center")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import results
+from .evidence import WORDS
 from .files import plain
 from .results import AttackRow, BoundRow, Results, Row, UtilityRow
 from .rounding import down, up
@@ -110,13 +111,8 @@ def exit_code(claims: Sequence[Judged], measured: Sequence[object]) -> int:
     return 3 if any(c.vanished for c in claims) or not (measured or any(c.common for c in claims)) else 0
 
 
-def compare(run_a: Path, run_b: Path) -> list[Difference]:
-    """Every quantity that both runs measured, significant differences in leakage first. Raises ValueError for unreadable runs."""
-    return differences(results.read(run_a), results.read(run_b))
-
-
 def differences(first: Results, second: Results) -> list[Difference]:
-    """The same as `compare`, from results in memory."""
+    """Every quantity that both runs measured, significant differences in leakage first."""
     others = {_place(row): row for row in second.rows}
     found = [_difference(row, others[_place(row)]) for row in first.rows if _place(row) in others]
     tested = _corrected([d for d in found if d is not None])
@@ -178,20 +174,15 @@ def _named(claims: list[Judged]) -> list[str]:
     for c in claims:
         who = f"{name(c.key.model, c.key.mode)}, ε = {budget(c.key.epsilon)} for {UNITS[c.key.unit]}"
         if c.worse:
-            texts.append(f"Worse: {who} was {worded(c.verdicts[0])} and is now {worded(c.verdicts[1])}.")
+            texts.append(f"Worse: {who} was {WORDS[str(c.verdicts[0])]} and is now {WORDS[str(c.verdicts[1])]}.")
         elif c.weaker:
             now = f"is now claimed at δ = {c.delta[1] or 0:g} only, and was at {c.delta[0] or 0:g}"
             texts.append(f"Vanished: {who} {now}.")
         elif c.vanished:
-            texts.append(f"Vanished: {who} was {worded(c.verdicts[0])}, and the second run does not test it.")
+            texts.append(f"Vanished: {who} was {WORDS[str(c.verdicts[0])]}, and the second run does not test it.")
         elif c.word == "new":
-            texts.append(f"New: {who} is {worded(c.verdicts[1])}; the first run did not test it.")
+            texts.append(f"New: {who} is {WORDS[str(c.verdicts[1])]}; the first run did not test it.")
     return texts
-
-
-def worded(verdict: str | None) -> str:
-    """A kind of verdict in words."""
-    return "exceeded by the ledger" if verdict == "exceeds" else str(verdict).replace("-", " ")
 
 
 def _document(claim: Judged) -> dict[str, object]:
@@ -217,7 +208,7 @@ def _claims(claims: list[Judged], names: tuple[str, str]) -> Table:
     table = _empty("model", "ε", *(f"{what}, {run}" for what in ("verdict", "lower", "upper") for run in names))
     for c in claims:
         bounds = [*(_shown(v, down) for v in c.lower), *(_shown(v, up) for v in c.upper)]
-        verdicts = [f"[bold]{worded(v)}[/]" if c.changed else worded(v) for v in c.verdicts]
+        verdicts = [f"[bold]{WORDS[str(v)]}[/]" if c.changed else WORDS[str(v)] for v in c.verdicts]
         table.add_row(name(c.key.model, c.key.mode), budget(c.key.epsilon), *verdicts, *bounds)
     return table
 

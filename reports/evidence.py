@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ..accounting.claim import Claim, Relation, Unit
 from .files import lists, plain, tuples, write_text
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..accounting.upper.accountants import Upper
 
 ANY = "noise too small"  # the kind of violation that a test detects unless it names another
+WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
 GRID = 1e-3  # relative; accountants differ by less through their grids, so a smaller excess is ignored
 
 
@@ -119,54 +120,10 @@ def read_all(run_dir: Path) -> list[Evidence]:
     return found
 
 
-class LowerBound(Protocol):
-    """The fields of a lower bound that `judge` reads."""
-
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def alpha(self) -> float: ...
-    @property
-    def shape(self) -> str: ...
-    @property
-    def refuted(self) -> bool: ...
-    @property
-    def notices(self) -> float: ...  # the smallest violation that the test detects, as a factor of the noise
-    @property
-    def reach(self) -> float: ...  # the true epsilon of that violation
-    @property
-    def method(self) -> str: ...
-    @property
-    def confirmed(self) -> bool | None: ...  # whether a second test with fresh randomness refuted too; None if there was none
-    @property
-    def against(self) -> str: ...  # what a refutation contradicts: the claim, or the ledger alone
-    @property
-    def assumed(self) -> tuple[str, ...]: ...  # the conditions that were neither proved nor checked
-    @property
-    def granted(self) -> tuple[str, ...]: ...  # what the adversary sees beyond the released arrays
-    @property
-    def failed(self) -> tuple[str, ...]: ...  # the conditions whose failure withdrew it
-    @property
-    def covers(self) -> Mapping[str, str] | None: ...  # array -> the violation it would detect there; None: the same in all
-
-
-class UpperBound(Protocol):
-    """The fields of an upper bound that `judge` reads."""
-
-    @property
-    def accountant(self) -> str: ...
-    @property
-    def epsilon(self) -> float | None: ...
-    @property
-    def is_upper_bound(self) -> bool: ...
-    @property
-    def unsupported(self) -> str | None: ...
-
-
 def judge(
     claim: Claim,
-    ceiling: Sequence[UpperBound],
-    bounds: Sequence[LowerBound],
+    ceiling: Sequence[Upper],
+    bounds: Sequence[Bound],
     notices: float = 1.5,
     *,
     from_ledger: bool = True,
@@ -236,21 +193,18 @@ def judge(
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
 
 
-B = TypeVar("B", bound=LowerBound)
-
-
-def tests_of(claim: Claim, bounds: Sequence[B]) -> dict[str, list[B]]:
+def tests_of(claim: Claim, bounds: Sequence[Bound]) -> dict[str, list[Bound]]:
     """Array that the claim exposes -> the bounds whose tests would detect a violation in it."""
     return {array: [b for b in bounds if b.covers is None or array in b.covers] for array in claim.exposes}
 
 
-def weakest_link(claim: Claim, bounds: Sequence[B]) -> B | None:
+def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:
     """The bound that says what would have been noticed: of the most sensitive test of each array, the least sensitive one."""
     best_of = [min(tests, key=lambda b: b.notices) for tests in tests_of(claim, bounds).values() if tests]
     return max(best_of, key=lambda b: b.notices, default=None)
 
 
-def _sorts(best_of: Mapping[str, LowerBound]) -> str:
+def _sorts(best_of: Mapping[str, Bound]) -> str:
     """The kind of violation that was looked for in each array, if an audit states it."""
     arrays: dict[str, list[str]] = {}
     for array, bound in best_of.items():
@@ -259,13 +213,13 @@ def _sorts(best_of: Mapping[str, LowerBound]) -> str:
     return "".join(f"{'; ' if i else ': '}{sort} {', '.join(names)}" for i, (sort, names) in enumerate(arrays.items()))
 
 
-def lowest(ceiling: Sequence[UpperBound]) -> tuple[float, str] | None:
+def lowest(ceiling: Sequence[Upper]) -> tuple[float, str] | None:
     """The tightest valid upper bound (nats) and its accountant; None if every accountant declined."""
     valid = [(u.epsilon, u.accountant) for u in ceiling if u.is_upper_bound and not u.unsupported and u.epsilon is not None]
     return min(valid, default=None)
 
 
-def contradicting(best: tuple[float, str] | None, bounds: Sequence[LowerBound]) -> LowerBound | None:
+def contradicting(best: tuple[float, str] | None, bounds: Sequence[Bound]) -> Bound | None:
     """The largest proved lower bound if it exceeds the tightest upper bound (then one of the two is wrong); else None."""
     proved = [b for b in bounds if not b.assumed and not b.failed and b.confirmed is not False]
     most = max(proved, key=lambda b: b.epsilon, default=None)
@@ -280,7 +234,7 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
     return next((code for code in (1, 3) if code in codes), 0)
 
 
-def _worded(bound: LowerBound) -> str:
+def _worded(bound: Bound) -> str:
     return at_least(bound.epsilon, bound.alpha, bound.shape, bound.assumed)
 
 

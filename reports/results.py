@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -264,8 +263,3 @@ def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:
         )
         for b in evidence.bounds
     ]
-
-
-def budgets(rows: Iterable[Row]) -> list[float]:
-    """The budgets that occur, ascending; infinity last."""
-    return sorted({r.epsilon for r in rows})

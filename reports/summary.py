@@ -7,11 +7,15 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..accounting.claim import Claim, Unit
+from ..accounting.upper.accountants import Upper
 from .evidence import Verdict, contradicting, judge, lowest, weakest_link
 from .results import AccountRow, AttackRow, BoundRow, Results, Row, SkippedRow, UtilityRow
+
+if TYPE_CHECKING:
+    from ..accounting.lower.bounds import Bound
 
 UNITS = {
     Unit.UNDIRECTED_EDGE: "an undirected edge",
@@ -66,29 +70,6 @@ class Line:
         if self.upper and self.lower and self.lower.value > self.upper[0]:
             return "of the ledger, which is not what was run"
         return "by the model's own ledger, which nobody checked" if self.upper and self.own else ""
-
-
-class _Lower(NamedTuple):
-    epsilon: float
-    alpha: float
-    shape: str
-    refuted: bool
-    notices: float
-    reach: float
-    method: str
-    confirmed: bool | None
-    against: str
-    assumed: tuple[str, ...]
-    granted: tuple[str, ...]
-    failed: tuple[str, ...]
-    covers: Mapping[str, str] | None
-
-
-class _Upper(NamedTuple):
-    accountant: str
-    epsilon: float | None
-    is_upper_bound: bool
-    unsupported: str | None
 
 
 def key(row: Row) -> Key:
@@ -169,8 +150,9 @@ def of_case(row: SkippedRow) -> bool:
 
 
 def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: float, cause: str | None) -> Line:
-    ceiling = [_Upper(a.accountant, a.value, a.is_upper_bound, a.unsupported) for a in accounts if a.accountant != "published"]
-    tests = [_lower(b) for b in bounds]
+    computed = [a for a in accounts if a.accountant != "published"]
+    ceiling = [Upper(a.accountant, a.value, a.is_upper_bound, a.unsupported, 0.0) for a in computed]
+    tests = [_bound(b) for b in bounds]
     delta = next((r.delta for r in (*accounts, *bounds) if r.delta is not None), None)
     claimed = tuple(dict.fromkeys(array for b in bounds for array in b.claimed)) or ("posteriors",)
     claim = Claim(k.epsilon, delta or 0.0, k.unit or Unit.NODE, exposes=claimed)
@@ -187,17 +169,29 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     return Line(k, delta, shown, best, tuple(bounds), tuple(accounts), verdict, noticing, own)
 
 
-def _lower(b: BoundRow) -> _Lower:
-    noticed = _or_none_noticed(b.notices), _or_none_noticed(b.reach)
-    assumed, granted = (tuple(c["what"] for c in b.conditions if c["how"] == how) for how in ("assumed", "granted"))
-    failed = tuple(f"{c['what']} ({c['detail']})" for c in b.conditions if c["how"] == "failed")
-    refuted = b.verdict == "refuted" or (bool(assumed) and b.value > b.epsilon)
-    common = b.value, 1 - b.confidence, b.shape, refuted, *noticed
-    return _Lower(*common, b.method, b.confirmed, b.against, assumed, granted, failed, b.detectable_by)
+def _bound(row: BoundRow) -> Bound:
+    """The bound of a row, as far as a verdict needs it."""
+    from ..accounting.checks.conditions import Condition
+    from ..accounting.lower.bounds import Bound
 
-
-def _or_none_noticed(value: float | None) -> float:
-    return math.inf if value is None else value
+    conditions = tuple(Condition(c["what"], c["how"], c.get("detail", "")) for c in row.conditions)
+    refuted = row.verdict == "refuted" or (row.value > row.epsilon and any(c.how == "assumed" for c in conditions))
+    notices, reach = (math.inf if value is None else value for value in (row.notices, row.reach))
+    return Bound(
+        epsilon=row.value,
+        alpha=1 - row.confidence,
+        shape=row.shape,
+        method=row.method,
+        trials=(row.rounds, 0),
+        refuted=refuted,
+        p_value=None,
+        notices=notices,
+        reach=reach,
+        confirmed=row.confirmed,
+        conditions=conditions,
+        against=row.against,
+        covers=row.detectable_by,
+    )
 
 
 def units(rows: Iterable[Row | Key]) -> list[Unit | None]:

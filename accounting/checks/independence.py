@@ -37,15 +37,14 @@ class Independence:
         return checked(APART, "dispersion and correlation", min(self.dispersion_p, self.correlation_p))
 
 
-def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True, sd: float | None = None) -> Independence:
+def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> Independence:
     """Tests the independence of canaries given their bits. scores, bits: (rounds, canaries), or (canaries,) for one run.
 
     Dispersion: the mean and the mean square of the residuals must vary between runs no more than within them; the residuals
     must be normal (normal=True, the case of log-likelihood ratios; one shared privacy loss shows here even in a single run, and
-    for scores of any other law a single run is not enough);
-    their variance must be `sd` squared if given. Correlation: of residuals in the order given (put canaries next to those
-    that they might disturb), of residuals with their neighbours' bits, and with the number of bits that are set.
-    The smallest p-value of each group is multiplied by the size of the group.
+    for scores of any other law a single run is not enough). Correlation: of residuals in the order given (put canaries next to
+    those that they might disturb), of residuals with their neighbours' bits, and with the number of bits that are set. The
+    smallest p-value of each group is multiplied by the size of the group.
     """
     s, b = np.atleast_2d(np.asarray(scores, float)), np.atleast_2d(np.asarray(bits).astype(bool))
     if s.shape != b.shape:
@@ -64,8 +63,6 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True, sd:
     spreads = [_between_runs(e), _between_runs(e**2)] if len(e) > 1 else []
     if normal:
         spreads += [not_normal(e[b]), not_normal(e[~b])]
-    if sd is not None:
-        spreads.append(2 * special.ndtr(-abs((spread / sd) ** 2 - 1) * math.sqrt((s.size - 2) / 2)))
     signs = np.where(b, 1.0, -1.0)
     links = [_correlation(e[:, :-1], e[:, 1:]), _correlation(e[:, :-1], signs[:, 1:]), _correlation(e[:, 1:], signs[:, :-1])]
     if len(e) > 1:
@@ -115,17 +112,6 @@ def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
         return 2 * min(tail, 1 - tail)
     error = squares.std() / math.sqrt(squares.size)
     return float(2 * special.ndtr(-abs(squares.mean() - 1) / error)) if error > 0 else 0.0
-
-
-def disturbed(before: ArrayLike, after: ArrayLike, flipped: ArrayLike) -> NDArray[np.int64]:
-    """For each flipped bit, the number of other canaries whose score changes while all noise stays the same; independence needs
-    0.
-
-    before: (canaries,) scores of one run. after: (flips, canaries), the same run with the bit of canary flipped[i] turned.
-    """
-    moved = np.asarray(after, float) != np.asarray(before, float)
-    moved[np.arange(len(moved)), np.asarray(flipped, int)] = False
-    return np.asarray(moved.sum(axis=1), dtype=np.int64)
 
 
 def _between_runs(x: NDArray[np.float64]) -> float:

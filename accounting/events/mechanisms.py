@@ -66,17 +66,6 @@ def message_passing_as_published(sigma: float, layers: int, rate: float, steps: 
     return repeated(dp.SampledWithoutReplacementDpEvent(source, math.ceil(_probability("rate", rate) * source), step), steps)
 
 
-def message_passing_rows(sigma: float, layers: int, epochs: int, batches: int, degree: int) -> DpEvent:
-    """Counts every computed row as released. Sound for an adversary who knows the batches, because no sampling is used.
-
-    Node u's row at layer l is computed in at most min(1 + D + … + D^(L-l), batches) batches of an epoch, in which each
-    training node is a root once. Undirected edges, full neighbourhoods of at most `degree` nodes; weights learned from
-    released values alone.
-    """
-    rows = sum(min(sum(degree**i for i in range(layers - layer + 1)), batches) for layer in range(1, layers + 1))
-    return gaussian_hops(sigma, epochs * rows)
-
-
 def message_passing_seen(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
     """Independent random batches that the adversary knows; each contains an edge with probability `rate`."""
     return dp_sgd_seen(_at_least_zero("sigma", sigma) / math.sqrt(layers), rate, steps)
@@ -94,8 +83,8 @@ def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
     """DP-SGD with secret Poisson batches. sigma: noise std / clipping norm, on the SUM of the clipped gradients.
 
     rate: probability that a record joins a batch. Add/remove of one record that enters one gradient; under replace, sigma is
-    noise std / (2 clipping norms). For noise that is added to a mean see `on_the_mean`.
-    Not for batches that are fixed, or known to the adversary: see `dp_sgd_fixed` and `dp_sgd_seen`.
+    noise std / (2 clipping norms). Not for batches that are fixed, or known to the adversary: see `dp_sgd_fixed` and
+    `dp_sgd_seen`.
     """
     rate = _probability("rate", rate)
     event = gaussian(sigma)
@@ -104,26 +93,9 @@ def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
     return repeated(event if rate == 1 or not sigma else dp.PoissonSampledDpEvent(rate, event), steps)
 
 
-def on_the_mean(noise_std: float, batch: float, clip: float) -> float:
-    """sigma of noise that is added to the mean over `batch` gradients (the expected batch, a public number)."""
-    if not (batch > 0 and clip > 0):
-        raise ValueError(f"batch={batch}, clip={clip}: must be above 0.")
-    return _at_least_zero("noise_std", noise_std) * float(batch) / float(clip)
-
-
 def dp_sgd_fixed(sigma: float, epochs: int, visits: int = 1) -> DpEvent:
     """DP-SGD over a fixed or shuffled partition: a record is in `visits` batches of every epoch, and nothing is amplified."""
     return repeated(gaussian(sigma), epochs * visits)
-
-
-def dp_sgd_without_replacement(sigma: float, records: int, batch: int, steps: int) -> DpEvent:
-    """DP-SGD with secret batches of fixed size, drawn anew each step. Replace only; sigma: noise std / (2 clipping norms)."""
-    if not 0 < batch <= records:
-        raise ValueError(f"batch={batch}: must be between 1 and records={records}.")
-    event = gaussian(sigma)
-    if isinstance(event, dp.NonPrivateDpEvent):
-        return event
-    return repeated(dp.SampledWithoutReplacementDpEvent(int(records), int(batch), event), steps)
 
 
 def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
@@ -225,12 +197,6 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
         return _each_sampled(FiniteDpEvent(*argmax_pair(classes, float(scale))), rate, queries)
     costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # the cost decreases for more classes
     return _each_sampled(PureDpEvent(costliest), rate, queries)
-
-
-def noisy_posterior(scale: float, rate: float, queries: int) -> DpEvent:
-    """As `noisy_argmax`, with the whole noisy posterior released: Laplace noise on a vector of L1 sensitivity 2."""
-    scale = _at_least_zero("scale", scale)
-    return _each_sampled(dp.LaplaceDpEvent(scale / 2), rate, queries) if scale else dp.NonPrivateDpEvent()
 
 
 def pate(scale: float, queries: int) -> DpEvent:

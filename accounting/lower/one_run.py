@@ -21,7 +21,6 @@ from .bounds import Bound, lower, resting
 from .families import Family
 from .guessing import (
     EDGES,
-    LARGEST,
     Groups,
     accuracy,
     correct_guesses,
@@ -30,7 +29,6 @@ from .guessing import (
     largest_mu,
     rates,
     rejects,
-    steinke_p_value,
     tied_p_value,
     weighted_p_value,
 )
@@ -107,7 +105,6 @@ def steinke(
     claim: Claim,
     alpha: float = 0.05,
     *,
-    guesses: int | None = None,
     coins: Condition = COINS,
     seed: int = 0,
     attack: str = "",
@@ -118,11 +115,9 @@ def steinke(
     The bits must be independent fair coins (`coins` says how that is known). The highest scores are guessed as members, as many
     lowest as non-members, and the rest are not guessed. Surer guesses have larger weights. Number and weights depend on the
     epsilon that is tested, never on the claim or the bits; where at least half as many scores are tied at both ends as would be
-    guessed, exactly these are guessed. With `guesses` the caller fixes the number beforehand, all of one weight. The bound is the
-    largest epsilon that is rejected together with all smaller ones.
+    guessed, exactly these are guessed. The bound is the largest epsilon that is rejected together with all smaller ones.
     """
     m = np.asarray(bits).size
-    fixed: Groups | None = ((1, _even(guesses, m)),) if guesses is not None else None
     alike = tied(np.ravel(np.asarray(scores, float)))
 
     @cache
@@ -130,14 +125,14 @@ def steinke(
         return correct_guesses(scores, bits, groups, seed)
 
     def level(e: float, groups: Groups, correct: int | None = None) -> float:
-        if fixed is not None or alike < (fewest := -(-sum(n for _, n in groups) // 2)):
+        if alike < (fewest := -(-sum(n for _, n in groups) // 2)):
             return weighted_p_value(e, claim.delta, m, groups, right(groups) if correct is None else correct)
         correct = right(((1, alike),)) if correct is None else correct
         return tied_p_value(e, claim.delta, m, alike, correct, fewest)
 
     def cells() -> Iterator[tuple[float, float, Groups]]:
-        for low, high in ((0.0, LARGEST),) if fixed is not None else pairwise(EDGES):
-            yield low, high, fixed if fixed is not None else groups_against(low, claim.delta, m, alpha)
+        for low, high in pairwise(EDGES):
+            yield low, high, groups_against(low, claim.delta, m, alpha)
 
     epsilon = 0.0
     for low, high, groups in cells():
@@ -151,7 +146,7 @@ def steinke(
         below = [(min(high, claim.epsilon), g) for low, high, g in takewhile(lambda cell: cell[0] <= claim.epsilon, cells())]
         p_value = max(level(e, groups) for e, groups in below)
         last = below[-1][1]
-        guessed = last if fixed is not None or 2 * alike < sum(n for _, n in last) else ((1, alike),)
+        guessed = last if 2 * alike < sum(n for _, n in last) else ((1, alike),)
         reach = _notices(claim, m, guessed, lambda v: level(claim.epsilon, last, v) < alpha)
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "any", "Steinke et al. 2023", _trials(bits), refuted, p_value, *reach, attack, audit)
@@ -185,7 +180,7 @@ def mahloujifar(
     Gaussian `family` gives the curve of the ledger with all noise divided by its argument.
     """
     m = np.asarray(bits).size
-    r = _even(guesses if guesses is not None else best_guesses(like(curve, claim.delta), m, alpha, "mahloujifar"), m)
+    r = _even(guesses if guesses is not None else best_guesses(like(curve, claim.delta), m, alpha), m)
     v = correct_guesses(scores, bits, r, seed)
     if curve.mu is not None:
         epsilon = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), claim.delta))
@@ -221,16 +216,12 @@ def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:
 
     The best number for a ledger that is exactly true may be too small to reject the ledger, however many guesses are right.
     """
-    r = best_guesses(like(curve, delta), m, alpha, "mahloujifar")
+    r = best_guesses(like(curve, delta), m, alpha)
     more = (_even(round(share * m), m) for share in reversed(SHARES) if share * m > r)
     return next((k for k in (r, *more) if rejects(curve.beta, m, k, k, np.array([SURE * alpha]))[0]), m)
 
 
-def _level(epsilon: float, delta: float, m: int, r: int, v: int) -> float:
-    return steinke_p_value(epsilon, delta, m, r, v)
-
-
-def _largest(level: Callable[[float], float], alpha: float, low: float, high: float, near: float = 1e-9) -> float:
+def _largest(level: Callable[[float], float], alpha: float, low: float, high: float) -> float:
     """The largest epsilon of an interval whose p-value is below alpha. The p-value must be increasing, and below alpha at
     `low`.
     """
@@ -240,7 +231,7 @@ def _largest(level: Callable[[float], float], alpha: float, low: float, high: fl
     while low + step < high and level(low + step) < alpha:
         low, step = low + step, 2 * step
     high = min(high, low + step)
-    while high - low > near * max(1.0, high):
+    while high - low > 1e-9 * max(1.0, high):
         middle = (low + high) / 2
         low, high = (middle, high) if level(middle) < alpha else (low, middle)
     return low
@@ -251,26 +242,18 @@ def _trials(bits: ArrayLike) -> tuple[int, int]:
     return int((~b).sum()), int(b.sum())
 
 
-def best_guesses(claim: Claim, m: int, alpha: float, method: str) -> int:
-    """The number of guesses that, were the claim exactly true and the attack optimal, would give the largest bound."""
-    return m if math.isinf(claim.epsilon) else usual_bound(claim, m, alpha, method)[1]
-
-
 @lru_cache(maxsize=1024)
-def usual_bound(claim: Claim, m: int, alpha: float, method: str) -> tuple[float, int]:
-    """The bound from the median count of correct guesses if the claim were exactly true and the attack optimal, and the number of
-    guesses.
-    """
+def best_guesses(claim: Claim, m: int, alpha: float) -> int:
+    """The number of guesses with which `mahloujifar` would prove most, were the claim exactly true and the attack optimal."""
+    if math.isinf(claim.epsilon):
+        return m
     strength = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
-    found = []
-    for r in sorted({_even(max(2, round(s * m)), m) for s in SHARES if s * m >= 2} or {m}):
-        v = int(r * accuracy(r / m, strength, claim.delta))
-        if method == "steinke":
-            level = partial(_level, delta=claim.delta, m=m, r=r, v=v)
-            found.append((_largest(level, alpha, 0.0, LARGEST, 1e-4) if level(0.0) < alpha else 0.0, r))
-        else:
-            found.append((largest_mu(m, r, v, alpha), r))
-    return max(found)
+
+    def proved_by(r: int) -> float:
+        return largest_mu(m, r, int(r * accuracy(r / m, strength, claim.delta)), alpha)
+
+    counts = {_even(max(2, round(s * m)), m) for s in SHARES if s * m >= 2} or {m}
+    return max(counts, key=lambda r: (proved_by(r), r))
 
 
 def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], bool]) -> tuple[float, float]:

@@ -29,7 +29,7 @@ def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float 
     likelihood_ratio=True; "noise known" also with sd), "gate" (shape="ledger"), "any" (shape="any"), both at the best threshold;
     "coins" (`guessed`).
     """
-    _check(claim, power, alpha, method)
+    _check(power, alpha, method)
     if not kappa > 1:
         raise ValueError(f"kappa={kappa}: must be above 1. It is the factor by which the noise is too small.")
     low, high = 1, 2
@@ -51,7 +51,7 @@ def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "
     kappa: factor by which the noise is too small, infinity if no factor up to 1000 is noticed. reach: the true epsilon of
     such a mechanism at the claim's delta. Both assume the attack that is optimal for that mechanism.
     """
-    _check(claim, power, alpha, method)
+    _check(power, alpha, method)
     if math.isinf(claim.epsilon) or min(n0, n1) < 1 or _mu(claim) <= 0:
         return math.inf, math.inf
     kappa = smallest(lambda kappa: _power(claim, kappa, n0, n1, alpha, method) >= power)
@@ -69,7 +69,7 @@ def notices_along(
     rates: kappa -> (thresholds,) the true false-positive and false-negative rates of each threshold under noise that is kappa
     times too small.
     """
-    _check(claim, power, alpha, "any")
+    _check(power, alpha, "any")
     if math.isinf(claim.epsilon) or min(n0, n1) < 1:
         return math.inf
 
@@ -99,7 +99,7 @@ def _region(claim: Claim, a: Array) -> Array:
     return np.maximum(np.maximum(1 - d - np.exp(e) * a, np.exp(-e) * (1 - d - a)), 0.0)
 
 
-def _check(claim: Claim, power: float, alpha: float, method: str) -> None:
+def _check(power: float, alpha: float, method: str) -> None:
     if method not in METHODS:
         raise ValueError(f"method={method!r}: must be one of {', '.join(METHODS)}.")
     if not 0 < alpha < 1:

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from ..base import Attack, Challenge
 
 
-def scores_leave_one_out(
-    attack: Attack, release: Release, challenge: Challenge, bits: NDArray[np.bool_], targets: NDArray[np.int64] | None = None
-) -> NDArray[np.float64]:
-    """Scores (targets, c) of each target run, by the attack fitted on the other runs. targets: run numbers; all by default.
-
-    A run whose bits are the complement of the target's is left out too. With complementary pairs of shadow models every unit
-    is a member equally often; leaving out only one of a pair would reveal its bits in the counts.
-    """
-    chosen = np.arange(len(release)) if targets is None else np.asarray(targets)
-    return np.concatenate([scores_split(attack, release, challenge, bits, others(bits, k), np.array([k])) for k in chosen])
-
-
 def scores_split(
     attack: Attack,
     release: Release,
@@ -62,13 +50,6 @@ def scores_within(
     runs = [np.array([k]) for k in range(len(release))]
     fitted = [attack.fit(Pilot(release.part(k), known, bits[k][:, taught])) for k in runs]
     return np.concatenate([a.score(release.part(k), asked) for a, k in zip(fitted, runs, strict=True)])
-
-
-def others(bits: NDArray[np.bool_], run: int) -> NDArray[np.int64]:
-    """The runs on which an attack on `run` may be fitted: all but it and its complements. (r,) int64."""
-    left_out = (bits != bits[run]).all(1)
-    left_out[run] = True
-    return np.flatnonzero(~left_out)
 
 
 def check(release: Release, challenge: Challenge, bits: NDArray[np.bool_]) -> None:

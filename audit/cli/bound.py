@@ -249,7 +249,7 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
         )
     coins = checked("bits are fair independent coins", "how many are 1", unfair, UNFAIR)
     if shape == "gaussian":
-        guesses = best_guesses(Claim(USUAL, claim.delta), len(bit), alpha, "mahloujifar")
+        guesses = best_guesses(Claim(USUAL, claim.delta), len(bit), alpha)
         named: dict[str, Any] = {"guesses": guesses, "coins": coins, "seed": seed}
         return mahloujifar(columns["score"], bit, claim, _gaussian(claim), alpha, **named)
     return steinke(columns["score"], bit, claim, alpha, coins=coins, seed=seed)

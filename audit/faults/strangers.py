@@ -221,11 +221,6 @@ class NoiseByDegree(Sums):
         return (clean + noise) / np.maximum(degree, 1)[:, None]
 
 
-class StudentT(Sums):
-    def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
-        return 3 * self.std * np.random.default_rng([int(seed), hop]).standard_t(5, size=shape)
-
-
 class EveryOtherColumn(Sums):
     def release(self, clean: Floats, noise: Floats, degree: Floats) -> Floats:
         return clean + noise * (np.arange(clean.shape[1]) % 2)

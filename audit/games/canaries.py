@@ -5,7 +5,6 @@ row.
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.graph.graph import Graph
-    from ..key import Key
 
 HUGE = 1e6  # a feature far out of range; its square fits a float32
 
@@ -163,36 +161,3 @@ def own_features(graph: Graph, count: int, size: float) -> tuple[Graph, NDArray[
     nothing = np.zeros((count, graph.dim), dtype=np.float32)
     wider, ids = beside(graph, nothing, np.full(count, classes[-1]), np.zeros((2, 0), dtype=np.int64), "train")
     return dataclasses.replace(wider, x=x), ids
-
-
-def apart(graph: Graph, ids: NDArray[np.int64], radius: int, limit: int, key: Key) -> NDArray[np.int64]:
-    """At most `limit` of the nodes `ids`, no two with a common node within `radius` hops. (c,) int64, ascending.
-
-    In a model of so many hops a node has no effect further away, so many of them in one run are independent trials.
-    """
-    neighbours = graph.adjacency()
-    taken = np.zeros(graph.nodes, dtype=bool)
-    chosen: list[int] = []
-    for node in key.generator().permutation(ids):
-        reached = ball(neighbours, int(node), radius)
-        if not taken[reached].any():
-            taken[reached] = True
-            chosen.append(int(node))
-            if len(chosen) == limit:
-                break
-    return np.sort(np.array(chosen, dtype=np.int64))
-
-
-def ball(adjacency: sp.csr_array, node: int, radius: int) -> NDArray[np.int64]:
-    """All nodes within `radius` hops of a node, itself included. adjacency: (nodes, nodes) csr, symmetric."""
-    distance = {node: 0}
-    waiting = deque([node])
-    while waiting:
-        here = waiting.popleft()
-        if distance[here] == radius:
-            continue
-        for there in adjacency.indices[adjacency.indptr[here] : adjacency.indptr[here + 1]].tolist():
-            if there not in distance:
-                distance[there] = distance[here] + 1
-                waiting.append(there)
-    return np.array(list(distance), dtype=np.int64)

@@ -83,12 +83,12 @@ def tiny(nodes: int) -> Graph:
     return Graph(x, y, pairs[chosen].T.copy(), part < 4, part == 4, part == 5, name="contract")
 
 
-def worlds(graph: Graph, kind: str, runs: int = RUNS) -> Worlds:
+def worlds(graph: Graph, kind: str) -> Worlds:
     count = graph.edges.shape[1] if kind == "edge" else graph.nodes
     items = np.arange(count // 2, dtype=np.int64)
     if kind == "label":
         items = np.flatnonzero(graph.train)[::3]
-    return Game(graph, kind, items, Key("contract")).rounds(runs).worlds
+    return Game(graph, kind, items, Key("contract")).rounds(RUNS).worlds
 
 
 def differs(a: Release, b: Release, tolerance: float) -> str | None:

@@ -11,8 +11,6 @@ import math
 
 from scipy.optimize import brentq
 
-from ...accounting.closed_forms import composed_pure_delta
-from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.libraries import sampled_gaussian_rdp
 
 
@@ -39,7 +37,7 @@ def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: fl
 def rows_epsilon(row: float, rows: int, delta: float) -> float:
     """All rows, at 2 M delta: solves e / (2 sqrt(M ln(e + e / (2 M delta)))) = row for e (Kairouz, Oh and Viswanath, corollary).
 
-    It is loose below row = 0.9, and above that it is not an upper bound: see `rows_epsilon_exact`.
+    It is loose below row = 0.9, and above that it is not an upper bound.
     """
     total = 2 * rows * delta
 
@@ -52,26 +50,9 @@ def rows_epsilon(row: float, rows: int, delta: float) -> float:
     return float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-14))
 
 
-def rows_epsilon_exact(row: float, rows: int, delta: float, total: float) -> float:
-    """The optimum for `rows` mechanisms, each (row, delta)-DP, at delta = total (Kairouz, Oh and Viswanath, theorem 3.3)."""
-    reached = -math.expm1(rows * math.log1p(-delta))
-    if total < reached:
-        return math.inf
-
-    def excess(x: float) -> float:
-        return reached + (1 - reached) * composed_pure_delta(row, rows, x) - total
-
-    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, rows * row, xtol=1e-12))
-
-
 def page_rank_printed(row: float, rows: int, delta: float, rate: float) -> tuple[float, float]:
     """(epsilon, delta) as printed for the PageRank rows: both times the node sampling rate."""
     return rate * rows_epsilon(row, rows, delta), rate * 2 * rows * delta
-
-
-def page_rank_gaussian_exact(sigma: float, clip: float, rows: int, delta: float, widening: float = math.sqrt(2)) -> float:
-    """The exact epsilon of M Gaussian rows before node sampling. widening: sensitivity / clip, sqrt(2) for replaced rows."""
-    return float(epsilon_of(math.sqrt(rows) * widening * clip / sigma, delta))
 
 
 def dp_sgd_unamplified(sigma: float, records: int, batch: int, epochs: int, rate: float, delta: float = 1e-3) -> float:
@@ -85,12 +66,3 @@ def dp_sgd_unamplified(sigma: float, records: int, batch: int, epochs: int, rate
 def dp_sgd_printed(sigma: float, records: int, batch: int, epochs: int, rate: float, delta: float = 1e-3) -> float:
     """The epsilon printed for DP-SGD: q times the RDP figure. The correct value is ln(1 + q (e^epsilon - 1))."""
     return rate * dp_sgd_unamplified(sigma, records, batch, epochs, rate, delta)
-
-
-def dp_sgd_as_run(sigma: float, epochs: int, delta: float, visits: int = 1) -> float:
-    """What the batches of the code cost. The code draws them once and uses them in every epoch, so sampling amplifies nothing.
-    Exact, before node sampling.
-
-    visits: 2 for the nodes of the last batch, which overlaps the one before.
-    """
-    return float(epsilon_of(math.sqrt(epochs * visits) / sigma, delta))

@@ -25,12 +25,6 @@ def progap_edge_theorem(sigma: float, hops: int, delta: float) -> float:
     return hops / (2 * sigma**2) + math.sqrt(2 * hops * math.log(1 / delta)) / sigma
 
 
-def progap_edge_theorem_sigma(epsilon: float, hops: int, delta: float) -> float:
-    """The noise that theorem 4.1 asks for: sqrt(K/2) / (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))."""
-    log = math.log(1 / delta)
-    return math.sqrt(hops / 2) / (math.sqrt(log + epsilon) - math.sqrt(log))
-
-
 def progap_edge_coded(sigma: float, hops: int, delta: float) -> float:
     """ProGAP's code at edge level (and that of its GAP): K Gaussians by RDP with the better conversion."""
     return converted(lambda alpha: hops * alpha / (2 * sigma**2), delta)
@@ -76,12 +70,6 @@ def dp_gnn_multi_term(sigma: float, degree: int, records: int, batch: int, epoch
     """The epsilon that ProGAP's DP-GNN computes and then ignores: T steps of the multi-term bound for K + 1 loss terms."""
     steps = epochs * records // batch
     return converted(lambda alpha: steps * multi_term_rdp(alpha, sigma, degree, records, batch), delta)
-
-
-def sage_ndp_coded(sigma: float, degree: int, records: int, batch: int, epochs: int, delta: float) -> float:
-    """GAP's DP-GNN baseline: T multi-term steps and one Gaussian at inference."""
-    steps = epochs * records // batch
-    return converted(lambda alpha: steps * multi_term_rdp(alpha, sigma, degree, records, batch) + alpha / (2 * sigma**2), delta)
 
 
 def poisson_gaussian_rdp(alpha: int, rate: float, sigma: float) -> float:
@@ -145,20 +133,3 @@ def interpolated(rdp: Callable[[int], float]) -> RdpCurve:
 def _node(sigma: float, hops: int, rate: float, steps: int, delta: float) -> float:
     sampled = interpolated(lambda alpha: poisson_gaussian_rdp(alpha, rate, sigma))
     return converted(lambda alpha: steps * sampled(alpha) + hops * alpha / (2 * sigma**2), delta)
-
-
-def edge_rand_probabilities(epsilon: float, density: float) -> tuple[float, float]:
-    """EdgeRand: the probabilities that a true arc is kept and that a false one is added, for an arc that spends 0.9 epsilon.
-
-    density: the (noised) density of the block of rows. The expected number of arcs does not change.
-    """
-    keep = 1 / (1 + math.exp(-0.9 * epsilon))
-    thin = min(1.0, density / (2 * keep * density - keep - density + 1))
-    return keep * thin, (1 - keep) * thin
-
-
-def edge_rand_formal_epsilon(epsilon: float, nodes: int, rows: int = 500) -> float:
-    """The true epsilon that EdgeRand spends on one arc: it adds to the density of `rows` rows the noise that suits the density of
-    all rows.
-    """
-    return 0.9 * epsilon + 0.1 * epsilon * nodes / rows

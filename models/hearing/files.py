@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,8 +110,3 @@ def load(path: Path, most: int) -> Recording:
         return Recording(draws, meetings, str(told["diverged"]), [str(note) for note in told["notes"]])
     except (KeyError, TypeError, IndexError, AttributeError, OSError, EOFError, zipfile.BadZipFile) as fault:
         raise ValueError(f"{path.name}: not a recording ({type(fault).__name__}).") from None
-
-
-def total(draws: Sequence[Draw]) -> int:
-    """Bytes of the numbers."""
-    return sum(draw.values.nbytes for draw in draws)

@@ -27,34 +27,5 @@ def bits_best(epsilon: float, dim: int) -> int:
     return min(near, key=lambda m: _spread(epsilon, m) / m, default=dim)
 
 
-def bit_probability(x: float, epsilon: float, bits: int = 1, low: float = 0.0, high: float = 1.0) -> float:
-    """The probability that the bit of a sampled feature is 1: linear in x, from 1/(e^(epsilon/m) + 1) at low to its
-    complement.
-    """
-    odds = math.exp(epsilon / bits)
-    return 1 / (odds + 1) + (x - low) / (high - low) * (odds - 1) / (odds + 1)
-
-
-def rectified(sign: int, dim: int, epsilon: float, bits: int, low: float = 0.0, high: float = 1.0) -> float:
-    """The server's estimate of a feature from a report: sign is -1 or 1 for a sampled feature, 0 for all others. Unbiased."""
-    return dim * (high - low) / (2 * bits) / math.tanh(epsilon / (2 * bits)) * sign + (low + high) / 2
-
-
-def rectified_variance(x: float, dim: int, epsilon: float, bits: int, low: float = 0.0, high: float = 1.0) -> float:
-    """Variance of the rectified value of a feature x over the sampling and the coin."""
-    return dim / bits * ((high - low) / 2) ** 2 * _spread(epsilon, bits) - (x - (low + high) / 2) ** 2
-
-
-def response_probabilities(epsilon: float, classes: int) -> tuple[float, float]:
-    """Randomised response: the probability that the true label is sent, and that of each other one."""
-    total = math.exp(epsilon) + classes - 1
-    return math.exp(epsilon) / total, 1 / total
-
-
-def response_epsilon(kept: float, classes: int) -> float:
-    """The epsilon of a response that keeps the truth with probability `kept` and spreads the rest evenly."""
-    return math.log(kept * (classes - 1) / (1 - kept))
-
-
 def _spread(epsilon: float, bits: int) -> float:
     return 1 / math.tanh(epsilon / (2 * bits)) ** 2

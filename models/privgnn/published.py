@@ -69,15 +69,6 @@ def fixed_size_epsilon(inverse_scale: float, rate: float, queries: int, delta: f
     return min(queries * _fixed_size_rdp(a, inverse_scale, rate) + math.log(1 / delta) / (a - 1) for a in range(2, 33))
 
 
-def single_sample_epsilon(inverse_scale: float, rate: float, queries: int, delta: float) -> float:
-    """The ablation that draws one sample for all queries: composed without sampling at delta / rate, then amplified once."""
-    from ...accounting.closed_forms import amplified
-
-    orders = [1 + a / 100 for a in range(1, 6300)]
-    whole = min(queries * laplace_rdp(a, inverse_scale) + math.log(rate / delta) / (a - 1) for a in orders)
-    return amplified(whole, rate)
-
-
 def _second_moment(inverse_scale: float, rate: float) -> float:
     growth = 2 / 3 * math.exp(inverse_scale) + math.exp(-2 * inverse_scale) / 3 - 1
     return math.log1p(rate**2 * growth)

@@ -177,7 +177,7 @@ def train(
 ) -> None:
     """Party B's side of the training, from HELLO to the last gradient. decode=False stops where nothing more is released."""
     b.greet(channel)
-    if recipe.variant not in ("pmp", "vfgnn"):
+    if recipe.variant != "pmp":
         b.train_encoder(channel, recipe.epochs)
     if recipe.batched:
         b.train_batches(channel, batches(recipe, b.nodes, seeds[0]), teach=recipe.variant != "gap-resampled")

@@ -1,6 +1,6 @@
-"""Party A of published VESPER and of its two baselines: a noisy pass over sampled neighbourhoods for every batch.
+"""Party A of published VESPER and of its baseline: a noisy pass over sampled neighbourhoods for every batch.
 
-What "pmp" and "vfgnn" show party B beyond the noisy rows that the paper's accounting covers: every weight of A is trained by
+What "pmp" shows party B beyond the noisy rows that the paper's accounting covers: every weight of A is trained by
 gradients that crossed the private adjacency without noise, so later messages depend on the secret in rows that never
 touch it. The encoder of "gap-resampled" is trained without edges, and nothing else of A learns.
 """
@@ -31,8 +31,7 @@ class Perturbed:
     """A's network for one run.
 
     rule: "pmp" (Algorithm 1, and 2 for gcn-truncated): weight, noise, ReLU, unit rows, in every layer. "gap-resampled": noise
-    and unit rows, no weights. "vfgnn": weight, ReLU, unit rows; noise on the last layer's rows only, which are all that B
-    receives.
+    and unit rows, no weights.
 
     adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
     weight a layer, then for gcn-truncated one edge-free weight a layer. vectors: the running singular vector of each of
@@ -79,14 +78,11 @@ class Perturbed:
         outputs = []
         for layer in range(self.layers):
             linear = self._layer(layer, needed[layer], needed[layer + 1], arcs[layer], rows, learn)
-            if self.rule != "vfgnn":
-                linear = self._noisy(layer, linear)
+            linear = self.perturb(("forward", self.passes, layer), linear.T[None])[0].T
             rows = normalise(linear if self.rule == "gap-resampled" else torch.relu(linear))
-            if self.rule == "vfgnn" and layer == self.layers - 1:
-                rows = self._noisy(layer, rows)
             outputs.append(rows[np.searchsorted(needed[layer + 1], roots)])
         self.passes += 1
-        return outputs[-1:] if self.rule == "vfgnn" else outputs
+        return outputs
 
     def _neighbourhood(self, roots: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], list[tuple[NDArray[np.int64], ...]]]:
         """The nodes whose rows are needed after 0 … layers layers; the sampled arcs of each layer, senders and receivers."""
@@ -100,9 +96,6 @@ class Perturbed:
             needed.insert(0, np.union1d(needed[0], send))
             new = np.setdiff1d(needed[0], needed[1], assume_unique=True)
         return needed, arcs
-
-    def _noisy(self, layer: int, rows: Tensor) -> Tensor:
-        return self.perturb(("forward", self.passes, layer), rows.T[None])[0].T
 
     def _layer(
         self,

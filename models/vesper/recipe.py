@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..graph.graph import Graph
 
 ARRAYS = ("posteriors", "aggregates", "inputs", "transcript")
-VARIANTS = {"sound": ("s1", "s2", "s3", "gap-resampled"), "paper": ("pmp", "vfgnn", "gap-resampled")}
+VARIANTS = {"sound": ("s1", "s2", "s3", "gap-resampled"), "paper": ("pmp", "gap-resampled")}
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class VesperRecipe:
 
     variant, sound: "s1" (the default) trains the encoder without edges and releases every layer once; "s2" puts noise before the
     weights and refreshes all rows `refreshes` times; "s3" refreshes at every step and perturbs the backward pass too.
-    variant, paper: "pmp" (the default). "gap-resampled" and "vfgnn" are the baselines; see `gap_resampled` and `vfgnn`.
+    variant, paper: "pmp" (the default).
+    variant, both: "gap-resampled", the "corrected GAP" that the paper compares with: sums without weights over sampled
+    neighbourhoods, perturbed anew for every batch, where GAP perturbs each hop once. Its encoder is trained without edges.
     aggregator: "gin", "gcn-floor", "mean-floor", and as published "gcn-min-degree", "gcn-truncated"; floor: their minimum degree.
     layers: 0 gives an MLP that reads no edge. decoder: "concat" or "gru". hidden: width of every layer.
     epochs: steps of the optimiser on all training rows, 100 by default; of variants in batches, passes over the
@@ -60,7 +62,7 @@ class VesperRecipe:
             raise ValueError(f"mode={self.mode!r}: must be paper (as published) or sound (as proved).")
         object.__setattr__(self, "variant", self.variant or VARIANTS[self.mode][0])
         object.__setattr__(self, "epochs", self.epochs or (10 if self.batched else 100))
-        rules = ("gin",) if self.variant in ("vfgnn", "gap-resampled") else PROVED
+        rules = ("gin",) if self.variant == "gap-resampled" else PROVED
         choices = {
             "variant": VARIANTS[self.mode],
             "aggregator": (*PUBLISHED, "gcn-floor") if self.variant == "pmp" else rules,
@@ -88,7 +90,7 @@ class VesperRecipe:
 
     @property
     def name(self) -> str:
-        return self.variant if self.variant in ("vfgnn", "gap-resampled") else "vesper"
+        return self.variant if self.variant == "gap-resampled" else "vesper"
 
     @property
     def unit(self) -> Unit:
@@ -97,7 +99,7 @@ class VesperRecipe:
     @property
     def batched(self) -> bool:
         """Whether every batch is a noisy pass of its own. Such a variant trains one run at a time."""
-        return self.variant in ("pmp", "vfgnn", "gap-resampled")
+        return self.variant in ("pmp", "gap-resampled")
 
     @property
     def offers(self) -> tuple[str, ...]:
@@ -134,7 +136,7 @@ class VesperRecipe:
             "Features, labels, the node set, the split and the ids of every batch are public.",
             "One undirected edge is the unit; a node's row is computed whether it has edges or not.",
         )
-        if self.variant in ("pmp", "vfgnn"):
+        if self.variant == "pmp":
             sentences += (
                 "Party A's weights are trained through the private adjacency without noise, so that no finite bound is known: "
                 "the ledger promises nothing, whatever the noise.",
@@ -152,10 +154,7 @@ class VesperRecipe:
     def noise_std(self) -> float:
         """Standard deviation of the noise in every coordinate of a row."""
         from .aggregators import sensitivity
-        from .published import vfgnn_sensitivity
 
-        if self.variant == "vfgnn":
-            return float(self.sigma * vfgnn_sensitivity(self.fan_out, self.layers))
         return float(self.sigma * sensitivity(self.aggregator, self.floor))
 
     @property
@@ -179,7 +178,7 @@ class VesperRecipe:
         gap-resampled: batches are known. The noise multiplier is halved, because an edge at a node with more than fan_out
         neighbours replaces another one, so that two rows move by 2 each. Evaluation is one more pass.
         """
-        if self.variant in ("pmp", "vfgnn"):
+        if self.variant == "pmp":
             return {"BATCH": (events.gaussian(0.0), self.passes)}
         if self.variant == "gap-resampled":
             batch = events.message_passing_seen(self.sigma / 2, self.layers, self.rate, 1)
@@ -192,7 +191,7 @@ class VesperRecipe:
 
     @property
     def ledger(self) -> DpEvent:
-        """The ledger. For pmp and vfgnn it has no finite epsilon: see `public`."""
+        """The ledger. For pmp it has no finite epsilon: see `public`."""
         return events.composed(*(events.repeated(event, count) for event, count in self.prices.values()))
 
     def with_noise(self, sigma: float) -> Self:
@@ -206,10 +205,10 @@ class VesperRecipe:
 
         if not self.sigma:
             return math.inf
-        return vesper_epsilon(self.sigma, 1 if self.variant == "vfgnn" else self.layers, self.rate, self.passes, delta)
+        return vesper_epsilon(self.sigma, self.layers, self.rate, self.passes, delta)
 
     def theorem_epsilon(self, delta: float) -> float | None:
-        """Theorem 2.1, which is about "pmp"; the figures of the two baselines are not stated as theorems."""
+        """Theorem 2.1, which is about "pmp"; the figure of the baseline is not stated as a theorem."""
         return self.printed(delta) if self.variant == "pmp" else None
 
     def footprint(self, graph: Graph) -> int:

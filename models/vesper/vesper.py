@@ -1,13 +1,13 @@
 """VESPER: message passing with noisy rows, trained by a party with the graph and a party with the labels (Wu et al. 2023).
 
 Mode "paper" is what was published. Mode "sound" has three variants whose party A learns from released values only; see
-`party_a_sound`. `gap_once`, `gap_resampled` and `vfgnn` are the baselines of the paper: recipes of the same two parties.
+`party_a_sound`. Variant "gap-resampled", in both modes, is a baseline of the paper with the same two parties.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,39 +34,13 @@ class Vesper(VesperRecipe):
 
         transcript: (K, messages, w, hidden) float32, what B sees of the watched nodes, in the order sent. s1, s2, s3: layer 0 …
         layers of every pass (s2, s3), then of the final rows; the rows sent while learning in between are functions of
-        the released sums, of layer 0 and of B's own gradients. In batches: layer 1 … layers (vfgnn: the last one) of every
-        batch, zero where the node is no root, then of the evaluation. aggregates, inputs: (K, passes * layers, w, hidden).
+        the released sums, of layer 0 and of B's own gradients. In batches: layer 1 … layers of every batch, zero where the
+        node is no root, then of the evaluation. aggregates, inputs: (K, passes * layers, w, hidden).
         """
         if worlds.graph.directed:
             raise ValueError(f"{worlds.graph.name} is directed: {self.name} protects undirected edges; load it undirected.")
         size = 1 if self.batched else worlds.runs
         return Release.join([play(self, worlds[k : k + size], device) for k in range(0, worlds.runs, size)])
-
-
-def gap_once(**fields: Any) -> Vesper:
-    """GAP as its authors run it: an edge-free encoder, every hop summed over the whole graph and perturbed once.
-
-    This is VESPER's own sound variant s1 with sums and a CONCAT decoder; an undirected edge costs sqrt(2), not 1.
-    """
-    return Vesper(**{"mode": "sound", "variant": "s1", "aggregator": "gin", "decoder": "concat", **fields})
-
-
-def gap_resampled(**fields: Any) -> Vesper:
-    """ "Corrected GAP": hops without weights over sampled neighbourhoods, perturbed anew for every batch.
-
-    The paper charges each of these perturbations; real GAP makes one. Its encoder is trained without edges, so that the
-    ledger is finite in both modes: batches that B knows, and one evaluation. mode "paper" prints Theorem 2.1.
-    """
-    return Vesper(**{"mode": "paper", "variant": "gap-resampled", "aggregator": "gin", **fields})
-
-
-def vfgnn(**fields: Any) -> Vesper:
-    """VFGNN as VESPER analyses it: layers without noise, and noise on the last layer's rows, which have length 1.
-
-    sigma: noise std / (2 sqrt(tau)), tau = 2 (1 + D + … + D^(L-1)) rows that an edge may reach (Proposition 3). Its ledger has no
-    finite epsilon, because the weights are trained through the private adjacency without noise.
-    """
-    return Vesper(**{"mode": "paper", "variant": "vfgnn", "aggregator": "gin", **fields})
 
 
 def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:

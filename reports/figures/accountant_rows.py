@@ -14,7 +14,7 @@ AGREE = 1e-3  # relative; smaller differences come from the accountants' grids
 
 @dataclass(frozen=True)
 class Cost:
-    """Epsilons of one ledger, in nats. true: the tightest valid upper bound, by the accountant `true_from`.
+    """Epsilons of one ledger, in nats. true: the tightest valid upper bound.
 
     printed: by the paper. as_coded: by the paper's code. rows: of all accountants.
     """
@@ -23,7 +23,6 @@ class Cost:
     printed: float | None
     as_coded: float | None
     true: float | None
-    true_from: str
     note: str
     rows: tuple[AccountRow, ...]
 
@@ -60,7 +59,7 @@ def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
 
 def _cost(line: Line) -> Cost:
     published = next((a for a in line.accounts if a.accountant == "published"), None)
-    true, source = line.upper or (None, "")
+    true = line.upper[0] if line.upper else None
     rows = tuple(a for a in line.accounts if a is not published)
     printed, coded, note = (published.value, published.as_coded, published.note) if published else (None, None, "")
-    return Cost(line.key, printed, coded, true, source, note, rows)
+    return Cost(line.key, printed, coded, true, note, rows)

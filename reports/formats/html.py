@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import evidence, results
-from ..evidence import Evidence
+from ..evidence import WORDS, Evidence
 from ..figures.accountant_rows import costs, reasons
 from ..figures.claim_figures import bounds_plot, of_claim, power_plot
 from ..figures.ledger_figure import observed_plot
@@ -42,7 +42,6 @@ from ..summary import (
 
 HERE = Path(__file__).parent
 SIGNS = {"refuted": "✖", "exceeds": "▲", "inconclusive": "?", "not-refuted": "○"}
-WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
 EXITS = {
     0: "no claim was refuted, and each test could detect the violation that the plan asks for",
     1: "a claim was refuted, or its ledger exceeds it",

@@ -29,7 +29,7 @@ def test_the_rate_of_a_capped_step_is_read_from_its_weights(cap, rate):
 
 def test_batches_without_replacement_have_no_rate_of_coins():
     assert charged(events.dp_sgd_occurrences(1.0, 500, 4, 20, 7)).rate is None
-    assert charged(events.dp_sgd_without_replacement(1.0, 500, 20, 7)).rate is None
+    assert charged(dp.SampledWithoutReplacementDpEvent(500, 20, dp.GaussianDpEvent(1.0))).rate is None
 
 
 def test_twice_as_many_steps_cost_what_a_ledger_of_twice_as_many_steps_costs():

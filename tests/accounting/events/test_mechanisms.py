@@ -58,8 +58,6 @@ def test_impossible_counts_and_rates_are_refused():
         events.dp_sgd(1.0, 1.5, 3)
     with pytest.raises(ValueError, match="layers=0"):
         events.message_passing(1.0, 0)
-    with pytest.raises(ValueError, match="batch=200"):
-        events.dp_sgd_without_replacement(1.0, 100, 200, 3)
 
 
 def test_an_undirected_edge_is_two_directed_ones():
@@ -84,10 +82,6 @@ def test_flattening_counts_every_release_once():
         (dp.LaplaceDpEvent(1.0), 4),
         (dp.PoissonSampledDpEvent(0.5, dp.GaussianDpEvent(1.0)), 2),
     ]
-
-
-def test_noise_on_the_mean_is_noise_on_the_sum_over_the_batch():
-    assert events.on_the_mean(0.01, 100, 0.5) == pytest.approx(2.0)
 
 
 def test_a_fixed_partition_amplifies_nothing():
@@ -166,14 +160,14 @@ def test_every_trap_gets_a_sentence():
     sampled = events.dp_sgd(1.0, 0.1, 10)
     assert "only a secret sample amplifies privacy" in " ".join(caveats.doubts(sampled, claim))
     assert "above 1/5000" in " ".join(caveats.doubts(sampled, claim, units=5000))
-    apart = events.composed(sampled, events.noisy_posterior(2.0, 0.1, 5))
+    apart = events.composed(sampled, dp.PoissonSampledDpEvent(0.1, dp.LaplaceDpEvent(1.0)))
     assert "amplify once" in " ".join(caveats.doubts(apart, Claim(1, 1e-5)))
     together = events.on_sampled_nodes(0.1, events.gaussian(1.0), dp.LaplaceDpEvent(1.0))
     assert caveats.doubts(together, Claim(1, 1e-5)) == ()
     local = events.randomised_response(1.0, 5)
     assert "relation=replace" in " ".join(caveats.doubts(local, Claim(1, 0.0)))
     assert caveats.doubts(local, Claim(1, 0.0, relation=Relation.REPLACE)) == ()
-    fixed_size = events.dp_sgd_without_replacement(1.0, 1000, 10, 5)
+    fixed_size = dp.SampledWithoutReplacementDpEvent(1000, 10, dp.GaussianDpEvent(1.0))
     assert "the relation replace" in " ".join(caveats.doubts(fixed_size, Claim(1, 1e-5)))
     assert caveats.doubts(fixed_size, Claim(1, 1e-5, relation=Relation.REPLACE)) == ()
 

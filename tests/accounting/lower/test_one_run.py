@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
 
 from gnnaudit.accounting import gaussian
-from gnnaudit.accounting.checks.independence import disturbed
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.guessing import (
@@ -28,7 +28,7 @@ from gnnaudit.accounting.lower.guessing import (
     weighted_p_value,
     weights,
 )
-from gnnaudit.accounting.lower.one_run import canaries, independence, mahloujifar, steinke, usual_bound
+from gnnaudit.accounting.lower.one_run import canaries, independence, mahloujifar, steinke
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-5
@@ -47,10 +47,20 @@ def case(epsilon, m, seed, common=False):
     return Claim(epsilon, DELTA), tradeoff.gaussian(mu), scores, bits
 
 
-def guessed(m, r, v):
-    """m scores and bits with v correct guesses among the r / 2 highest and r / 2 lowest."""
-    right, half = np.arange(r) < v, r // 2
-    return np.arange(m), np.concatenate([~right[:half], np.arange(m - r) % 2 == 0, right[half:]])
+def by_equal_guesses(delta, m, r, v, alpha=0.05):
+    """The largest epsilon that v correct guesses of r reject."""
+
+    def excess(epsilon):
+        return steinke_p_value(epsilon, delta, m, r, v) - alpha
+
+    return brentq(excess, 0, 40, xtol=1e-9) if excess(0) < 0 else 0.0
+
+
+def by_the_best_number_of_equal_guesses(epsilon, m):
+    """The same from the expected count under the best attack, at the number of guesses that proves most."""
+    mu = float(gaussian.mu_of(epsilon, DELTA))
+    counts = {2 * round(m * share / 2) for share in np.geomspace(0.01, 1, 13)} - {0}
+    return max(by_equal_guesses(DELTA, m, r, int(r * accuracy(r / m, mu, DELTA))) for r in counts)
 
 
 def usual(m, mu):
@@ -69,8 +79,7 @@ def test_one_run_bounds_agree_with_jax_privacy(row):
     m, r, v, delta, alpha = row["m"], row["guesses"], row["correct"], row["delta"], GOLDEN["significance"]
     for epsilon, p_value in row["p_values"].items():
         assert steinke_p_value(float(epsilon), delta, m, r, v) == pytest.approx(p_value, abs=1e-10)
-    bound = steinke(*guessed(m, r, v), Claim(1, delta), alpha, guesses=r)
-    assert bound.epsilon == pytest.approx(row["steinke"], abs=1e-6)
+    assert by_equal_guesses(delta, m, r, v, alpha) == pytest.approx(row["steinke"], abs=1e-6)
     found = float(gaussian.epsilon_of(largest_mu(m, r, v, alpha), delta))
     assert found == pytest.approx(row["mahloujifar"], abs=1e-6)
 
@@ -122,21 +131,20 @@ def test_the_largest_mu_is_where_the_recursion_stops_to_reject(m, r, v):
 
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_what_guesses_notice_is_where_nine_audits_in_ten_reach_the_smallest_count_that_is_refuted(alpha):
-    m, r = 600, 300
-    claim = Claim(2, DELTA)
+    m = 600
+    pure, claim = Claim(2, 0.0), Claim(2, DELTA)
     mu = gaussian.mu_of_claim(claim)
     scores, bits = np.zeros(m), np.arange(m) % 2 == 0
-    bounds = {
-        lambda v: steinke_p_value(2.0, DELTA, m, r, v) < alpha: steinke(scores, bits, claim, alpha, guesses=r),
-        lambda v: rejects(gaussian_beta(mu), m, r, v, np.array([alpha]))[0]: mahloujifar(
-            scores, bits, claim, tradeoff.gaussian(mu), alpha, guesses=r
-        ),
-    }
-    for refutes, bound in bounds.items():
-        smallest = next(v for v in range(r + 1) if refutes(v))
-        powers = [stats.binom.sf(smallest - 1, r, float(accuracy(r / m, k * bound.notices * mu, DELTA))) for k in (0.99, 1)]
+    by_curve = mahloujifar(scores, bits, claim, tradeoff.gaussian(mu), alpha, guesses=300)
+    cases = (
+        (m, 2.0, 0.0, lambda v: steinke_p_value(2.0, 0.0, m, m, v) < alpha, steinke(scores, bits, pure, alpha)),
+        (300, mu, DELTA, lambda v: rejects(gaussian_beta(mu), m, 300, v, np.array([alpha]))[0], by_curve),
+    )
+    for r, strength, delta, refutes, bound in cases:
+        smallest, seen = next(v for v in range(r + 1) if refutes(v)), bound.notices * strength
+        powers = [stats.binom.sf(smallest - 1, r, float(accuracy(r / m, k * seen, delta))) for k in (0.99, 1)]
         assert powers[0] < 0.9 <= powers[1]
-        assert bound.reach == pytest.approx(float(gaussian.epsilon_of(bound.notices * mu, DELTA)))
+        assert bound.reach == pytest.approx(float(gaussian.epsilon_of(seen, delta)) if delta else seen)
 
 
 def test_the_recursion_equals_its_textbook_form():
@@ -172,7 +180,7 @@ def test_the_bound_for_any_mechanism_is_what_it_is_whatever_is_claimed(m, epsilo
     scores, bits = usual(m, mu)
     found = {claimed: steinke(scores, bits, Claim(claimed, DELTA)).epsilon for claimed in (0.5, 2.0, 9.0, math.inf)}
     assert len(set(found.values())) == 1
-    best = usual_bound(Claim(epsilon, DELTA), m, 0.05, "steinke")[0]
+    best = by_the_best_number_of_equal_guesses(epsilon, m)
     assert found[2.0] >= 0.9 * best - 0.01
 
 
@@ -218,7 +226,7 @@ def test_weighted_guesses_are_counted_from_both_ends():
 def test_weights_prove_more_than_any_number_of_equal_guesses_and_less_than_the_limit(m, epsilon, share):
     scores, bits = usual(m, float(gaussian.mu_of(epsilon, DELTA)))
     found, limit = steinke(scores, bits, Claim(1, DELTA)).epsilon, most_provable(epsilon, DELTA, m, 0.05)
-    assert usual_bound(Claim(epsilon, DELTA), m, 0.05, "steinke")[0] < found < limit * 1.01
+    assert by_the_best_number_of_equal_guesses(epsilon, m) < found < limit * 1.01
     assert found > share * epsilon
 
 
@@ -337,8 +345,6 @@ def test_noise_shared_between_neighbours_runs_and_bits_is_noticed():
     assert independence(shared + bits, bits).dispersion_p < 1e-6
     crowd = noise + bits + 0.1 * (bits.sum(axis=1, keepdims=True) - 100)
     assert not independence(crowd, bits).ok
-    assert independence(noise + bits, bits, sd=1.0).ok
-    assert independence(noise + bits, bits, sd=1.3).dispersion_p < 1e-6
 
 
 def test_the_independence_check_falls_back_rarely_on_honest_canaries():
@@ -348,14 +354,6 @@ def test_the_independence_check_falls_back_rarely_on_honest_canaries():
         bits = draw.random((1, 300)) < 0.5
         failed += not independence(draw.standard_normal((1, 300)) + bits, bits).ok
     assert failed <= 16  # two groups at 1e-3 each: a Poisson count of mean 4 exceeds 16 once in a million
-
-
-def test_a_flip_that_moves_other_canaries_is_counted():
-    before = np.arange(5.0)
-    after = np.stack([before, before])
-    after[0, 2] += 1  # its own
-    after[1, [1, 3]] += 1  # one value replaced by another's
-    assert disturbed(before, after, [2, 3]).tolist() == [0, 1]
 
 
 def test_too_few_or_broken_canaries_are_not_called_independent():

@@ -70,7 +70,7 @@ def test_tight_accountants_agree_on_gaussian_hops_and_the_others_say_why_not(sig
         (events.repeated(events.PureDpEvent(0.3), 40), Relation.ADD_REMOVE),
         (events.repeated(events.randomised_response(0.3), 40), Relation.REPLACE),
         (dp.SelfComposedDpEvent(dp.ZCDpEvent(0.01), 40), Relation.ADD_REMOVE),
-        (events.dp_sgd_without_replacement(1.5, 1000, 20, 50), Relation.REPLACE),
+        (events.repeated(dp.SampledWithoutReplacementDpEvent(1000, 20, dp.GaussianDpEvent(1.5)), 50), Relation.REPLACE),
     ],
 )
 def test_autodp_agrees_with_the_other_renyi_accountant_beyond_gaussians(ledger, relation):
@@ -136,7 +136,7 @@ def test_less_noise_never_costs_less():
 
 
 def test_a_bound_for_other_neighbours_is_no_bound():
-    ledger = events.dp_sgd_without_replacement(1.0, 10_000, 100, 1000)
+    ledger = events.repeated(dp.SampledWithoutReplacementDpEvent(10_000, 100, dp.GaussianDpEvent(1.0)), 1000)
     for relation, valid in ((Relation.ADD_REMOVE, False), (Relation.REPLACE, True)):
         row = by_name(ledger, 1e-5, relation=relation)["dp_accounting-rdp"]
         assert row.epsilon == pytest.approx(3.57611, abs=6e-6)

@@ -121,7 +121,7 @@ def test_local_budgets_at_delta_zero():
 
 @pytest.mark.nightly
 def test_without_a_loss_distribution_the_best_valid_bound_is_taken():
-    recipe = Recipe(lambda s: events.dp_sgd_without_replacement(s, 1000, 20, 10))
+    recipe = Recipe(lambda s: events.repeated(dp.SampledWithoutReplacementDpEvent(1000, 20, dp.GaussianDpEvent(s)), 10))
     claim = Claim(1.0, 1e-5, Unit.NODE, Relation.REPLACE)
     sigma = calibrate(recipe, claim, relative=1e-2).sigma
     by_renyi = [r.epsilon for r in upper(recipe.make(sigma), claim) if r.is_upper_bound and r.epsilon is not None]

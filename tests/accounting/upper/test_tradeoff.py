@@ -14,7 +14,7 @@ LEDGERS = {
     "sampled Gaussian": events.dp_sgd(1.5, 0.02, 300),
     "node level": events.composed(events.gaussian_hops(1.5, 2), events.dp_sgd(1.5, 0.05, 200)),
     "Laplace": events.repeated(dp.LaplaceDpEvent(5.0), 30),
-    "sampled Laplace": events.noisy_posterior(4.0, 0.2, 20),
+    "sampled Laplace": events.repeated(dp.PoissonSampledDpEvent(0.2, dp.LaplaceDpEvent(2.0)), 20),
     "Gaussian and Laplace": events.composed(events.gaussian_hops(2.0, 3), dp.LaplaceDpEvent(1.0)),
 }
 
@@ -180,7 +180,7 @@ def test_losses_far_beyond_float_range_do_not_break_the_curve():
 
 def test_unsupported_parts_say_so():
     with pytest.raises(tradeoff.Unsupported, match="SampledWithoutReplacement"):
-        tradeoff.curve(events.dp_sgd_without_replacement(1.0, 100, 10, 5))
+        tradeoff.curve(dp.SampledWithoutReplacementDpEvent(100, 10, dp.GaussianDpEvent(1.0)))
     with pytest.raises(ValueError, match="mu=-1"):
         tradeoff.gaussian(-1)
 

@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from gnnaudit.audit.games import canaries
-from gnnaudit.audit.key import Key
 from gnnaudit.models.graph.degree_cap import bounded
 from gnnaudit.models.graph.graph import Mask, Worlds
 
@@ -93,25 +92,6 @@ def test_a_feature_of_its_own_is_nobody_elses(graph):
     for place, node in enumerate(ids):
         assert np.flatnonzero(wider.x[:, graph.dim + place]).tolist() == [node]
         assert np.flatnonzero(wider.x[node]).tolist() == [graph.dim + place]
-
-
-def test_a_ball_is_what_powers_of_the_adjacency_reach(graph):
-    adjacency = graph.adjacency()
-    dense = adjacency.toarray() + np.eye(graph.nodes)
-    for radius in range(4):
-        reach = np.linalg.matrix_power(dense, radius) > 0
-        for node in range(0, graph.nodes, 7):
-            np.testing.assert_array_equal(np.sort(canaries.ball(adjacency, node, radius)), np.flatnonzero(reach[:, node]))
-
-
-def test_nodes_apart_reach_nothing_in_common_and_no_other_node_would_fit(graph):
-    adjacency = graph.adjacency()
-    chosen = canaries.apart(graph, np.arange(graph.nodes), 1, 10**6, Key("apart"))
-    reached = [set(canaries.ball(adjacency, int(v), 1).tolist()) for v in chosen]
-    assert len(set().union(*reached)) == sum(map(len, reached))
-    together = set().union(*reached)
-    assert all(set(canaries.ball(adjacency, v, 1).tolist()) & together for v in range(graph.nodes))
-    assert canaries.apart(graph, np.arange(graph.nodes), 1, 2, Key("apart")).size == 2
 
 
 def test_the_aligned_direction_is_that_between_the_commonest_classes(graph):

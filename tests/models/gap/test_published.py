@@ -24,7 +24,7 @@ NODE = {"records": 20000, "batch": 256, "delta": 1e-5}
 @pytest.mark.parametrize("row", EDGE)
 def test_edge_level_noise_of_the_theorem_and_of_both_repositories(row):
     delta, hops, epsilon, theorem, progap, gap, theorem_at_s, exact_at_s = row
-    assert paper.progap_edge_theorem_sigma(epsilon, hops, delta) == pytest.approx(theorem, abs=5e-7)
+    assert paper.progap_edge_theorem(theorem, hops, delta) == pytest.approx(epsilon, rel=1e-6)
     assert paper.progap_edge_coded(progap, hops, delta) == pytest.approx(epsilon, rel=1e-4)
     assert paper.gap_edge_coded(gap, hops, delta) == pytest.approx(epsilon, rel=1e-4)
     assert paper.progap_edge_theorem(progap, hops, delta) == pytest.approx(theorem_at_s, rel=1e-5)
@@ -55,10 +55,9 @@ def test_gap_at_epsilon_8(hops, s):
     assert paper.gap_edge_coded(s, hops, 1e-6) == pytest.approx(8, rel=1e-4)
 
 
-def test_theorem_4_1_forward_and_back():
+def test_theorem_4_1():
     assert paper.progap_edge_theorem(1.0, 2, 1e-6) == pytest.approx(8.433844, abs=5e-7)
     assert paper.progap_edge_theorem(5.0, 3, 1e-5) == pytest.approx(1.722258, abs=5e-7)
-    assert paper.progap_edge_theorem(paper.progap_edge_theorem_sigma(0.7, 4, 1e-7), 4, 1e-7) == pytest.approx(0.7, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +86,6 @@ def test_gap_node_level_noise(hops, epsilon, s):
 @pytest.mark.parametrize(("epsilon", "s"), [(1, 1.6721355), (2, 1.0958658), (8, 0.6403835)])
 def test_dp_mlp_noise(epsilon, s):
     assert paper.dp_mlp_coded(s, epochs=10, **NODE) == pytest.approx(epsilon, rel=1e-4)
-
-
-@pytest.mark.parametrize(("degree", "epsilon", "s"), [(100, 8, 0.7060353), (100, 1, 4.4784418), (10, 8, 0.9176377)])
-def test_sage_with_node_privacy_noise(degree, epsilon, s):
-    assert paper.sage_ndp_coded(s, degree, epochs=10, **NODE) == pytest.approx(epsilon, rel=1e-4)
 
 
 @pytest.mark.parametrize(("degree", "epsilon", "s"), [(100, 8, 0.3054855), (100, 2, 1.0273363), (10, 8, 0.6720876)])
@@ -156,20 +150,3 @@ def test_one_friendship_costs_more_than_the_claim_that_counts_one_arc():
         s = {0.25: 23.560137, 0.5: 12.270819, 1: 6.407631, 2: 3.368075, 4: 1.792980}[claimed]
         assert paper.gap_edge_coded(s, 2, 1e-6) == pytest.approx(directed, abs=6e-4)
         assert paper.gap_edge_coded(s, 4, 1e-6) == pytest.approx(undirected, abs=6e-4)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "kept", "invented", "true", "false"),
-    [(1, 0.0477968, 0.0194327, 955.9, 19044.1), (4, 0.427558, 0.0116825, 8551.2, 11448.8)],
-)
-def test_edge_rand_keeps_the_number_of_arcs(epsilon, kept, invented, true, false):
-    keep, invent = paper.edge_rand_probabilities(epsilon, 0.02)
-    assert keep == pytest.approx(kept, rel=1e-5)
-    assert invent == pytest.approx(invented, rel=1e-5)
-    assert 20000 * keep == pytest.approx(true, abs=0.1)
-    assert 980000 * invent == pytest.approx(false, abs=0.1)
-
-
-def test_edge_rand_formally_spends_more_than_it_says():
-    for nodes, total in ((26406, 6.18), (116713, 24.2), (1790731, 359)):
-        assert paper.edge_rand_formal_epsilon(1, nodes) == pytest.approx(total, rel=2e-3)

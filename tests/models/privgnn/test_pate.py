@@ -1,4 +1,4 @@
-"""PATE and the baselines of PrivGNN: one node changes one vote, and each baseline reads only the data that it declares."""
+"""PATE, the baseline of PrivGNN: one node changes one vote."""
 
 import dataclasses
 
@@ -10,7 +10,6 @@ from gnnaudit.audit.own.contract import contract
 from gnnaudit.models.base import Model
 from gnnaudit.models.graph.graph import Mask, Worlds
 from gnnaudit.models.privgnn.pate import Pate
-from gnnaudit.models.privgnn.pate_baselines import KINDS, PrivGnnBaseline
 from gnnaudit.models.privgnn.public_part import Public
 
 from ...conftest import small_graph
@@ -23,14 +22,6 @@ def test_the_model_contract_holds(teacher):
     model = Pate(sigma=2.0, teacher=teacher, parts=3, **QUICK)
     assert isinstance(model, Model)
     assert [c for c in contract(model) if c.failure] == []
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_model_contract_holds_for_baselines(kind):
-    """All clauses except those that need noise, which networks without noise refuse."""
-    failed = {c.name for c in contract(PrivGnnBaseline(kind, epochs=8, hidden=8)) if c.failure}
-    refused = set() if kind == "noisy-labels" else {"no noise means no privacy", "calibrated within the claim"}
-    assert failed <= refused
 
 
 def counted(model, graph, **masks):
@@ -82,35 +73,6 @@ def test_pate_is_charged_two_over_the_scale_for_every_query():
     assert dataclasses.replace(model, mode="paper", queries=1000, sigma=10.0).printed(4e-4) == pytest.approx(47.82, abs=0.01)
 
 
-def test_each_baseline_reads_the_labels_that_it_names():
-    graph = small_graph(60, 200)
-    changed = {
-        side: dataclasses.replace(graph, y=np.where(getattr(graph, side), (graph.y + 1) % 3, graph.y))
-        for side in ("train", "val", "test")
-    }
-    reads = {"private": {"train"}, "public": {"val"}, "both": {"train", "val"}, "noisy-labels": {"val"}}
-    for kind, sides in reads.items():
-        model = PrivGnnBaseline(kind, epochs=8, hidden=8)
-        first = model.fit(Worlds.of(graph, [1]))["posteriors"]
-        for side, other in changed.items():
-            differs = bool((model.fit(Worlds.of(other, [1]))["posteriors"] != first).any())
-            assert differs == (side in sides), (kind, side)
-
-
-def test_noised_labels_are_distributions_and_cost_two_over_the_scale():
-    model = PrivGnnBaseline("noisy-labels", sigma=2.0)
-    answers = model._noised(Worlds.of(small_graph(), [1, 2]), np.eye(3, dtype=np.float32)[np.arange(60).reshape(2, 30) % 3])
-    assert answers.shape == (2, 30, 3)
-    np.testing.assert_allclose(answers.sum(2), 1, atol=1e-6)
-    assert answers.min() >= 0
-    assert (answers[0] != answers[1]).any()
-    assert min(u.epsilon for u in upper(model.ledger, 0.0) if u.epsilon is not None) == pytest.approx(1.0)
-
-
 def test_wrong_recipes_are_refused():
     with pytest.raises(ValueError, match="teacher='gcn'"):
         Pate(teacher="gcn")
-    with pytest.raises(ValueError, match="kind='b1'"):
-        PrivGnnBaseline("b1")
-    with pytest.raises(ValueError, match="has no noise to scale"):
-        PrivGnnBaseline("public", sigma=1.0)

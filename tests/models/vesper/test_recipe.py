@@ -1,7 +1,8 @@
-"""The baselines under VESPER's ledger, and what the published theorem prints for each recipe."""
+"""The baseline under VESPER's ledger, and what the published theorem prints for each recipe."""
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import dp_accounting as dp
 import numpy as np
@@ -13,7 +14,7 @@ from gnnaudit.accounting.upper.rdp import epsilon
 from gnnaudit.models.graph.graph import Worlds
 from gnnaudit.models.vesper.channel import NOTHING, BudgetSpent, ask
 from gnnaudit.models.vesper.parties import batches, train
-from gnnaudit.models.vesper.vesper import Vesper, gap_once, gap_resampled, vfgnn
+from gnnaudit.models.vesper.vesper import Vesper
 
 from .test_protocol import SEEDS, parties
 from .test_vesper import small_graph
@@ -21,6 +22,7 @@ from .test_vesper import small_graph
 # 2000 training nodes, batches of 64, fan-out 10, 20 epochs: 640 steps; delta = 1 / 5000 edges.
 TOY = {"n_train": 2000, "batch_size": 64, "fan_out": 10, "epochs": 20}
 DELTA = 2e-4
+gap_resampled = partial(Vesper, mode="paper", variant="gap-resampled")
 
 
 @pytest.mark.parametrize(
@@ -46,8 +48,8 @@ def test_inclusion_of_an_edge_has_its_golden_values():
 
 
 @pytest.mark.parametrize(("layers", "std"), [(1, 4.2561), (2, 6.0191)])
-def test_gap_once_needs_its_golden_noise(layers, std):
-    assert calibrate(gap_once(layers=layers), Claim(1.0, DELTA)).noise_std == pytest.approx(std, rel=1e-4)
+def test_hops_that_are_noised_once_need_their_golden_noise(layers, std):
+    assert calibrate(Vesper(layers=layers), Claim(1.0, DELTA)).noise_std == pytest.approx(std, rel=1e-4)
 
 
 @pytest.mark.parametrize(("epsilon", "std"), [(1.0, 26.918), (4.0, 8.224), (16.0, 2.7665)])
@@ -63,15 +65,8 @@ def test_published_noise_has_its_golden_values_at_epsilon_one(layers, sigma):
     assert model.with_noise(sigma * 0.999).printed(DELTA) > 1.0
 
 
-def test_noise_of_vfgnn_has_its_golden_values():
-    assert vfgnn(layers=1, sigma=10.8214, **TOY).noise_std == pytest.approx(30.608, abs=6e-3)
-    assert vfgnn(layers=2, sigma=1.0, **TOY).noise_std == pytest.approx(9.3808, abs=6e-5)
-
-
-def test_vfgnn_promises_nothing_and_gap_resampled_what_it_charges():
-    assert isinstance(vfgnn(sigma=9.0, **TOY).ledger, dp.NonPrivateDpEvent)
+def test_gap_resampled_promises_what_it_charges():
     assert math.isfinite(epsilon(gap_resampled(sigma=50.0, **TOY).ledger, DELTA))
-    assert vfgnn(**TOY).name == "vfgnn"
 
 
 def test_evaluation_is_charged_once_and_refused_after():
@@ -110,15 +105,3 @@ def test_gap_resampled_learns_nothing_from_edges_at_party_a():
     rows = ask(channel, "BATCH", np.arange(4), "FWD")
     with pytest.raises(ValueError, match="did not ask to learn"):
         ask(channel, "BWD", rows, "DONE")
-
-
-def test_vfgnn_sends_unit_rows_with_noise_of_the_stated_size():
-    graph = small_graph()
-    quiet = vfgnn(n_train=16, batch_size=8, epochs=1, hidden=4, sigma=0.0, keep=("transcript",), fan_out=30)
-    worlds = Worlds.of(graph, list(range(30)))
-    rows = quiet.fit(worlds)["transcript"][:, -1]
-    norms = np.linalg.norm(rows, axis=-1)
-    assert ((abs(norms - 1) < 1e-5) | (norms < 1e-5)).all()
-    loud = replace(quiet, sigma=100.0)
-    noise = loud.fit(worlds)["transcript"][:, -1].ravel() / loud.noise_std
-    assert abs(noise.var() - 1) < 5 * math.sqrt(2 / noise.size)  # fails less than once in a million honest runs
