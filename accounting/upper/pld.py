@@ -64,17 +64,18 @@ def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: 
     steps: (n,) how far each moves if the unit is in the sample, in noise sds. Losses are rounded down to the grid, and moves that
     differ by less than a thousandth (more if there are many) to the smallest of them. The larger of adding and removing.
     """
-    composed = [_rounded_down(mu, 1.0, interval)] if mu > 0 else []
     moved, width = np.sort(steps[steps > 0]), 1e-3
     while moved.size and np.ptp(groups := np.floor(np.log(moved) / width)) > MOST_LEVELS:
         width *= 2
+    composed = [(mu, 1.0, 1)] if mu > 0 else []
     if moved.size:
         _, first, counts = np.unique(groups, return_index=True, return_counts=True)
-        some = zip(moved[first], counts, strict=True)
-        composed += [_rounded_down(float(move), rate, interval).self_compose(int(count)) for move, count in some]
+        composed += [(float(move), rate, int(count)) for move, count in zip(moved[first], counts, strict=True)]
     if not composed:
         return 0.0
-    return float(reduce(lambda one, other: one.compose(other), composed).get_epsilon_for_delta(delta))
+    with np.errstate(over="ignore"):  # the library's search for a truncation point overflows
+        losses = [_rounded_down(move, chance, interval).self_compose(count) for move, chance, count in composed]
+        return float(reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(delta))
 
 
 def _rounded_down(mu: float, rate: float, interval: float) -> Any:
