@@ -134,8 +134,11 @@ def add_up(setting: Setting) -> Outcome:
 
 
 def worth(case: Case, factor: float) -> float:
-    """The true epsilon if all noise is too small by this factor."""
-    return max(case.claim.epsilon, curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta))
+    """The true epsilon if all noise is too small by this factor; infinity if it does not fit the numbers of this machine."""
+    try:
+        return max(case.claim.epsilon, curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta))
+    except OverflowError:
+        return math.inf
 
 
 def squared(run: Record, other: Record, hidden: Nodes, nodes: int) -> dict[str, list[float]]:

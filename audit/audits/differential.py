@@ -207,6 +207,8 @@ def worth(case: Case, factor: float) -> float:
         return math.inf
     try:
         return max(case.claim.epsilon, curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta))
+    except OverflowError:
+        return math.inf
     except ValueError:
         return case.claim.epsilon * factor
 

@@ -94,10 +94,18 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
 
 
 def worth(case: Case, factor: float) -> float:
-    """The epsilon of the ledger if every mean moves `factor` times as far as its noise covers."""
+    """The epsilon of the ledger if every mean moves `factor` times as far as its noise covers, or less than that if its
+    privacy-loss distribution would not fit the numbers of this machine.
+    """
     if factor <= 1 + ROUNDING:
         return 0.0
-    return float("inf") if np.isinf(factor) else curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta)
+    if np.isinf(factor):
+        return float("inf")
+    try:
+        found = curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta)
+    except OverflowError:
+        found = float("inf")
+    return worth(case, factor / 2) if np.isinf(found) else found
 
 
 def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:

@@ -3,15 +3,19 @@ scores.
 """
 
 import dataclasses
+import math
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
 from gnnaudit.accounting.claim import Claim, Unit
+from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits import node_stars
 from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.audits.replay import worth
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.games.canaries import hub
 from gnnaudit.audit.key import Key
@@ -21,6 +25,7 @@ from gnnaudit.models.dpar.pagerank import page_rank
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.mlp import Mlp
 from gnnaudit.models.gap.progap import ProGap
+from gnnaudit.models.looped import Looped
 from gnnaudit.models.vesper.vesper import Vesper
 
 CLAIM = Claim(4.0, 1e-3, Unit.NODE)
@@ -170,3 +175,13 @@ def test_what_it_cannot_look_at_is_said():
     assert "fixed size" in (AUDITS["replay"].refuses(Case(Dpar(mode="paper", batch=60, sigma=1.0), CLAIM)) or "")
     assert "does not declare NoisyRows" in (AUDITS["rows"].refuses(Case(HONEST["gap"], CLAIM)) or "")
     assert "gaussian_rows" in (AUDITS["rows"].refuses(Case(Dpar(mechanism="gumbel"), CLAIM)) or "")
+
+
+@pytest.mark.parametrize("factor", [3.0, 100.0, 1e5])
+def test_a_move_far_beyond_the_ledger_is_a_large_and_finite_epsilon(factor):
+    rate, delta = 0.2, 1e-5
+    ledger = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(1.0))
+    case = Case(Looped(lambda graph, seed: {}, events=ledger, unit=Unit.NODE), Claim(4.0, delta, Unit.NODE))
+    found = worth(case, factor)
+    assert 4.0 < found < math.inf
+    assert found <= epsilon_of(factor, delta) * (1 + 1e-3)  # sampling takes away, and never adds
