@@ -16,7 +16,7 @@ from scipy import stats
 from ...accounting.checks.conditions import Condition, checked, proved
 from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.hearing.meetings import Meetings, OtherMechanisms
-from ..heard.inside import Incomparable, Inside, history, size, without
+from ..heard.inside import Incomparable, Inside, added_only, history, size, without
 from ..heard.laws import SLACK, laplace_epsilon
 from ..heard.playing import Diverged, play
 from ..heard.study import CONTINUOUS, History
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 NOTHING = 1e-5  # over the scale: a smaller move of an entry is rounding
 EACH = 4  # mechanisms of which each is looked for in the release
 EQUAL = 1e-2  # relative: the size of one move under other draws
+TRIED = 8  # uniform draws that are tried one by one
+NUDGE = 1e-5  # relative
 MOST = 100_000  # numbers of a mechanism whose law is tested
 MASKS = ("uniform", "integers")  # laws of numbers that hide what they are added to, modulo their range
 LAWS = {"normal": "norm", "laplace": "laplace"}
@@ -58,6 +60,9 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     if within.shared:
         return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
     shifts = within.counted(each)
+    if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
+        why = f"the value at {twice} has the noise of another one, and their sum alone is used, which is not costed"
+        return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
     if strange := {m.draw.law for m in within.meetings} - LAWS.keys():
         return exact(0.0, f"noise of the law '{min(strange)}' is not costed", MOVES, (REPEATED,))
     epsilons, reason = [cost(first, shifts, case.claim.delta)], None
@@ -129,7 +134,7 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
             yield f"the noise of {meeting.draw.where} is the same for every seed, and the value at {meeting.line} moves"
         j = within.again.get(i, i)
         unseen = any(np.any(within.shifts[k]) and not np.any(shifts[k]) for k in (i, j))
-        if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING:
+        if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING and not added_only(made, run, i, j):
             line, where = run.meetings[j].line, meeting.draw.where
             yield f"the noise of {where} is used at {line} and at {meeting.line}; their difference moves, and has none"
 
@@ -147,6 +152,7 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
         lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in masks))
         return f"the draws at {lines} change the release and are as many as the noisy values, so they may be masks that hide them"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
+    coins += compared(made, first, [at for at in free if first.play.draws[at].law == "uniform"])
     numbers = [at for at in free if at not in coins] if differs else []
     for some in (coins, numbers):
         if not some:
@@ -163,6 +169,28 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
         if further := grown(first, within.worst.secret, within.shifts, moved):
             return f"{further}, which depends on the draws at {lines}; they may hide it"
     return None
+
+
+def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
+    """Those of some uniform draws that are only compared with something, as coins are: a slightly smaller number changes nothing.
+
+    If not all of them are, each that is as long as the nodes or edges, or a single number, is tried alone, as far as TRIED.
+    """
+
+    def only(some: Sequence[int]) -> bool:
+        script = [replace(d, values=d.values * (1 - NUDGE)) if at in some else d for at, d in enumerate(first.play.draws)]
+        heard = Meetings(first.meetings)
+        other = play(made.model, made.whole, script=script, follow=heard)
+        return alike(first, other) and all(
+            np.array_equal(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)
+        )
+
+    if not uniform or only(uniform):
+        return list(uniform)
+    graph = made.whole.graph
+    lengths = {1, graph.nodes, int(graph.train.sum()), graph.edges.shape[1], graph.arcs.shape[1]}
+    likely = [at for at in uniform if first.play.draws[at].values.size in lengths]
+    return [at for at in likely[:TRIED] if only([at])]
 
 
 def redrawn(made: Study, some: Sequence[int]) -> list[Draw]:

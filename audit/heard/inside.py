@@ -13,6 +13,7 @@ from ...models.errors import one_line
 from ...models.hearing.meetings import Meeting, Meetings, OtherMechanisms
 from ...models.hearing.returns import digest, parting, returned
 from ...models.hearing.sharing import again
+from ...models.random.streams import fold
 from ..own.program import External
 from .playing import Diverged, play, rounding
 from .study import History
@@ -97,6 +98,16 @@ def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tupl
             yield group
 
 
+def added_only(made: Study, first: History, i: int, j: int) -> bool:
+    """Whether nothing but the sum of two noisy values is used."""
+    one, other = first.meetings[i], first.meetings[j]
+    if one.clean.shape != other.clean.shape:
+        return False
+    zero = np.zeros(one.clean.shape)
+    by = np.where(one.covered & other.covered, one.scale * np.random.default_rng(0).standard_normal(zero.shape), 0.0)
+    return _changes(made, first, (i, j), (by, -by), (zero, zero))
+
+
 def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts, expected: Shifts) -> bool:
     """Whether these amounts, added to the noisy values of a group, change their clean values as expected, and nothing else."""
     script = list(first.meetings)
@@ -168,10 +179,14 @@ def parted(made: Study, first: History, absent: Without) -> str:
 
 
 def history(made: Study, number: int) -> History:
-    """A run of the whole graph with its mechanisms: number 0 is that of the study's own seed, each other has another seed."""
+    """A run of the whole graph with its mechanisms: number 0 has the study's own seed, each other another one.
+
+    Nearby seeds would not do: a model may drop the lowest bits.
+    """
     if number < len(made.histories):
         return made.histories[number]
-    worlds = dataclasses.replace(made.whole, seeds=made.whole.seeds + np.uint64(number))
+    seeds = [fold(int(s), "history", number) % 2**64 if number else int(s) for s in made.whole.seeds]
+    worlds = dataclasses.replace(made.whole, seeds=np.array(seeds, dtype=np.uint64))
     heard = Meetings()
     played = play(made.model, worlds, follow=heard)
     return History(worlds, played, tuple(heard.found), bool(heard.space))

@@ -117,6 +117,20 @@ def stops(graph, seed):
     return answer(np.mean(noisy, axis=0))
 
 
+def added_with_one_noise(graph, seed):
+    """The same noise on two values, of which the sum alone leaves: twice the noise, and a move of 3 / 2 over it."""
+    noise, clean = drawn(seed, graph.nodes, graph.classes), counts(graph)
+    return answer((clean + noise) + (2 * clean + noise))
+
+
+def sampled(graph, seed):
+    """Each node's friends are counted with a chance of one half, by a secret coin; the lowest bit of the seed is not used."""
+    random = np.random.default_rng(seed >> 1)
+    joined = random.random(graph.nodes) < 0.5
+    clean = graph.adjacency() @ (np.eye(graph.classes)[graph.y] * joined[:, None])
+    return answer(clean + SCALE * random.standard_normal(clean.shape))
+
+
 def bound(train, epsilon, tmp_path):
     case = Case(Looped(train), Claim(epsilon, DELTA, Unit.UNDIRECTED_EDGE))
     outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("sharing"), 3, 1e-4))
@@ -152,6 +166,18 @@ def test_noise_that_is_shared_in_part_is_not_costed_and_the_reason_is_said(train
     assert found.costs is None
     assert any("is shared by 2 mechanisms" in doubt for doubt in found.doubts)
     assert not bound(train, claim.epsilon, tmp_path).refuted
+
+
+def test_the_same_noise_on_two_terms_of_a_sum_is_no_infinite_epsilon(tmp_path):
+    truth = float(epsilon_of(1.5 * ONE, DELTA))
+    assert not bound(added_with_one_noise, truth, tmp_path).refuted
+
+
+@pytest.mark.parametrize("key", ["sharing", "a", "b", "c", "d", "e"])
+def test_a_secret_sample_hides_though_the_model_drops_bits_of_its_seed(key, tmp_path):
+    case = Case(Looped(sampled), Claim(0.6 * float(epsilon_of(ONE, DELTA)), DELTA, Unit.UNDIRECTED_EDGE))
+    outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key(key), 3, 1e-4))
+    assert not any(b.refuted for b in outcome.bounds)
 
 
 def test_a_value_behind_a_mask_is_not_taken_for_one_that_is_seen(tmp_path):
