@@ -83,9 +83,8 @@ def _rounded_down(mu: float, rate: float, interval: float) -> Any:
     top = mu * mu / 2 + TAIL * mu
     at = _range(math.log1p(-rate) if rate < 1 else -top, math.log1p(rate * math.expm1(min(top, 700.0))), interval)
     with np.errstate(divide="ignore"):
-        odds = np.log(
-            np.maximum(1 + np.expm1(at * interval) / rate, 0.0)
-        )  # of N(mu, 1) to N(0, 1), where the loss is at * interval
+        # of N(mu, 1) to N(0, 1), where the loss is at * interval
+        odds = np.log(np.maximum(1 + np.expm1(at * interval) / rate, 0.0))
     where = odds / mu + mu / 2
     joined, alone = rate * special.ndtr(where - mu) + (1 - rate) * special.ndtr(where), special.ndtr(where)
     sides = [(at[0], np.diff(joined, append=1.0)), (-at[-1], np.append(np.diff(alone)[::-1], alone[0]))]

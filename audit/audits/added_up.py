@@ -14,7 +14,6 @@ import numpy as np
 from ...accounting.claim import Unit
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.lower.residuals import Moves, added_up
-from ...accounting.upper.tradeoff import curve, scaled
 from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, declined, has, lacks
 from ...models.graph.graph import Mask, Worlds
 from ..case import Case, Outcome, Setting, keeping, offered
@@ -24,6 +23,7 @@ from ..instruments.reach import NOTHING
 from ..instruments.recorder import Record, recorded
 from ..instruments.repetition import Nodes, kept_rows, same_coins, shift
 from ..own.program import External
+from .differential import worth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,14 +131,6 @@ def add_up(setting: Setting) -> Outcome:
     count = sum(p.size for p in gathered)
     reach = f"one node moves {told} noise sds in all mechanisms together{sampled}; {count} residuals of {HISTORIES} runs"
     return Outcome(NAME, (bound,), {}, reach, offered(model))
-
-
-def worth(case: Case, factor: float) -> float:
-    """The true epsilon if all noise is too small by this factor; infinity if it does not fit the numbers of this machine."""
-    try:
-        return max(case.claim.epsilon, curve(scaled(case.model.ledger, factor)).epsilon(case.claim.delta))
-    except OverflowError:
-        return math.inf
 
 
 def squared(run: Record, other: Record, hidden: Nodes, nodes: int) -> dict[str, list[float]]:
