@@ -60,7 +60,7 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if n == "node level" else n for n in RECIPES])
 def test_the_noise_is_the_smallest_that_keeps_the_claim(name):
     make, epsilon, delta = RECIPES[name]
     claim = Claim(epsilon, delta, Unit.NODE)
@@ -95,6 +95,7 @@ def test_a_paper_is_calibrated_by_its_own_accounting():
         assert prints(found.sigma, 1e-6) <= epsilon
 
 
+@pytest.mark.nightly
 def test_a_paper_with_a_sampled_bound_is_calibrated_by_its_own_accounting():
     rate = events.inclusion(2000, 64, 10, 1)
 

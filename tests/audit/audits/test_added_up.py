@@ -35,6 +35,7 @@ def bound(residuals, strengths, claim=CLAIM, alpha=0.05):
     return added_up(residuals, moves, claim, alpha, worth=lambda factor: factor * claim.epsilon, attack="hub", audit="added-up")
 
 
+@pytest.mark.nightly
 def test_a_mechanism_that_uses_all_of_its_claim_is_bounded_just_below_it_and_never_refuted_more_often_than_alpha():
     seen = [bound(noise(seed, 4000, 1000), [MU] * 3) for seed in range(400)]
     assert np.median([b.epsilon for b in seen]) == pytest.approx(4.0, rel=0.05)
@@ -89,6 +90,7 @@ def test_a_step_that_takes_every_record_is_no_sample():
     assert other.p_value == pytest.approx(one.p_value, abs=0.1)
 
 
+@pytest.mark.nightly
 def test_of_several_histories_the_least_move_of_each_step_counts():
     both = [Moves(0.9, np.array([0.6, 0.61]), 0.3), Moves(0.91, np.array([0.61, 0.6]), 0.3)]
     assert bound(noise(8, 4000), both).epsilon == bound(noise(8, 4000), [Moves(0.9, np.array([0.6, 0.6]), 0.3)] * 2).epsilon
@@ -126,7 +128,7 @@ def of_nodes(kind, graph):
     return kind(mode="sound", train_nodes=int(graph.train.sum()), **fields)
 
 
-@pytest.mark.parametrize("kind", [Gap, ProGap])
+@pytest.mark.parametrize("kind", [Gap, pytest.param(ProGap, marks=pytest.mark.nightly)])
 def test_sums_and_sampled_gradients_together_come_near_the_claim(kind, graph, tmp_path):
     found = played(calibrate(of_nodes(kind, graph), CLAIM), graph, tmp_path)
     assert 0.95 * CLAIM.epsilon < found.epsilon < CLAIM.epsilon

@@ -18,6 +18,9 @@ SLOW = (
     "vesper-neighbour-substitution",
     "vesper-public-batches",
     "dpar-fixed-noise",
+    "vesper-evaluation",
+    "lpgnn-scaling",
+    "eclipse-singular-vectors",
 )
 DRAWN = [n for n in PROVED if FINDINGS[n].proof == "experiment"] + [
     "privgnn-log-probabilities",

@@ -42,7 +42,9 @@ def calibrated(kind):
     return kind(sigma=2**0.5 / mu_of_claim(CLAIM))
 
 
-@pytest.mark.parametrize("kind", strangers.HEARD)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=pytest.mark.nightly) if k is strangers.RowByRow else k for k in strangers.HEARD]
+)
 def test_of_an_honest_model_every_draw_is_found_and_the_move_is_what_its_ledger_says(kind, tmp_path):
     model = calibrated(kind)
     found = examined(Case(model, CLAIM), GRAPH, Key("heard"))

@@ -143,9 +143,9 @@ def bound(train, epsilon, tmp_path):
         (once, ONE),
         (computed_again, ONE),
         (disjoint, 2**0.5 * ONE),
-        (parties, ONE),
+        pytest.param(parties, ONE, marks=pytest.mark.nightly),
         (accumulated, ONE),
-        (parties_whose_parts_leave, 2 * ONE),
+        pytest.param(parties_whose_parts_leave, 2 * ONE, marks=pytest.mark.nightly),
     ],
 )
 def test_what_is_costed_is_the_closed_form(train, moved, tmp_path):
@@ -173,7 +173,7 @@ def test_the_same_noise_on_two_terms_of_a_sum_is_no_infinite_epsilon(tmp_path):
     assert not bound(added_with_one_noise, truth, tmp_path).refuted
 
 
-@pytest.mark.parametrize("key", ["sharing", "a", "b", "c", "d", "e"])
+@pytest.mark.parametrize("key", ["sharing", *(pytest.param(k, marks=pytest.mark.nightly) for k in "abcde")])
 def test_a_secret_sample_hides_though_the_model_drops_bits_of_its_seed(key, tmp_path):
     case = Case(Looped(sampled), Claim(0.6 * float(epsilon_of(ONE, DELTA)), DELTA, Unit.UNDIRECTED_EDGE))
     outcome = AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key(key), 3, 1e-4))

@@ -103,6 +103,7 @@ def test_residuals_alone_refute_the_ledger_for_directed_edges(tmp_path):
     assert bound.epsilon > 5
 
 
+@pytest.mark.nightly
 def test_noise_that_depends_on_the_graph_is_no_violation(tmp_path):
     body = ("run.generator()", "np.random.default_rng([run.seed, run.edge_index.size])")
     path = declaration(tmp_path, sigma_for(4.0, 2.0), body, ledger="2 * gaussian(sigma / sqrt(2))")
@@ -130,6 +131,7 @@ def test_half_of_the_declared_noise_is_seen_in_the_residuals(tmp_path):
     assert 4 < truth * 0.8 < bound.epsilon <= truth
 
 
+@pytest.mark.nightly
 def test_a_program_may_state_its_noise_itself(tmp_path):
     path = declaration(tmp_path, 1.5, ("inputs=inputs)", "inputs=inputs, noise_std=float(sys.argv[3]))"), noise_std=None)
     (bound,) = studied(path, "replay", tmp_path)

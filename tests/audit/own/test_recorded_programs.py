@@ -102,6 +102,7 @@ def test_noise_from_a_constant_seed_is_an_infinite_epsilon_and_its_line_is_named
     assert {m.note.partition(":")[0] for m in observed.mechanisms} == {"the same for every seed"}
 
 
+@pytest.mark.nightly
 def test_noise_that_is_used_twice_is_an_infinite_epsilon(tmp_path):
     again = ("SIGMA".replace("SIGMA", "5.0 * rng"), "5.0 * np.random.default_rng(int(w['seeds'][0]))")
     bound, _ = studied(tmp_path, 5.0, again)
@@ -109,6 +110,7 @@ def test_noise_that_is_used_twice_is_an_infinite_epsilon(tmp_path):
     assert "their difference moves" in bound.method
 
 
+@pytest.mark.nightly
 def test_a_secret_sample_may_hide_a_move_so_nothing_is_refuted(tmp_path):
     some = ("clean = np.zeros_like(h[-1])", "clean = np.zeros_like(h[-1]); h[-1] = h[-1] * (rng.permutation(160) < 80)[:, None]")
     bound, observed = studied(tmp_path, 0.5, some)

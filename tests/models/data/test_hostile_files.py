@@ -37,15 +37,15 @@ def header(shape: tuple[int, ...], kind: str) -> bytes:
 
 
 def bomb_npz(path: Path) -> None:
-    """A megabyte that unpacks to a gigabyte of zeros."""
+    """A quarter of a megabyte that unpacks to 256 MiB of zeros."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("y", "edge_index"):
             buffer = io.BytesIO()
             np.save(buffer, np.zeros((2, 4), dtype=np.int64))
             archive.writestr(f"{name}.npy", buffer.getvalue())
         with archive.open("x.npy", "w", force_zip64=True) as member:
-            member.write(header((1 << 14, 1 << 14), "<f4"))
-            for _ in range(64):
+            member.write(header((1 << 13, 1 << 13), "<f4"))
+            for _ in range(16):
                 member.write(bytes(1 << 24))
 
 
