@@ -1,4 +1,5 @@
 # Two commands from a fresh machine: `make audit` runs the main job, `make test` passes the tests.
+# --no-compile: Python compiles what it imports, which is a small part of what is installed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,7 +21,7 @@ check: $(VENV)/ready .types
 
 $(VENV)/ready: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	$(BIN)/pip install -q --disable-pip-version-check --no-compile -c requirements.lock -e '.[dev]'
 	touch $@
 
 # A wheel, installed into an environment that has nothing else, and run there from another folder.
@@ -29,7 +30,7 @@ wheel:
 	$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 	rm -rf build *.egg-info
 	$(PYTHON) -m venv .wheel
-	.wheel/bin/pip install -q --disable-pip-version-check -c requirements.lock dist/gnnaudit-*.whl
+	.wheel/bin/pip install -q --disable-pip-version-check --no-compile -c requirements.lock dist/gnnaudit-*.whl
 	cd .wheel && bin/audit --version && bin/audit run --quiet --models mlp --data campus:n=300 --epsilon 1 --attacks none \
 	  --audits replay --repeats 1 --mlflow none --out run && test -s run/card.md
 	rm -rf .wheel
