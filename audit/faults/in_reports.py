@@ -13,8 +13,10 @@ import scipy.sparse as sp
 from ...accounting import events
 from ...accounting.closed_forms import noisy_argmax_epsilon
 from ...accounting.upper import rdp
+from ...models.baselines.edgerand import EdgeRand
 from ...models.gap.gap import Gap
 from ...models.gap.mlp import Mlp
+from ...models.graph.degree_cap import arc_present
 from ...models.lpgnn import ldp
 from ...models.lpgnn.lpgnn import Lpgnn
 from ...models.privgnn.pate import Pate
@@ -91,6 +93,15 @@ class EitherOfTwoReports(Lpgnn):
 
         with patched(ldp, multi_bit=either):
             return super().fit(worlds, device)
+
+
+@dataclass(frozen=True)
+class StoredZeros(EdgeRand):
+    """An edge that the response drops stays in the sparse matrix as a zero that is stored (LinkTeller's baselines do so)."""
+
+    def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
+        true = worlds.graph.arcs[:, arc_present(worlds[run : run + 1])[0]]
+        return np.unique(np.concatenate([super().response(worlds, run), true], axis=1), axis=1)
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ IN_REPORTS = (
         "entries",
         short.constant(2.0),
     ),
+    Fault("dropped edges stay as stored zeros", calibrated(lambda f: reports.StoredZeros(), EDGE), EDGE, "entries", INFINITE),
     Fault(
         "margin sensitivity 1 in place of 2",
         calibrated(lambda f: reports.MarginSensitivityOne(queries=4), VOTES),

@@ -99,6 +99,7 @@ def test_no_lower_bound_of_a_sound_model_exceeds_its_claim(finished):
     assert all(r["value"] <= r["epsilon"] for r in bounds)  # two bounds at 0.05 in all, with a fixed seed
 
 
+@pytest.mark.nightly
 def test_a_killed_run_is_resumed_with_the_same_results(tmp_path, finished):
     words = ["run", *PLAN, "--seed", "test", "--out", "out", "--json", "--mlflow", "none"]
     env = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}

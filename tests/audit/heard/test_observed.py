@@ -35,7 +35,9 @@ def charged_line(text, module):
     return next(n for n, line in enumerate(open(module), 1) if text in line)
 
 
-@pytest.mark.parametrize("kind", strangers.HEARD)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=pytest.mark.nightly) if k is strangers.RowByRow else k for k in strangers.HEARD]
+)
 def test_of_an_honest_model_the_observed_ledger_is_the_declared_one(kind):
     found = observed(kind(sigma=SIGMA))
     assert found.agrees
