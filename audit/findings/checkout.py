@@ -44,11 +44,29 @@ CHECKOUTS = {
         Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",)),
         "released entry of a pair (i, i + 1)",
     ),
+    "eclipse-singular-vectors": Checkout(
+        ("src/data.py", "baseline/Eclipse_main/src/data.py"),
+        "gaussvdgraph",
+        Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE, exposes=("edges",)),
+        "released entry of the centre and a leaf; -1 for an error",
+    ),
+    "linkteller-edgerand": Checkout(
+        ("worker.py",),
+        "perturb_adj_discrete",
+        Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",)),
+        "whether a zero is stored for a pair (i, i + 1)",
+    ),
     "lpgnet-shared-noise": Checkout(
         ("src/graph_utils.py",),
         "getCommunityCountsMP",
         Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("counts",)),
         "whether two noisy counts differ by exactly 1",
+    ),
+    "pushflow-max-degree": Checkout(
+        ("model.py",),
+        "PrivatePushFlowEfficient",
+        Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("scores",)),
+        "log-likelihood ratio of the noisy scores",
     ),
 }
 

@@ -59,9 +59,72 @@ def getCommunityCountsMP(adjacency, labels, num_classes, rng, dp=False, eps=2.0,
         tasks = [pool.apply_async(part, (i, adjacency[i : i + size], clusters, eps, RNG)) for i in range(0, len(labels), size)]
         return {node: counts for task in tasks for node, counts in task.get().items()}
 """
+ZEROS = """
+import numpy as np
+import scipy.sparse as sp
+
+class Worker:
+    def perturb_adj_discrete(self, adj):
+        rng, n = np.random.default_rng(self.args.noise_seed), adj.shape[0]
+        told, bit = np.triu(rng.random((n, n)) < 2 / (np.exp(self.args.epsilon) + 1), 1), rng.random((n, n)) < 0.5
+        add, drop = (sp.csr_matrix((told & side).astype(int)) for side in (bit, ~bit))
+        noisy = adj + (add + add.T) - (drop + drop.T)
+        noisy.data[noisy.data == -1], noisy.data[noisy.data == 2] = 0, 1
+        REPAIR
+        return noisy
+"""
+DIRECTIONS = """
+import numpy as np
+import scipy.sparse as sp
+
+class LoadData:
+    def gaussvdgraph(self, adj, eps, rank, dataset):
+        dense = adj.toarray()
+        edges = int(dense.sum() / 2 + self.rng.laplace(0, 1 / (0.01 * eps)))
+        sigma = np.sqrt(2 * np.log(1.25e5)) * np.sqrt(2) / (0.99 * eps)
+        u, s, v = np.linalg.svd(dense)
+        low = (u[:, :rank] * np.clip(s[:rank] + self.rng.normal(0, sigma, rank), 0, None)) @ v[:rank]
+        NOISE
+        low[np.tril_indices_from(low)] = -np.inf
+        kept = np.argsort(low, axis=None)[low.size - max(edges, 0) :]
+        graph = np.zeros(low.size)
+        graph[kept] = 1
+        return sp.csr_matrix(graph.reshape(low.shape) + graph.reshape(low.shape).T)
+"""
+FLOW = """
+import numpy as np
+
+class PrivatePushFlowEfficient:
+    def __init__(self, graph, epsilon, delta, eta, beta=0.8):
+        edges = graph.edges.to_numpy()
+        ends, n = np.concatenate([edges, edges[:, ::-1]]), edges.max() + 1
+        self.dense = np.zeros((n, n))
+        self.dense[ends[:, 0], ends[:, 1]] = 1
+        self.degrees, self.epsilon, self.eta, self.beta = self.dense.sum(0), epsilon, eta, beta
+
+    def compute_private_pushflow_selected(self, sources, noise_type):
+        walk = 0.5 * (np.eye(len(self.dense)) + self.dense / self.degrees)
+        rows = []
+        for source in sources:
+            flow, sent = np.eye(len(walk))[source], np.zeros(len(walk))
+            limit = np.full(len(walk), LIMIT * self.eta)
+            limit[source] = 1
+            for _ in range(100):
+                push = np.minimum(flow, limit - sent)
+                sent, flow = sent + push, flow - push + self.beta * walk @ push
+            rows.append((1 - self.beta) * sent)
+        noise = np.random.laplace(0, (2 + self.beta) * self.eta / self.epsilon, np.shape(rows))
+        return np.array(rows) + (noise if noise_type == "Laplacian" else 0)
+"""
 BOTH = {
     "arr-density-chunk": (CHUNKS.replace("ENTRIES", "n * n"), CHUNKS.replace("ENTRIES", "part.size(0) * n")),
     "blink-symrr-diagonal": (PAIRS.replace("DIAGONAL", "1"), PAIRS.replace("DIAGONAL", "-1")),
+    "eclipse-singular-vectors": (
+        DIRECTIONS.replace("NOISE", "pass"),
+        DIRECTIONS.replace("NOISE", "low = dense + self.rng.normal(0, sigma, dense.shape)"),
+    ),
+    "linkteller-edgerand": (ZEROS.replace("REPAIR", "pass"), ZEROS.replace("REPAIR", "noisy.eliminate_zeros()")),
+    "pushflow-max-degree": (FLOW.replace("LIMIT", "max(self.degrees)"), FLOW.replace("LIMIT", "1")),
     "lpgnet-shared-noise": (COUNTS.replace("RNG", "rng"), COUNTS.replace("RNG", "rng.spawn(1)[0]")),
 }
 
