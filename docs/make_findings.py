@@ -37,8 +37,8 @@ both give 202.5. Numbers in the text are rounded, so other entries agree to thre
 **Checking a copy of the public code.** `audit findings ID --checkout DIR` runs the experiment on the file in a checkout of the
 repository that the finding names. Exit code 1 means that the fault shows there, 0 that it does not, 2 that the folder lacks the
 file. `arr-density-chunk` (GAP, ProGAP, DPDGC), `blink-symrr-diagonal`, `eclipse-singular-vectors` (1.5 minutes),
-`linkteller-edgerand`, `lpgnet-shared-noise` and `pushflow-max-degree` have such an experiment. The file runs in a process of its own;
-`--python` names the environment that it needs. No public code comes with this package.
+`linkteller-edgerand`, `lpgnet-shared-noise` and `pushflow-max-degree` have such an experiment. The file runs in a process of its
+own; `--python` names the environment that it needs. No public code comes with this package.
 
 **Finding such patterns in other code.** `audit scan PATH` points at lines of Python source that look like one of these faults. It
 runs nothing and judges nothing.
