@@ -6,17 +6,21 @@ from functools import cache
 from pathlib import Path
 
 import dp_accounting
+import numpy as np
 import pytest
 from scipy import stats
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
-from gnnaudit.accounting.gaussian import mu_of, mu_of_claim
+from gnnaudit.accounting.gaussian import epsilon_of, mu_of, mu_of_claim
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.edge_sums import sd_at_most
 from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.audits.replay_sums import heaviest
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.games.edge_catalogue import EACH, catalogue
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.base import Release
 from gnnaudit.models.data.loading import load
 from gnnaudit.models.gap.gap import Gap
 from gnnaudit.models.gap.mlp import Mlp
@@ -110,3 +114,53 @@ def test_posteriors_of_an_honest_recipe_pass_and_their_reach_is_not_claimed(audi
 def test_posteriors_without_noise_give_planted_edges_away(tmp_path):
     outcome = look("blackbox", Gap(sigma=1e-3), EDGE, tmp_path, rounds=10)
     assert refuted(outcome)
+
+
+@dataclasses.dataclass(frozen=True)
+class LongRow:
+    """One hop of noisy sums; the row of one node, neither a hub nor of low degree, is twice as long as the ledger says."""
+
+    node: int
+    sigma: float = 2.0
+    name = "long-row"
+    mode = "sound"
+    unit = Unit.UNDIRECTED_EDGE
+    ledger = dp_accounting.GaussianDpEvent(2.0 / math.sqrt(2))  # two rows of length one
+    releases = ("posteriors", "aggregates", "inputs")
+    offers = releases
+    public = ()
+
+    def footprint(self, graph):
+        return 1 << 20
+
+    def fit(self, worlds, device="cpu"):
+        graph, rows = worlds.graph, {"posteriors": [], "aggregates": [], "inputs": []}
+        h = graph.x / np.linalg.norm(graph.x, axis=1, keepdims=True)
+        h[self.node] *= 2
+        for run in range(len(worlds)):
+            noise = np.random.default_rng(worlds.seeds[run]).normal(0, self.sigma, h.shape)
+            total = worlds.removed(run).graph.adjacency() @ h + noise
+            rows["posteriors"].append(np.full((graph.nodes, graph.classes), -np.log(graph.classes)))
+            rows["aggregates"].append(total[None])
+            rows["inputs"].append(h[None])
+        arrays = {name: np.array(found, dtype=np.float32) for name, found in rows.items()}
+        return Release(arrays, worlds.watch, {"noise_std": self.sigma})
+
+
+def test_replay_finds_the_worst_of_all_edges_though_no_catalogue_lists_it(tmp_path):
+    graph, key = campus(), Key("audit")
+    listed = catalogue(graph, key)
+    of_listed = np.unique(graph.edges[:, listed])
+    node = int(next(v for v in np.argsort(abs(graph.degree - np.median(graph.degree))) if v not in of_listed))
+    claim = Claim(float(epsilon_of(math.sqrt(2) / 2.0, 1e-6)), 1e-6, Unit.UNDIRECTED_EDGE)
+    (bound,) = look("replay", LongRow(node), claim, tmp_path).bounds
+    assert bound.refuted
+    assert bound.epsilon == pytest.approx(float(epsilon_of(math.sqrt(5) / 2.0, 1e-6)), rel=1e-4)
+    assert not refuted(look("replay", LongRow(node), dataclasses.replace(claim, epsilon=bound.epsilon * 1.001), tmp_path))
+
+
+def test_the_heaviest_edges_are_those_of_brute_force():
+    graph = campus()
+    inputs = np.random.default_rng(1).standard_normal((2, graph.nodes, 3)).astype(np.float32)
+    moved = [(inputs[:, [u, v]] ** 2).sum() for u, v in graph.edges.T]
+    assert sorted(heaviest(inputs, graph)) == sorted(np.argsort(moved)[-EACH:])
