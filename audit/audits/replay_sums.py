@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,14 +63,14 @@ def replay(setting: Setting) -> Outcome:
     union = case.counted(setting.graph)
     seed = setting.key.fold("frozen").seed
     listed, notices = catalogue(union, setting.key), np.inf  # this audit does not test the size of the noise
+    read: tuple[str, ...] = ("posteriors",) if reads_no_edge(case) else ("aggregates", "inputs")
     if reads_no_edge(case):
-        read, edges = ("posteriors",), listed
+        edges = listed
         release = keeping(case.model, read).fit(without_each(union, seed, edges), store.device)
         moved = float(np.abs(release["posteriors"] - release["posteriors"][:1]).max())
         epsilon, notices = (0.0 if moved <= TOLERANCE else np.inf), 1.0
         told = f"removing an edge moves no posterior by more than {moved:.1g}"
     else:
-        read = ("aggregates", "inputs")
         model = keeping(case.model, read)
         whole = model.fit(without_each(union, seed, listed)[:1], store.device)
         edges = np.union1d(listed, heaviest(whole["inputs"][0], union))
@@ -100,7 +100,8 @@ def heaviest(inputs: NDArray[np.float32], graph: Graph) -> NDArray[np.int64]:
 
     An edge adds its sender's row to the sum of its receiver, so its squared move is that row's squared norm, over all hops.
     """
-    squares, most, at = np.zeros(graph.nodes), np.zeros((2, 0)), 0
+    squares, at = np.zeros(graph.nodes), 0
+    most: NDArray[Any] = np.zeros((2, 0))
     for hop in inputs:
         squares += np.einsum("nd,nd->n", hop, hop, dtype=np.float64)
     for block in graph.edge_blocks():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,6 @@ def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
     return np.unique(np.concatenate([most[1], least[1], at_last[:EACH], at_random])).astype(np.int64)
 
 
-def first(found: NDArray[np.int64]) -> NDArray[np.int64]:
+def first(found: NDArray[Any]) -> NDArray[Any]:
     """The EACH columns with the smallest numbers in row 0."""
     return found[:, np.argsort(found[0], kind="stable")[:EACH]]
