@@ -9,6 +9,7 @@ dependency of ours: `python -m venv jaxenv && jaxenv/bin/pip install jax_privacy
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import subprocess
@@ -36,7 +37,8 @@ from gnnaudit.models.engine.network import Network, Rows, draw
 from gnnaudit.models.gap.gap import mlp
 from gnnaudit.models.graph.graph import Graph, Worlds
 
-DELTA, ALPHA, TRIALS = 1e-5, 0.05, 10_000
+DELTA, ALPHA = 1e-5, 0.05
+TRIALS, EPSILONS = (1_000, 10_000), (1.0, 2.0, 4.0, 8.0)
 HIDDEN, BATCH = 16, 256
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -166,12 +168,12 @@ def jax_privacy(python: str, scores: Array, bits: Flags) -> dict[str, list[tuple
 
 def formulas(audits: int, python: str | None) -> None:
     """Bounds on the epsilon of a Gaussian mechanism from the scores of the optimal attack."""
-    print(f"| {TRIALS:,} scores | ε | median bound / ε | audits above ε | CPU ms |\n|---|---|---|---|---|")
-    for epsilon in (1.0, 4.0):
+    print("| rule | scores | ε | median bound / ε | audits above ε | CPU ms |\n|---|---|---|---|---|---|")
+    for trials, epsilon in itertools.product(TRIALS, EPSILONS):
         mu, claim = float(gaussian.mu_of(epsilon, DELTA)), Claim(epsilon, DELTA)
         curve, random = tradeoff.gaussian(mu), np.random.default_rng(int(epsilon))
-        bits = random.random((audits, TRIALS)) < 0.5
-        scores = mu * random.standard_normal((audits, TRIALS)) + mu * mu * (bits - 0.5)
+        bits = random.random((audits, trials)) < 0.5
+        scores = mu * random.standard_normal((audits, trials)) + mu * mu * (bits - 0.5)
         rules: dict[str, Callable[[Array, Flags], float]] = {
             "ours, likelihood ratio": lambda s, b, c=claim, k=curve: canaries(s[None], b[None], c, k)[0].epsilon,
             "ours, shape of the ledger": lambda s, b, c=claim, k=curve: lower(s, b, c, shape="ledger", ledger_curve=k).epsilon,
@@ -186,11 +188,9 @@ def formulas(audits: int, python: str | None) -> None:
         found |= jax_privacy(python, scores, bits) if python else {}
         for name, values in found.items():
             bounds = [bound for bound, _ in values]
-            above, took = sum(bound > epsilon for bound in bounds), statistics.median(t for _, t in values)
-            print(
-                f"| {name} | {epsilon:g} | {np.median(bounds) / epsilon:.3f} | {above} of {audits} | {1000 * took:.1f} |",
-                flush=True,
-            )
+            above, took = sum(bound > epsilon for bound in bounds), 1000 * statistics.median(t for _, t in values)
+            of_epsilon = np.median(bounds) / epsilon
+            print(f"| {name} | {trials:,} | {epsilon:g} | {of_epsilon:.3f} | {above} of {audits} | {took:.1f} |", flush=True)
 
 
 def timed(rule: Callable[[Array, Flags], float], scores: Array, bits: Flags) -> tuple[float, float]:
