@@ -6,7 +6,7 @@ Nothing is declared but the claim. The scales are those that were recorded, the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -102,11 +102,15 @@ def used(made: Study, first: History, shifts: Shifts) -> Shifts:
             after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
         except (Diverged, OtherMechanisms):  # then later mechanisms depend on it
             continue
-        pairs = enumerate(zip(first.meetings, heard.found, strict=True))
-        later = any(not np.array_equal(m.clean, o.clean) for i, (m, o) in pairs if i not in unused)
-        if not later and alike(first, after):
+        if same_means(first.meetings, heard.found, unused) and alike(first, after):
             unused |= set(some)
     return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(shifts))
+
+
+def same_means(some: Sequence[Meeting], other: Sequence[Meeting], unused: Collection[int] = ()) -> bool:
+    """Whether noise was added to the same values in both runs, those of `unused` mechanisms excepted."""
+    pairs = enumerate(zip(some, other, strict=True))
+    return all(i in unused or np.array_equal(m.clean, o.clean) for i, (m, o) in pairs)
 
 
 def elsewhere(meeting: Meeting, seed: int) -> Meeting:
@@ -160,7 +164,7 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
         lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in some))
         heard = Meetings(first.meetings)
         other = play(made.model, made.whole, script=redrawn(made, some), follow=heard)
-        if all(np.array_equal(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)):
+        if same_means(first.meetings, heard.found):
             continue
         if some is coins:
             return f"the draws at {lines} change what noise is added to, as samples and shuffles do; they may hide a secret"
@@ -181,9 +185,7 @@ def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
         script = [replace(d, values=d.values * (1 - NUDGE)) if at in some else d for at, d in enumerate(first.play.draws)]
         heard = Meetings(first.meetings)
         other = play(made.model, made.whole, script=script, follow=heard)
-        return alike(first, other) and all(
-            np.array_equal(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)
-        )
+        return alike(first, other) and same_means(first.meetings, heard.found)
 
     if not uniform or only(uniform):
         return list(uniform)
