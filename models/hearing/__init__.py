@@ -6,6 +6,7 @@ Recording does not change the numbers; an auditor may replace some.
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -19,6 +20,8 @@ __all__ = ["Change", "Draw", "Hearing", "hearable", "hearing"]
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
 OURS = __name__
 NONE_IN: dict[str, tuple[int, int]] = {}  # cache: modules without such names, by the identity and size of their dictionaries
+INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
+SETTLED: set[str] = set()  # cache: installed modules without such names; thousands, and nobody changes them
 
 
 @contextmanager
@@ -50,11 +53,13 @@ def hearing(change: Change | None = None, follow: Follow | None = None) -> Itera
 
 def _imported(new: dict[int, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
     """Replaces names that modules have imported, as in `from numpy.random import default_rng`, by recorded versions."""
-    for module_name, module in list(sys.modules.items()):
+    for module_name in sys.modules.keys() - SETTLED:
+        module = sys.modules.get(module_name)
         names = getattr(module, "__dict__", None)
         if not isinstance(names, dict) or NONE_IN.get(module_name) == (id(names), len(names)):
             continue
         if module_name.partition(".")[0] in LIBRARIES or module_name.startswith(OURS):
+            SETTLED.add(module_name)
             continue
         found = [name for name, value in list(names.items()) if id(value) in new and value is not new[id(value)]]
         for name in found:
@@ -62,3 +67,5 @@ def _imported(new: dict[int, Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
             yield names, name, before
         if not found:
             NONE_IN[module_name] = id(names), len(names)
+            if str(names.get("__file__")).startswith(INSTALLED):
+                SETTLED.add(module_name)

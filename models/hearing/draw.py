@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -126,13 +127,19 @@ def calling_line() -> str:
     return f"{Path(file).name}, line {frame.f_lineno}"
 
 
+@cache
+def of_others(file: str) -> bool:
+    """Whether a source file is no part of the program: of a library, or of this package."""
+    return any(word in file for word in OTHERS)
+
+
 def outer_lines() -> tuple[str, ...]:
     """The innermost lines of the program's own files that led here; libraries and this package are left out."""
     found: list[str] = []
     frame: Any = sys._getframe(1)
     while frame is not None and len(found) < CALLS:
         file = frame.f_code.co_filename
-        if not any(word in file for word in OTHERS):
+        if not of_others(file):
             found.append(f"{Path(file).name}, line {frame.f_lineno}")
         frame = frame.f_back
     return tuple(found)
