@@ -30,6 +30,7 @@ LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "randint": ("integers", ("low", "high")),
     "binomial": ("binomial", ("n", "p")),
     "choice": ("choice", ("a",)),
+    "multivariate_normal": ("multivariate_normal", ("mean", "cov")),
 }
 OTHERS = (
     *(
@@ -47,7 +48,6 @@ OTHERS = (
     ),
     *(
         "multivariate_hypergeometric",
-        "multivariate_normal",
         "negative_binomial",
         "noncentral_chisquare",
         "noncentral_f",
@@ -79,8 +79,10 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     elif law == "choice" and np.asarray(given["a"]).dtype.kind in "iufb":
         among = np.asarray(given["a"])
         ends = (float(among.min()), float(among.max())) if among.ndim else (0.0, float(among) - 1)
+    elif law == "multivariate_normal" and np.array_equal(given["cov"], np.diag(np.diag(given["cov"]))):
+        law, loc, scale = "normal", given["mean"], np.sqrt(np.diag(given["cov"]))  # coordinates are independent
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
-    located = set(names) <= {"loc", "scale", "low", "high"}  # loc and scale then describe the law completely
+    located = law == "normal" or set(names) <= {"loc", "scale", "low", "high"}  # loc and scale then describe the law completely
     others = () if located and name in LAWS else parameters(*(() if name == "shuffle" else args), *options.values())
     return Draw(law, values, calling_line(), loc, scale, *ends, others)
 

@@ -40,6 +40,13 @@ def computed_again(graph, seed):
     return answer(clean + noise, (clean / 2 + clean / 2) + noise)
 
 
+def by_covariance(graph, seed):
+    noise = np.random.default_rng(seed).multivariate_normal(
+        np.zeros(graph.classes), SCALE**2 * np.eye(graph.classes), size=graph.nodes
+    )
+    return answer(counts(graph) + noise)
+
+
 def disjoint(graph, seed):
     noise, clean = drawn(seed, graph.nodes, 2 * graph.classes), counts(graph)
     return answer(clean + noise[:, : graph.classes], clean + noise[:, graph.classes :])
@@ -141,6 +148,7 @@ def bound(train, epsilon, tmp_path):
     ("train", "moved"),
     [
         (once, ONE),
+        (by_covariance, ONE),
         (computed_again, ONE),
         (disjoint, 2**0.5 * ONE),
         pytest.param(parties, ONE, marks=pytest.mark.nightly),

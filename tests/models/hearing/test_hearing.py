@@ -95,6 +95,15 @@ def test_location_and_scale_are_those_that_were_asked_for():
         np.testing.assert_allclose(draw.units, (draw.values - [1.0, 2.0]) / 3)
 
 
+def test_a_covariance_without_entries_beside_the_diagonal_is_independent_normal_noise():
+    with hearing() as heard:
+        for covariance in (np.diag([4.0, 9.0]), [[4.0, 1.0], [1.0, 9.0]]):
+            default_rng(1).multivariate_normal([1.0, 2.0], covariance, size=5)
+    apart, together = heard.draws
+    assert (apart.law, together.law) == ("normal", "multivariate_normal")
+    np.testing.assert_allclose(apart.units, (apart.values - [1.0, 2.0]) / [2.0, 3.0])
+
+
 def test_the_line_that_draws_is_named():
     with hearing() as heard:
         default_rng(1).normal()
