@@ -180,7 +180,7 @@ def judge(
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:
         where = "" if len(unseen) == len(by_array) else f" in {' and '.join(unseen)}"
-        why = next((f"; a bound was withdrawn: {b.failed[0]}" for b in bounds if b.failed), "")
+        why = next((f"; a bound was withdrawn, because a condition failed: {b.failed[0]}" for b in bounds if b.failed), "")
         sentence = f"inconclusive: not refuted, and the smallest detectable violation{where} is unknown{why}"
         return Verdict("inconclusive", sentence, 3)
     best_of = {array: min(tests, key=lambda b: b.notices) for array, tests in by_array.items()}

@@ -89,15 +89,23 @@ def differential(setting: Setting) -> Outcome:
 
 
 def of_own_model(setting: Setting) -> Outcome:
-    """What was heard on the release of a user's model, and at the mechanisms within its run."""
+    """What was heard on the release of a user's model, and at the mechanisms within its run where the release says nothing."""
     case, union = setting.case, setting.case.counted(setting.graph)
-    found, within = heard_noise.listen(setting), followed(case, union, setting.key)
+    within = followed(case, union, setting.key)
+    found = heard_noise.listen(setting, within.past if isinstance(within, Inside) else None)
     if any(b.refuted for b in found.bounds) or not isinstance(within, Inside):
         return found
-    bound = heard_mechanisms.from_mechanisms(case, examined(case, union, setting.key).study, within)
-    if not bound.refuted:  # then the release itself says what would have been noticed
+    heard = examined(case, union, setting.key)
+    bound = heard_mechanisms.from_mechanisms(case, heard.study, within)
+    if bound.refuted:
+        return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
+    covers = found.covers or {}
+    silent = [array for array in offered(case.model) if array not in covers]
+    if not silent or "" in heard.doubts or math.isinf(bound.reach):
         return found
-    return dataclasses.replace(found, bounds=(*found.bounds, bound), reach=f"{bound.method}; {found.reach}")
+    bounds = (*(b for b in found.bounds if not b.failed), bound)
+    covers = {**covers, **dict.fromkeys(silent, "noise too small at a mechanism, or a path past the mechanisms to")}
+    return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:

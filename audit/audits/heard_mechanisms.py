@@ -81,7 +81,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     bound = exact(epsilon, reason or told(secret, first, shifts), MOVES, conditions)
     refuted = epsilon > case.claim.epsilon and not bound.failed
     total = math.sqrt(sum(size(m, by) ** 2 for m, by in zip(first.meetings, shifts, strict=True)))
-    clear = not reason and not within.past and {m.draw.law for m in within.meetings} == {"normal"}
+    open_ = within.past or within.doubts or not within.together  # then a path past the mechanisms is not excluded
+    clear = not reason and not open_ and {m.draw.law for m in within.meetings} == {"normal"}
     notices = noticed(mu_of_claim(case.claim), total) if clear else math.inf
     reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))

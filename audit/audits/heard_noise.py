@@ -39,11 +39,14 @@ COVERED = "nothing but recorded noise and public data is released"
 ALONE = Condition("no other draw adds to the noise", "checked", "all other draws were replaced, and noisy values stayed")
 
 
-def listen(setting: Setting) -> Outcome:
-    """The results of the examination as bounds: certificates, the largest move by one secret, the distribution of the noise."""
+def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
+    """The results of the examination as bounds: certificates, the largest move by one secret, the distribution of the noise.
+
+    past: array -> a path past the mechanisms within the run, if one was found; then this is why nothing is said of the array.
+    """
     case, alpha = setting.case, setting.alpha
     found = examined(case, case.counted(setting.graph), setting.key)
-    doubts = dict(found.doubts)
+    doubts = {array: (past or {}).get(array, text) for array, text in found.doubts.items()}
     if found.faults:
         certain = exact(math.inf, found.faults[0], PATHS, UNCOVERED)
         return Outcome(NAME, (certain,), {}, found.faults[0], offered(case.model))

@@ -14,9 +14,12 @@ from ..own.program import External
 from .examination import Examination, examine
 from .inside import Inside, inside
 from .playing import play
+from .study import study
 from .unheard import doubted
+from .worlds import small
 
 if TYPE_CHECKING:
+    from ...accounting.claim import Unit
     from ...models.base import Model
     from ...models.graph.graph import Graph
     from ..key import Key
@@ -51,8 +54,22 @@ def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
             return heard
     made = examined(case, graph, key).study
     heard = made.doubts[0] if made.doubts else inside(made, case.claim.unit, key.fold("inside"))
+    if isinstance(heard, Inside) and not isinstance(case.model, External):
+        heard = _with_small(heard, made.model, graph, case.claim.unit, key.fold("small"))
     INSIDE[:] = [(case.model, graph.digest, heard)]
     return heard
+
+
+def _with_small(heard: Inside, model: Model, graph: Graph, unit: Unit, key: Key) -> Inside:
+    """The same, and the arrays that secrets of a small graph of unusual nodes change past the mechanisms."""
+    try:
+        made = study(model, small(graph), key)
+        other = None if made.doubts else inside(made, unit, key)
+    except Exception:  # a user's model may refuse other graphs, with any exception
+        return heard
+    past = other.past if isinstance(other, Inside) else {}
+    told = {array: f"{text}, on a small graph of unusual nodes" for array, text in past.items()}
+    return dataclasses.replace(heard, past={**told, **heard.past})
 
 
 def heard_at_all(model: Model) -> bool:

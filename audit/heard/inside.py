@@ -17,7 +17,7 @@ from ...models.random.streams import fold
 from ..own.program import External
 from .playing import Diverged, play, rounding
 from .study import History
-from .worlds import without_one
+from .worlds import without_many, without_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,8 @@ class Inside:
     although every mechanism gives the same value. doubts: why some secrets could not be tried. worst: the secret with the
     largest move in all. shifts: what it moves. again: mechanisms with the noise of an earlier one at all entries: place -> its
     place. sums: mechanisms of whose noisy values nothing but the sum is used, each group in order. shared: why other mechanisms
-    share noise, so that no sum of moves is their cost; "" if none does.
+    share noise, so that no sum of moves is their cost; "" if none does. together: whether very many secrets were taken away at
+    once.
     """
 
     meetings: tuple[Meeting, ...]
@@ -56,6 +57,7 @@ class Inside:
     again: Mapping[int, int] = field(default_factory=dict)
     sums: tuple[tuple[int, ...], ...] = ()
     shared: str = ""
+    together: bool = False
 
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves, each counted once.
@@ -143,7 +145,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     past: dict[str, str] = {}
     doubts: list[str] = [shared] if shared else []
     worst: Without | None = None
-    most, where = 0.0, ""
+    most = 0.0
     largest: Shifts = ()
     found = Inside(first.meetings, (), {}, (), again=repeats, sums=tuple(sums(made, first, repeats)), shared=shared)
     limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
@@ -157,16 +159,35 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         moves.append((absent.secret, each))
         if (total := float(np.linalg.norm(each))) > most * (1 + SAME):
             worst, most, largest = absent, total, shifts
-        for cell, before in cells.items():
-            gap = np.abs(after.cells[cell] - before)
-            if absent.hidden is not None and len(gap) == made.whole.graph.nodes:
-                gap[absent.hidden] = 0.0
-            if (gap > 10 * rounding(before)).any():
-                if not past and not isinstance(made.model, External):
-                    where = parted(made, first, absent)
-                told = f"{absent.secret} changes it although every mechanism gives the same value"
-                past.setdefault(cell.array, f"{told}; its way past them begins at {where}" if where else told)
-    return dataclasses.replace(found, moves=tuple(moves), past=past, doubts=tuple(doubts), worst=worst, shifts=largest)
+        past = changed(made, first, absent, after, past)
+    together = False
+    for many in without_many(made.whole, unit, key.fold("many")):
+        try:
+            runs = [(absent, without(made, first, absent)[0]) for absent in many]
+        except Incomparable:
+            continue
+        for absent, after in runs:
+            past = changed(made, first, absent, after, past)
+        together = True
+        break
+    return dataclasses.replace(
+        found, moves=tuple(moves), past=past, doubts=tuple(doubts), worst=worst, shifts=largest, together=together
+    )
+
+
+def changed(made: Study, first: History, absent: Without, after: Play, known: dict[str, str]) -> dict[str, str]:
+    """`known`, and the arrays that differ without the secret although every mechanism gives the same value."""
+    past = dict(known)
+    for cell, before in made.base.cells.items():
+        gap = np.abs(after.cells[cell] - before)
+        if absent.hidden is not None and len(gap) == made.whole.graph.nodes:
+            gap[absent.hidden] = 0.0
+        if (gap <= 10 * rounding(before)).all() or cell.array in past:
+            continue
+        told = f"{absent.secret} changes '{cell.array}' although every mechanism gives the same value"
+        where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
+        past[cell.array] = f"{told}; its way past them begins at {where}" if where else told
+    return past
 
 
 def parted(made: Study, first: History, absent: Without) -> str:

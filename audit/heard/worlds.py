@@ -50,6 +50,20 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
         yield _without_nodes(whole, unit, half, "half of the nodes")
 
 
+def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without, ...]]:
+    """Worlds without very many secrets, then without fewer, for models that cannot be trained without so many."""
+    yield tuple(without_any(whole, unit, key))
+    graph, in_edges = whole.graph, unit in EDGES
+    order = key.fold("some").generator().permutation(graph.edges.shape[1] if in_edges else graph.nodes)
+    for share in (2, 10):
+        some = np.sort(order[: order.size // share])
+        if in_edges:
+            mask = Mask(some, np.zeros((1, some.size), dtype=bool))
+            yield (Without(f"the absence of {some.size} edges", dataclasses.replace(whole, edges=mask).removed(0)),)
+        else:
+            yield (_without_nodes(whole, unit, some, f"{some.size} nodes"),)
+
+
 def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None) -> Iterator[Without]:
     """Worlds without one edge or node, or with one node's features replaced. rows: rows that changed unexpectedly; their edges
     come first.

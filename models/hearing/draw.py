@@ -129,8 +129,8 @@ def calling_line() -> str:
 
 @cache
 def of_others(file: str) -> bool:
-    """Whether a source file is no part of the program: of a library, or of this package."""
-    return any(word in file for word in OTHERS)
+    """Whether a source file is no part of the program: of a library, of this package, or an installed command."""
+    return any(word in file for word in OTHERS) or not ("<" in file or Path(file).suffix)
 
 
 def outer_lines() -> tuple[str, ...]:
