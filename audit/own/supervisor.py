@@ -33,17 +33,42 @@ PRIVATE, RECURSIVE = 1 << 18, 1 << 14
 def hide(folder: str) -> None:
     """Hides `folder` behind an empty folder, for this process and its children only. Raises OSError if the system refuses.
 
-    An ordinary user does it in a user namespace, where the program also has no rights over the processes of the run.
+    It ends in a user namespace, where the program has no rights over the processes of the run, and where a program of root
+    cannot remove the empty folder: mounts from outside of the namespace are locked.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    uid, gid = os.getuid(), os.getgid()
-    if libc.unshare(NEW_MOUNTS) != 0:  # only root needs no user namespace
+    root = libc.unshare(NEW_MOUNTS) == 0
+    if not root:  # only root may mount without a user namespace
         _do(libc.unshare(NEW_MOUNTS | NEW_USER))
         Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+        for kind, number in (("uid", os.getuid()), ("gid", os.getgid())):
+            Path(f"/proc/self/{kind}_map").write_text(f"{number} {number} 1")
     _do(libc.mount(b"none", b"/", None, PRIVATE | RECURSIVE, None))
     _do(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=4k,mode=500"))
+    if root:
+        _without_rights(libc)
+
+
+def _without_rights(libc: ctypes.CDLL) -> None:
+    """Enters a user namespace that has all users of this one, so that root keeps its rights over files, and no others."""
+    maps = {kind: Path(f"/proc/self/{kind}_map").read_text().splitlines() for kind in ("uid", "gid")}
+    pid, (entered, tell) = os.getpid(), os.pipe()
+    child = os.fork()
+    if child == 0:  # only a process outside of the namespace may say which users it has
+        try:
+            os.close(tell)
+            os.read(entered, 1)
+            for kind, lines in maps.items():
+                same = [f"{line.split()[0]} {line.split()[0]} {line.split()[2]}" for line in lines]
+                Path(f"/proc/{pid}/{kind}_map").write_text("\n".join(same))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    os.close(entered)
+    done = libc.unshare(NEW_USER | NEW_MOUNTS)
+    os.close(tell)
+    if os.waitpid(child, 0)[1] != 0 or done != 0:
+        raise OSError("the system allows no user namespace")
 
 
 def _do(result: int) -> None:

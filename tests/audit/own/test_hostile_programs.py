@@ -78,6 +78,16 @@ REFUSED = {
         f"for _ in range(20): subprocess.Popen([{FOREVER}], start_new_session=True)\nsys.exit(5)",
         "exit code 5",
     ),
+    "flees from its killer, child after child": (
+        "if os.fork(): os._exit(7)\nend = time.monotonic() + 60\n"
+        "while time.monotonic() < end:\n    if os.fork(): os._exit(0)",
+        "exit code 7",
+    ),
+    "flees, each child in a session of its own": (
+        "if os.fork(): os._exit(7)\nend = time.monotonic() + 60\n"
+        "while time.monotonic() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()",
+        "exit code 7",
+    ),
     "crashes": ("os.kill(os.getpid(), signal.SIGSEGV)", "exit code -11"),
     "links to a file": ("answer(); (out / 'posteriors.npy').rename(out / 'p'); (out / 'posteriors.npy').symlink_to('p')", "link"),
     "links to a device": ("(out / 'posteriors.npy').symlink_to('/dev/zero')", "symbolic link"),
@@ -179,6 +189,31 @@ def test_the_key_of_the_run_is_out_of_sight(tmp_path: Path, graph: Graph, caplog
         pytest.skip("this system hides no folders")
     assert said == "seen: False\n"
     assert (run / "key").read_text() == "secret"
+
+
+@linux
+def test_a_program_of_root_cannot_look_behind_the_empty_folder(
+    tmp_path: Path, graph: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Root could remove the empty folder, enter the mounts of another process, or read through its `root` in /proc."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "key").write_text("secret")
+    look = f"""
+answer()
+run = Path({str(run)!r})
+for words in (["umount", run], ["umount", "-l", run], ["nsenter", "-t", str(os.getppid()), "-m", "cat", run / "key"]):
+    try: print(subprocess.run(words, capture_output=True, text=True).stdout)
+    except OSError: pass
+for place in (run / "key", *(Path("/proc") / name / "root" / str(run)[1:] / "key" for name in os.listdir("/proc"))):
+    try: print(place.read_text())
+    except OSError: pass
+print("looked")
+"""
+    target(tmp_path, look, run=run).fit(worlds(graph))
+    if "could read" in caplog.text:
+        pytest.skip("this system hides no folders")
+    assert (run / "target.log").read_text().split() == ["looked"]
 
 
 @linux

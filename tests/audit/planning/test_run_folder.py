@@ -1,5 +1,6 @@
 """The folder of a run: one run at a time, also where Python has no POSIX modules, as on Windows."""
 
+import os
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import torch
 
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.planning.plan import Plan
-from gnnaudit.audit.planning.run_folder import opened, randomness
+from gnnaudit.audit.planning.run_folder import opened, randomness, root_key
 from gnnaudit.models.engine.dpsgd import add_noise
 from gnnaudit.models.engine.network import Weights
 from gnnaudit.models.random.streams import stream
@@ -50,6 +51,43 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "run" / ".lock").mkdir(parents=True)
     with pytest.raises(ValueError, match="cannot be written"), opened(Plan(out=tmp_path / "run")):
         pass
+
+
+def as_another(path, how):
+    """The file as another user of this machine could have made it."""
+    if how == "writable":
+        path.chmod(0o666)
+    elif how == "link":
+        path.rename(path.with_name("elsewhere"))
+        path.symlink_to("elsewhere")
+    elif os.getuid() == 0:
+        os.chown(path, 65534, 65534)
+    else:
+        pytest.skip("only root can make a file of another user")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
+@pytest.mark.parametrize("how", ["writable", "another's", "link"])
+def test_a_key_that_another_user_planted_is_refused(tmp_path, how):
+    """Whoever knows the key can subtract the noise: a planted key of the right form was taken."""
+    (tmp_path / "key").write_text("0" * 64)
+    assert root_key(Plan(), tmp_path).seed == Key("secret", "0" * 64).seed
+    as_another(tmp_path / "key", how)
+    with pytest.raises(ValueError, match=r"key: .*could subtract the noise\. Choose another folder") as said:
+        root_key(Plan(), tmp_path)
+    assert "\n" not in str(said.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no modes here")
+@pytest.mark.parametrize(("how", "told"), [("writable", True), ("another's", True), ("mine", False)])
+def test_a_run_in_a_folder_that_another_user_could_change_says_so(tmp_path, caplog, how, told):
+    (tmp_path / "out").mkdir()
+    if how != "mine":
+        as_another(tmp_path / "out", how)
+    (tmp_path / "link").symlink_to("out")  # one's own link to one's own folder is harmless
+    with opened(Plan(out=tmp_path / "link")):
+        pass
+    assert ("another user could change what is kept" in caplog.text) == told
 
 
 def test_the_report_says_what_the_noise_came_from_and_what_it_is_not():
