@@ -5,7 +5,7 @@
 It stands between a run and the program, knows nothing of gnnaudit, and lives as long as the program. Its standard input is a pipe
 from the run, which closes when the run dies, even by SIGKILL. It prints one JSON document: code (exit code, negative for a
 signal; null if the program did not end by itself), error (why it could not be started), hidden (whether `hide` was out of the
-program's sight).
+program's sight), output and errors (the ends of what it printed). It opens no file of the program's: a link could lead to the key.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def limit(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def supervise(words: list[str], folder: str, seconds: float, hidden: str | None, most: int) -> dict[str, object]:
+def supervise(words: list[str], seconds: float, hidden: str | None, most: int) -> dict[str, object]:
     """Runs the program until it ends, until `seconds` are over, or until standard input closes, and ends all its processes."""
     libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
     if libc is not None:
@@ -123,16 +123,15 @@ def supervise(words: list[str], folder: str, seconds: float, hidden: str | None,
             preexec_fn=before,
         )
     except OSError as fault:
-        return {"code": None, "error": fault.strerror, "hidden": out_of_sight, "orphaned": False}
+        return {"code": None, "error": fault.strerror, "hidden": out_of_sight, "orphaned": False, "output": "", "errors": ""}
     assert program.stdout is not None
     assert program.stderr is not None
     tails: dict[IO[bytes], bytes] = {program.stdout: b"", program.stderr: b""}
     orphaned = follow(program, tails, time.monotonic() + seconds)
     code = program.poll()
     end(program)
-    for name, pipe in (("stdout", program.stdout), ("stderr", program.stderr)):
-        (Path(folder) / name).write_bytes(tails[pipe])
-    return {"code": code, "error": None, "hidden": out_of_sight, "orphaned": orphaned}
+    said = {name: tails[pipe].decode(errors="replace") for name, pipe in (("output", program.stdout), ("errors", program.stderr))}
+    return {"code": code, "error": None, "hidden": out_of_sight, "orphaned": orphaned, **said}
 
 
 def follow(program: subprocess.Popen[bytes], tails: dict[IO[bytes], bytes], until: float) -> bool:
@@ -191,7 +190,7 @@ def main() -> None:
     asked = json.loads(sys.argv[1])
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, lambda *_: None)  # the run decides: its end closes the pipe
-    told = supervise(asked["words"], asked["folder"], asked["seconds"], asked["hide"], asked["bytes"])
+    told = supervise(asked["words"], asked["seconds"], asked["hide"], asked["bytes"])
     if told["orphaned"]:
         shutil.rmtree(asked["folder"], ignore_errors=True)
     else:
