@@ -43,7 +43,7 @@ def opened(plan: Plan) -> Iterator[Path]:
         if reason := shared(folder.resolve()):
             log.warning("out=%s: %s: another user could change what is kept and reported. Choose another --out.", folder, reason)
         (folder / "evidence").mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0).acquire()
+        lock = FileLock(folder / ".lock", timeout=0, mode=0o600).acquire()  # who can read a lock can hold it
     except Timeout:
         raise ValueError(f"out={folder}: another run is writing here. Wait for it, or choose another --out.") from None
     except OSError as fault:

@@ -44,6 +44,32 @@ def test_a_folder_in_use_is_refused_and_free_again_afterwards(tmp_path):
         assert folder == tmp_path / "out"
 
 
+HOLD = """
+import fcntl, os, sys
+if os.getuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("held")
+except PermissionError:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can act as another user")
+def test_another_user_cannot_hold_the_lock_of_a_run(tmp_path):
+    """A lock can be held by whoever can read its file: the next run would be told that another run is writing."""
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    with opened(Plan(out=tmp_path / "out")):
+        pass
+    lock = tmp_path / "out" / ".lock"
+    hold = [sys.executable, "-I", "-c", HOLD, str(lock)]
+    assert subprocess.run(hold, capture_output=True, text=True, check=True).stdout == "refused\n"
+    lock.chmod(0o644)
+    assert subprocess.run(hold, capture_output=True, text=True, check=True).stdout == "held\n"
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="cannot be written"), opened(Plan(out=tmp_path / "file" / "out")):
