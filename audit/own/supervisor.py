@@ -5,7 +5,7 @@
 It stands between a run and the program, knows nothing of gnnaudit, and lives as long as the program. Its standard input is a pipe
 from the run, which closes when the run dies, even by SIGKILL. It prints one JSON document: code (exit code, negative for a
 signal; null if the program did not end by itself), error (why it could not be started), hidden (whether `hide` was out of the
-program's sight), output and errors (the ends of what it printed). It opens no file of the program's: a link could lead to the key.
+program's sight), output and errors (the end of what it printed). It opens no file of the program's: links could lead to the key.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def temporary() -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder with its contents, also if the write permission of its subfolders was removed; of a link, only the link."""
+    """Removes a folder with its contents, also where the program has removed write permissions. Of a link, only the link goes."""
     if folder.is_symlink():
         folder.unlink()
         return

@@ -27,7 +27,7 @@ def to_markdown(found: Results) -> str:
     graph = ", ".join(
         str(part) for part in (run.data.get("name"), f"{run.data['nodes']} nodes" if "nodes" in run.data else None) if part
     )
-    version = run.versions.get("gnnaudit", "")
+    version, day = run.versions.get("gnnaudit", ""), run.started[:10] or "an unknown day"
     notes = [f"- {as_text(name(c.key.model, c.key.mode))}: the upper bound is {c.upper_is}." for c in claims if c.upper_is]
     return "\n".join(
         [
@@ -39,7 +39,7 @@ def to_markdown(found: Results) -> str:
             "",
             *notes,
             f"- All lower bounds hold together with {percent(1 - run.alpha)} confidence. ε is in nats.",
-            as_text(f"- Audited by gnnaudit {version} on {run.started[:10] or 'an unknown day'}, on the graph {graph or 'unknown'}."),
+            as_text(f"- Audited by gnnaudit {version} on {day}, on the graph {graph or 'unknown'}."),
             "- An audit can refute a claim and never proves one. It sees what the model released in this run, on this graph.",
             "",
         ]

@@ -103,8 +103,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """MLflow without telemetry, long retries, the log lines of its database migrations, and the addresses that it prints on stdout,
-    where a command may print its one document.
+    """MLflow without telemetry, long retries, the log lines of its database migrations, and the addresses that it prints on
+    stdout, where a command may print its one document.
     """
     for name, value in {
         "MLFLOW_DISABLE_TELEMETRY": "true",

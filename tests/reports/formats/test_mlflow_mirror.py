@@ -252,9 +252,7 @@ def free_port():
 
 
 @pytest.mark.nightly
-def test_the_ui_command_serves_a_store_that_a_run_is_mirrored_to_after_a_proxy_failed_half_way(
-    tmp_path, monkeypatch, capsys
-):
+def test_the_ui_command_serves_a_store_that_a_run_is_mirrored_to_after_a_proxy_failed_half_way(tmp_path, monkeypatch, capsys):
     port = free_port()
     command = mlflow_mirror.ui_command(tmp_path, None, port)
     server = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
