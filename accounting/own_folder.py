@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -40,18 +41,27 @@ def shared(folder: Path) -> str | None:
 
 
 def read_own(path: Path) -> bytes:
-    """The contents of a file that belongs to this user. Raises OSError for a file that others can write, for a link and for a
-    missing file.
-    """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    about = os.fstat(handle)
-    if not stat.S_ISREG(about.st_mode):
-        os.close(handle)
-        raise PermissionError(f"{path}: is not a file")
-    with open(handle, "rb") as file:
-        if hasattr(os, "getuid") and (about.st_uid != os.getuid() or about.st_mode & _by_others(about)):
-            raise PermissionError(f"{path}: can be written by others")
+    """The contents of a file that belongs to this user. Raises OSError as `open_own`."""
+    with open_own(path) as file:
         return file.read()
+
+
+def open_own(path: Path) -> BinaryIO:
+    """A file that belongs to this user, opened for reading. Raises OSError for a file that others can write, for a link and for
+    a missing file.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    about, reason = os.fstat(handle), None
+    if not stat.S_ISREG(about.st_mode):
+        reason = "is not a file"
+    elif hasattr(os, "getuid") and about.st_uid != os.getuid():
+        reason = "belongs to another user"
+    elif hasattr(os, "getuid") and about.st_mode & _by_others(about):
+        reason = "can be written by others"
+    if reason:
+        os.close(handle)
+        raise PermissionError(f"{path}: {reason}")
+    return open(handle, "rb")
 
 
 def _named(place: Path, folder: Path) -> str:

@@ -76,6 +76,11 @@ def key(row: Row) -> Key:
     return Key(row.unit, row.model, row.mode, row.epsilon)
 
 
+def as_text(text: str) -> str:
+    """One line of Markdown without tags, links or images: some renderers keep the HTML and the scripts of a name."""
+    return " ".join(text.split()).replace("<", "&lt;").replace("[", "\\[")
+
+
 def name(model: str, mode: str) -> str:
     """ "gap (paper)" """
     return f"{model} ({mode})" if mode else model

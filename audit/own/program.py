@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shlex
 import shutil
 import subprocess
@@ -110,7 +111,10 @@ class External:
             out.mkdir()
             write_worlds(world, inputs)
             words = [w.replace("{worlds}", str(inputs)).replace("{out}", str(out)) for w in shlex.split(self.command)]
-            self._call(words, folder, brought(folder, request) if request is not None else None)
+            environment, made = brought(folder, request) if request is not None else None, os.lstat(folder)
+            self._call(words, folder, environment)
+            if folder.is_symlink() or not folder.is_dir() or not os.path.samestat(made, os.lstat(folder)):
+                raise ValueError("target: the program replaced the folder that holds {worlds} and {out}.")
             if heard is not None:
                 heard.append(received(folder, self.memory))
                 if heard[0].diverged:
@@ -136,7 +140,7 @@ class External:
             raise OSError(f"target: the process that supervises {words[0]} was killed")
         if self.run is not None and not told["hidden"]:
             say_visible(self.run)
-        output, errors = (_text(folder / name) for name in ("stdout", "stderr"))
+        output, errors = told["output"], told["errors"]
         kept = self._keep(output, errors)
         if told["error"]:
             raise ValueError(f"target: {words[0]} cannot be started ({told['error']}).")
@@ -166,10 +170,6 @@ def say_visible(run: Path) -> None:
         "Audit a program that you do not trust as another user, or in a container.",
         run / "key",
     )
-
-
-def _text(path: Path) -> str:
-    return path.read_bytes().decode(errors="replace") if path.is_file() else ""
 
 
 def last_line(output: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...models import hearing
 from ...models.hearing.draw import Draw
-from ...models.hearing.files import Recording, load, save
+from ...models.hearing.files import Recording, load, no_link, save
 from ...models.hearing.in_a_program import ANOTHER, FOLDER
 from ...models.hearing.meetings import Meeting
 
@@ -61,13 +61,21 @@ def brought(folder: Path, request: Request) -> dict[str, str]:
 def received(folder: Path, most: int) -> Recording:
     """What was heard. most: bytes. Raises Unheard if nothing was."""
     own = folder / "record"
-    if (own / "unheard").is_file():
-        reason = (own / "unheard").read_text(errors="replace")[:200]
-        raise Unheard(f"the recorder could not start in the program's Python ({reason})")
-    if not (own / "recording.npz").is_file():
+    if not own.is_symlink() and (own / "unheard").is_file():
+        raise Unheard(f"the recorder could not start in the program's Python ({_reason(own / 'unheard')})")
+    if own.is_symlink() or not (own / "recording.npz").is_file():
         raise Unheard("nothing was recorded: the program is not Python, ignores PYTHONPATH, or ends without clearing up")
     recording = load(own / "recording.npz", most)
     others = len(list(own.glob("another-*")))
     if others:
         recording.notes.append(f"{others} more Python processes were started, whose draws are not heard")
     return recording
+
+
+def _reason(path: Path) -> str:
+    """What the recorder wrote about its own failure. A link is not followed: it could lead to the key of the run."""
+    try:
+        with open(path, encoding="utf-8", errors="replace", opener=no_link) as file:
+            return "".join(c if c.isprintable() else " " for c in file.read(200))
+    except OSError:
+        return "its reason cannot be read"

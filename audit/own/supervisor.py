@@ -5,7 +5,7 @@
 It stands between a run and the program, knows nothing of gnnaudit, and lives as long as the program. Its standard input is a pipe
 from the run, which closes when the run dies, even by SIGKILL. It prints one JSON document: code (exit code, negative for a
 signal; null if the program did not end by itself), error (why it could not be started), hidden (whether `hide` was out of the
-program's sight).
+program's sight), output and errors (the end of what it printed). It opens no file of the program's: links could lead to the key.
 """
 
 from __future__ import annotations
@@ -33,17 +33,42 @@ PRIVATE, RECURSIVE = 1 << 18, 1 << 14
 def hide(folder: str) -> None:
     """Hides `folder` behind an empty folder, for this process and its children only. Raises OSError if the system refuses.
 
-    An ordinary user does it in a user namespace, where the program also has no rights over the processes of the run.
+    It ends in a user namespace, where the program has no rights over the processes of the run, and where a program of root
+    cannot remove the empty folder: mounts from outside of the namespace are locked.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    uid, gid = os.getuid(), os.getgid()
-    if libc.unshare(NEW_MOUNTS) != 0:  # only root needs no user namespace
+    root = libc.unshare(NEW_MOUNTS) == 0
+    if not root:  # only root may mount without a user namespace
         _do(libc.unshare(NEW_MOUNTS | NEW_USER))
         Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+        for kind, number in (("uid", os.getuid()), ("gid", os.getgid())):
+            Path(f"/proc/self/{kind}_map").write_text(f"{number} {number} 1")
     _do(libc.mount(b"none", b"/", None, PRIVATE | RECURSIVE, None))
     _do(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=4k,mode=500"))
+    if root:
+        _without_rights(libc)
+
+
+def _without_rights(libc: ctypes.CDLL) -> None:
+    """Enters a user namespace that has all users of this one, so that root keeps its rights over files, and no others."""
+    maps = {kind: Path(f"/proc/self/{kind}_map").read_text().splitlines() for kind in ("uid", "gid")}
+    pid, (entered, tell) = os.getpid(), os.pipe()
+    child = os.fork()
+    if child == 0:  # only a process outside of the namespace may say which users it has
+        try:
+            os.close(tell)
+            os.read(entered, 1)
+            for kind, lines in maps.items():
+                same = [f"{line.split()[0]} {line.split()[0]} {line.split()[2]}" for line in lines]
+                Path(f"/proc/{pid}/{kind}_map").write_text("\n".join(same))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    os.close(entered)
+    done = libc.unshare(NEW_USER | NEW_MOUNTS)
+    os.close(tell)
+    if os.waitpid(child, 0)[1] != 0 or done != 0:
+        raise OSError("the system allows no user namespace")
 
 
 def _do(result: int) -> None:
@@ -74,7 +99,7 @@ def limit(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def supervise(words: list[str], folder: str, seconds: float, hidden: str | None, most: int) -> dict[str, object]:
+def supervise(words: list[str], seconds: float, hidden: str | None, most: int) -> dict[str, object]:
     """Runs the program until it ends, until `seconds` are over, or until standard input closes, and ends all its processes."""
     libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
     if libc is not None:
@@ -98,16 +123,15 @@ def supervise(words: list[str], folder: str, seconds: float, hidden: str | None,
             preexec_fn=before,
         )
     except OSError as fault:
-        return {"code": None, "error": fault.strerror, "hidden": out_of_sight, "orphaned": False}
+        return {"code": None, "error": fault.strerror, "hidden": out_of_sight, "orphaned": False, "output": "", "errors": ""}
     assert program.stdout is not None
     assert program.stderr is not None
     tails: dict[IO[bytes], bytes] = {program.stdout: b"", program.stderr: b""}
     orphaned = follow(program, tails, time.monotonic() + seconds)
     code = program.poll()
     end(program)
-    for name, pipe in (("stdout", program.stdout), ("stderr", program.stderr)):
-        (Path(folder) / name).write_bytes(tails[pipe])
-    return {"code": code, "error": None, "hidden": out_of_sight, "orphaned": orphaned}
+    said = {name: tails[pipe].decode(errors="replace") for name, pipe in (("output", program.stdout), ("errors", program.stderr))}
+    return {"code": code, "error": None, "hidden": out_of_sight, "orphaned": orphaned, **said}
 
 
 def follow(program: subprocess.Popen[bytes], tails: dict[IO[bytes], bytes], until: float) -> bool:
@@ -166,7 +190,7 @@ def main() -> None:
     asked = json.loads(sys.argv[1])
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, lambda *_: None)  # the run decides: its end closes the pipe
-    told = supervise(asked["words"], asked["folder"], asked["seconds"], asked["hide"], asked["bytes"])
+    told = supervise(asked["words"], asked["seconds"], asked["hide"], asked["bytes"])
     if told["orphaned"]:
         shutil.rmtree(asked["folder"], ignore_errors=True)
     else:

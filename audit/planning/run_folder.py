@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 from collections.abc import Iterator, Mapping
@@ -14,11 +15,13 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from ...accounting.own_folder import read_own, shared
 from ...models.kernels import compiled
 from ..key import Key
 from .cores import usable_cores
 from .plan import Plan, read
 
+log = logging.getLogger(__name__)
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 STREAMS = (
     "Each training has a seed of 64 bits, hashed from it by BLAKE2b; its streams are Philox 4x64, a generator for statistics and "
@@ -31,12 +34,16 @@ STREAMS = (
 def opened(plan: Plan) -> Iterator[Path]:
     """The run's folder, locked against a second run.
 
-    Raises ValueError if it cannot be written, is in use, or holds the run of another plan and the plan is not `fresh`.
+    Warns where another user could change what is kept there. Raises ValueError if it cannot be written, is in use, or holds the
+    run of another plan and the plan is not `fresh`.
     """
     folder = plan.out
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if reason := shared(folder.resolve()):
+            log.warning("out=%s: %s: another user could change what is kept and reported. Choose another --out.", folder, reason)
         (folder / "evidence").mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0).acquire()
+        lock = FileLock(folder / ".lock", timeout=0, mode=0o600).acquire()  # who can read a lock can hold it
     except Timeout:
         raise ValueError(f"out={folder}: another run is writing here. Wait for it, or choose another --out.") from None
     except OSError as fault:
@@ -80,7 +87,7 @@ def root_key(plan: Plan, folder: Path) -> Key:
 
     With a seed, anybody can reproduce the run. Without one, the key is 256 bits from the operating system, stored in the
     folder with owner-only permissions so that a killed run can resume; whoever reads it can subtract the noise. Raises
-    ValueError if the file is incomplete: noise from a shorter key could be guessed.
+    ValueError if the file is another user's, or incomplete: noise from a shorter key could be guessed.
     """
     if plan.seed is not None:
         return Key("seed", plan.seed)
@@ -91,7 +98,11 @@ def root_key(plan: Plan, folder: Path) -> Key:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
             f.write(Key.fresh())
         os.replace(aside, path)
-    secret = path.read_text(errors="replace").strip()
+    try:
+        secret = read_own(path).decode(errors="replace").strip()
+    except OSError as fault:
+        why = fault.strerror or str(fault).removeprefix(f"{path}: ")
+        raise ValueError(f"{path}: {why}; whoever wrote it could subtract the noise. Choose another folder with --out.") from None
     if len(secret) != len(Key.fresh()) or not set(secret) <= set(hexdigits):  # after a crash a file system may leave zeros
         raise ValueError(
             f"{path}: not a complete key. Remove the file; the run then makes a new key and computes its parts again."

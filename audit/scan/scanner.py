@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from .rules import RULES, Rule
 from .source import Source, below
@@ -74,7 +75,7 @@ def sarif(hits: list[Hit]) -> dict[str, Any]:
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": Path(hit.path).as_posix()},
+                        "artifactLocation": {"uri": quote(Path(hit.path).as_posix())},
                         "region": {"startLine": hit.line, "startColumn": hit.column + 1},
                     }
                 }

@@ -19,6 +19,7 @@ import numpy as np
 
 from ... import models
 from ...accounting.cache import sources
+from ...accounting.own_folder import open_own
 from ...models.base import Release
 from ...models.kernels import compiled
 from ..games.game import Game, Seen
@@ -72,7 +73,7 @@ def save(release: Release, path: Path) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(aside, "wb") as f:
+        with open(aside, "wb", opener=_for_others_to_read) as f:
             parts: dict[str, Any] = {f"array:{n}": a for n, a in release.arrays.items()}
             np.savez(f, **parts, watch=release.watch, public=np.array(json.dumps(dict(release.public))))
         os.replace(aside, path)
@@ -83,10 +84,15 @@ def save(release: Release, path: Path) -> None:
             aside.unlink(missing_ok=True)
 
 
+def _for_others_to_read(path: str, flags: int) -> int:
+    """Opens a file that nobody but this user may write, whatever the umask: others could make the releases of a run."""
+    return os.open(path, flags, 0o644)
+
+
 def load(path: Path) -> Release | None:
-    """A stored part, or None if it is absent or damaged (every array in the file has a checksum)."""
+    """A stored part, or None if it is absent, another user's, or damaged (every array in the file has a checksum)."""
     try:
-        with np.load(path, allow_pickle=False) as f:
+        with open_own(path) as file, np.load(file, allow_pickle=False) as f:
             members = {n: f[n] for n in f.files}  # reads all arrays: only then are all checksums verified
         watch, public = members.pop("watch"), json.loads(str(members.pop("public")))
         return Release({n.removeprefix("array:"): a for n, a in members.items()}, watch, public)

@@ -32,7 +32,10 @@ def temporary() -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder with its contents, also if the write permission of its subfolders was removed."""
+    """Removes a folder with its contents, also where the program has removed write permissions. Of a link, only the link goes."""
+    if folder.is_symlink():
+        folder.unlink()
+        return
     for place, _, _ in os.walk(folder):  # from the top down; links are not followed
         with suppress(OSError):
             os.chmod(place, 0o700)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -68,45 +69,59 @@ def save(path: Path, recording: Recording) -> None:
     np.savez(path, told=np.frombuffer(json.dumps(told).encode(), dtype=np.uint8), **named)  # type: ignore[arg-type]
 
 
+def no_link(path: str, flags: int) -> int:
+    """Opens a file, for `open(…, opener=no_link)`. Raises OSError for a symbolic link."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
 def load(path: Path, most: int) -> Recording:
-    """Reads it. most: bytes. Raises ValueError for a file that is larger, or that `save` did not write."""
+    """Reads it. most: bytes. Raises ValueError for a link, and for a file that is larger, or that `save` did not write."""
     try:
-        with zipfile.ZipFile(path) as parts:
-            stored = all(p.compress_type == zipfile.ZIP_STORED for p in parts.infolist())
-            if not stored or sum(p.file_size for p in parts.infolist()) > most:
-                raise ValueError(f"{path.name}: holds more than {most >> 20}MiB.")
-        with np.load(path, allow_pickle=False) as file:
-            told = json.loads(file["told"].tobytes())
-            arrays = {int(name): file[name] for name in file.files if name != "told"}
-
-        def get(value: Any) -> Any:
-            return arrays[value["array"]] if isinstance(value, dict) else value
-
-        draws = [
-            Draw(
-                str(d["law"]),
-                get(d["values"]).reshape(d["shape"]),
-                str(d["line"]),
-                get(d["loc"]),
-                get(d["scale"]),
-                float(d["ends"][0]),
-                float(d["ends"][1]),
-                parameters=tuple(get(p).reshape(p["shape"]) for p in d["parameters"]),
-                calls=tuple(map(str, d["calls"])),
-            )
-            for d in told["draws"]
-        ]
-        meetings = [
-            Meeting(
-                str(m["line"]),
-                draws[m["draw"]],
-                get(m["scale"]),
-                get(m["clean"]),
-                get(m["noisy"]),
-                tuple(draws[at] for at in m["beside"]),
-            )
-            for m in told["meetings"]
-        ]
-        return Recording(draws, meetings, str(told["diverged"]), [str(note) for note in told["notes"]])
-    except (KeyError, TypeError, IndexError, AttributeError, OSError, EOFError, zipfile.BadZipFile) as fault:
+        with open(path, "rb", opener=no_link) as file:
+            recording = _read(file, most)
+    except Exception as fault:  # a damaged file makes its readers raise almost anything
         raise ValueError(f"{path.name}: not a recording ({type(fault).__name__}).") from None
+    if recording is None:
+        raise ValueError(f"{path.name}: holds more than {most >> 20}MiB.")
+    return recording
+
+
+def _read(file: BinaryIO, most: int) -> Recording | None:
+    """The recording; None if it would take more than `most` bytes."""
+    with zipfile.ZipFile(file) as parts:
+        stored = all(p.compress_type == zipfile.ZIP_STORED for p in parts.infolist())
+        if not stored or sum(p.file_size for p in parts.infolist()) > most:
+            return None
+    with np.load(file, allow_pickle=False) as found:
+        told = json.loads(found["told"].tobytes())
+        arrays = {int(name): found[name] for name in found.files if name != "told"}
+
+    def get(value: Any) -> Any:
+        return arrays[value["array"]] if isinstance(value, dict) else value
+
+    draws = [
+        Draw(
+            str(d["law"]),
+            get(d["values"]).reshape(d["shape"]),
+            str(d["line"]),
+            get(d["loc"]),
+            get(d["scale"]),
+            float(d["ends"][0]),
+            float(d["ends"][1]),
+            parameters=tuple(get(p).reshape(p["shape"]) for p in d["parameters"]),
+            calls=tuple(map(str, d["calls"])),
+        )
+        for d in told["draws"]
+    ]
+    meetings = [
+        Meeting(
+            str(m["line"]),
+            draws[m["draw"]],
+            get(m["scale"]),
+            get(m["clean"]),
+            get(m["noisy"]),
+            tuple(draws[at] for at in m["beside"]),
+        )
+        for m in told["meetings"]
+    ]
+    return Recording(draws, meetings, str(told["diverged"]), [str(note) for note in told["notes"]])

@@ -9,7 +9,7 @@ from .. import results
 from ..files import write_text
 from ..results import Results
 from ..rounding import down, percent, up
-from ..summary import UNITS, Line, budget, headline, lines, name
+from ..summary import UNITS, Line, as_text, budget, headline, lines, name
 
 HEAD = ("model", "protects", "claimed ε", "δ", "proved at least", "would have noticed ε above", "upper bound", "verdict")
 
@@ -27,19 +27,19 @@ def to_markdown(found: Results) -> str:
     graph = ", ".join(
         str(part) for part in (run.data.get("name"), f"{run.data['nodes']} nodes" if "nodes" in run.data else None) if part
     )
-    version = run.versions.get("gnnaudit", "")
-    notes = [f"- {name(c.key.model, c.key.mode)}: the upper bound is {c.upper_is}." for c in claims if c.upper_is]
+    version, day = run.versions.get("gnnaudit", ""), run.started[:10] or "an unknown day"
+    notes = [f"- {as_text(name(c.key.model, c.key.mode))}: the upper bound is {c.upper_is}." for c in claims if c.upper_is]
     return "\n".join(
         [
             "## Privacy audit",
             "",
-            headline(claims),
+            as_text(headline(claims)),
             "",
             *(f"| {' | '.join(_cell(text) for text in row)} |" for row in rows),
             "",
             *notes,
             f"- All lower bounds hold together with {percent(1 - run.alpha)} confidence. ε is in nats.",
-            f"- Audited by gnnaudit {version} on {run.started[:10] or 'an unknown day'}, on the graph {graph or 'unknown'}.",
+            as_text(f"- Audited by gnnaudit {version} on {day}, on the graph {graph or 'unknown'}."),
             "- An audit can refute a claim and never proves one. It sees what the model released in this run, on this graph.",
             "",
         ]
@@ -62,4 +62,4 @@ def _row(line: Line) -> tuple[str, ...]:
 
 def _cell(text: str) -> str:
     """Text that neither ends a cell nor becomes markup."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return as_text(text).replace("|", "\\|")

@@ -94,18 +94,21 @@ def mirror(run_dir: Path, uri: str | None = None) -> bool:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Locks the folder: two processes that create the database at the same time break it."""
+    """Locks the folder: two processes that create the database at the same time break it. Other users cannot hold the lock."""
     from filelock import FileLock
 
-    with FileLock(folder / ".mlflow.lock", timeout=PATIENCE):
+    with FileLock(folder / ".mlflow.lock", timeout=PATIENCE, mode=0o600):
         yield
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """MLflow without telemetry, long retries and the log lines of its database migrations."""
+    """MLflow without telemetry, long retries, the log lines of its database migrations, and the addresses that it prints on
+    stdout, where a command may print its one document.
+    """
     for name, value in {
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     }.items():
@@ -157,7 +160,11 @@ def _write(found: Results, run_dir: Path, uri: str) -> None:
 
 
 def _log(client: MlflowClient, run_id: str, path: Path, folder: str) -> None:
-    client.log_artifact(run_id, str(path), folder or None)
+    """Sends an artifact to the client's own server: client.log_artifact sends it to the first one that this process used."""
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    place = client.get_run(run_id).info.artifact_uri
+    get_artifact_repository(place, tracking_uri=client.tracking_uri).log_artifact(str(path), folder or None)
 
 
 def _copy(artifacts: Path, run_id: str, path: Path, folder: str) -> None:
@@ -175,7 +182,8 @@ def _note(found: Results, experiment: str, together: dict[str, list[str]]) -> st
         if unit and len(runs) > 1:
             query = urlencode({"runs": json.dumps(runs[:LINKED]), "experiments": json.dumps([experiment])}, quote_via=quote)
             links.append(f"- [Compare the claims that protect one {unit}](#/compare-runs?{query})")
-    return "\n".join([f"    {found.run.command}", "", *links])
+    command = " ".join(found.run.command.split())  # a line break would end the code block
+    return "\n".join([f"    {command}", "", *links])
 
 
 def _experiment(client: MlflowClient, uri: str) -> tuple[str, bool]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..files import plain
 from ..results import AccountRow, AttackRow, Results, UtilityRow
-from ..summary import BESIDE, COVERED, Key, Line, budget, key, lines, name
+from ..summary import BESIDE, COVERED, Key, Line, as_text, budget, key, lines, name
 
 SHORT = {"dp_accounting-pld": "pld", "dp_accounting-rdp": "rdp"}
 RATES = {"0.001": "0.1pct", "0.01": "1pct", "0.1": "10pct"}
@@ -103,7 +103,7 @@ def _child(found: Results, k: Key, line: Line | None, at: int) -> Child:
     noise = "" if math.isfinite(k.epsilon) else ", no noise"
     tags = {"system": f"{name(k.model, k.mode)}{whom}{noise}", "plan": found.run.name}
     if line:
-        tags |= {"verdict": line.verdict.kind, "mlflow.note.content": line.verdict.sentence}
+        tags |= {"verdict": line.verdict.kind, "mlflow.note.content": as_text(line.verdict.sentence)}
     spent = sum({b.audit: b.seconds for b in line.bounds}.values()) if line else 0.0
     title = f"{name(k.model, k.mode)} ε={budget(k.epsilon)}{whom}"
     identity = "|".join([k.model, k.mode, params["unit"], params["epsilon"]])

@@ -17,6 +17,7 @@ from gnnaudit.audit.games.game import Game
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own import program as module
 from gnnaudit.audit.own.program import LOG_BYTES, External
+from gnnaudit.audit.own.recording import Request
 from gnnaudit.audit.storage import temporary
 from gnnaudit.models.graph.graph import Graph, Worlds
 
@@ -77,6 +78,15 @@ REFUSED = {
     "leaves daemons": (
         f"for _ in range(20): subprocess.Popen([{FOREVER}], start_new_session=True)\nsys.exit(5)",
         "exit code 5",
+    ),
+    "flees from its killer, child after child": (
+        "if os.fork(): os._exit(7)\nend = time.monotonic() + 60\nwhile time.monotonic() < end:\n    if os.fork(): os._exit(0)",
+        "exit code 7",
+    ),
+    "flees, each child in a session of its own": (
+        "if os.fork(): os._exit(7)\nend = time.monotonic() + 60\n"
+        "while time.monotonic() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()",
+        "exit code 7",
     ),
     "crashes": ("os.kill(os.getpid(), signal.SIGSEGV)", "exit code -11"),
     "links to a file": ("answer(); (out / 'posteriors.npy').rename(out / 'p'); (out / 'posteriors.npy').symlink_to('p')", "link"),
@@ -179,6 +189,71 @@ def test_the_key_of_the_run_is_out_of_sight(tmp_path: Path, graph: Graph, caplog
         pytest.skip("this system hides no folders")
     assert said == "seen: False\n"
     assert (run / "key").read_text() == "secret"
+
+
+@linux
+def test_a_program_of_root_cannot_look_behind_the_empty_folder(
+    tmp_path: Path, graph: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Root could remove the empty folder, enter the mounts of another process, or read through its `root` in /proc."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "key").write_text("secret")
+    look = f"""
+answer()
+run = Path({str(run)!r})
+for words in (["umount", run], ["umount", "-l", run], ["nsenter", "-t", str(os.getppid()), "-m", "cat", run / "key"]):
+    try: print(subprocess.run(words, capture_output=True, text=True).stdout)
+    except OSError: pass
+for place in (run / "key", *(Path("/proc") / name / "root" / str(run)[1:] / "key" for name in os.listdir("/proc"))):
+    try: print(place.read_text())
+    except OSError: pass
+print("looked")
+"""
+    target(tmp_path, look, run=run).fit(worlds(graph))
+    if "could read" in caplog.text:
+        pytest.skip("this system hides no folders")
+    assert (run / "target.log").read_text().split() == ["looked"]
+
+
+LINKS = {
+    "what the program printed was written through a link, so that it chose the key": (
+        "(inputs.parent / 'stdout').symlink_to(key); print('0' * 64)"
+    ),
+    "the reason of a recorder that fails was read through a link, and told": (
+        "(record / 'unheard').symlink_to(key); (record / 'recording.npz').unlink(missing_ok=True)"
+    ),
+    "the folder of the recording is a link": (
+        "import shutil; shutil.rmtree(record); record.symlink_to(key.parent); (inputs.parent / 'unheard').symlink_to(key)"
+    ),
+    "a recording is a link": "(record / 'recording.npz').unlink(missing_ok=True); (record / 'recording.npz').symlink_to(key)",
+    "the folder of all its files is a link": "f = inputs.parent; f.rename(f.with_name('gone')); f.symlink_to(key.parent)",
+    "the lock of its folder is a link": "(inputs.parent / 'alive').unlink(); (inputs.parent / 'alive').symlink_to(key)",
+}
+
+
+@linux
+@pytest.mark.parametrize("name", LINKS)
+def test_no_link_that_a_program_leaves_leads_to_the_key(name: str, tmp_path: Path, graph: Graph, own_temporary: Path) -> None:
+    """The program does not see the key, but knows its path. The run, which opens files for it, does see the key."""
+    run = tmp_path / "run"
+    run.mkdir(mode=0o755)
+    (run / "key").write_text("5ec4e7" * 10)
+    record = "record = inputs.parent / 'record'; record.mkdir(exist_ok=True)"
+    program = target(tmp_path, f"answer(); key = Path({str(run / 'key')!r}); {record}\n{LINKS[name]}", run=run)
+    said = ""
+    for call in (lambda: program.fit(worlds(graph)), lambda: program.recorded(worlds(graph)[:1], Request())):
+        try:
+            call()
+        except ValueError as fault:
+            said += str(fault)
+        for left in own_temporary.iterdir():  # what the program itself moved away
+            temporary.remove(left)
+    assert "5ec4e7" not in said
+    assert (run / "key").read_text() == "5ec4e7" * 10
+    assert {path.name for path in run.iterdir()} <= {"key", "target.log"}
+    assert "5ec4e7" not in "".join(path.read_text() for path in run.glob("*.log"))
+    assert run.stat().st_mode & 0o777 == 0o755
 
 
 @linux

@@ -1,5 +1,6 @@
 """The folder of a run: one run at a time, also where Python has no POSIX modules, as on Windows."""
 
+import os
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import torch
 
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.planning.plan import Plan
-from gnnaudit.audit.planning.run_folder import opened, randomness
+from gnnaudit.audit.planning.run_folder import opened, randomness, root_key
 from gnnaudit.models.engine.dpsgd import add_noise
 from gnnaudit.models.engine.network import Weights
 from gnnaudit.models.random.streams import stream
@@ -43,6 +44,32 @@ def test_a_folder_in_use_is_refused_and_free_again_afterwards(tmp_path):
         assert folder == tmp_path / "out"
 
 
+HOLD = """
+import fcntl, os, sys
+if os.getuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("held")
+except PermissionError:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can act as another user")
+def test_another_user_cannot_hold_the_lock_of_a_run(tmp_path):
+    """A lock can be held by whoever can read its file: the next run would be told that another run is writing."""
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    with opened(Plan(out=tmp_path / "out")):
+        pass
+    lock = tmp_path / "out" / ".lock"
+    hold = [sys.executable, "-I", "-c", HOLD, str(lock)]
+    assert subprocess.run(hold, capture_output=True, text=True, check=True).stdout == "refused\n"
+    lock.chmod(0o644)
+    assert subprocess.run(hold, capture_output=True, text=True, check=True).stdout == "held\n"
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="cannot be written"), opened(Plan(out=tmp_path / "file" / "out")):
@@ -50,6 +77,43 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "run" / ".lock").mkdir(parents=True)
     with pytest.raises(ValueError, match="cannot be written"), opened(Plan(out=tmp_path / "run")):
         pass
+
+
+def as_another(path, how):
+    """The file as another user of this machine could have made it."""
+    if how == "writable":
+        path.chmod(0o666)
+    elif how == "link":
+        path.rename(path.with_name("elsewhere"))
+        path.symlink_to("elsewhere")
+    elif os.getuid() == 0:
+        os.chown(path, 65534, 65534)
+    else:
+        pytest.skip("only root can make a file of another user")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
+@pytest.mark.parametrize("how", ["writable", "another's", "link"])
+def test_a_key_that_another_user_planted_is_refused(tmp_path, how):
+    """Whoever knows the key can subtract the noise: a planted key of the right form was taken."""
+    (tmp_path / "key").write_text("0" * 64)
+    assert root_key(Plan(), tmp_path).seed == Key("secret", "0" * 64).seed
+    as_another(tmp_path / "key", how)
+    with pytest.raises(ValueError, match=r"key: .*could subtract the noise\. Choose another folder") as said:
+        root_key(Plan(), tmp_path)
+    assert "\n" not in str(said.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no modes here")
+@pytest.mark.parametrize(("how", "told"), [("writable", True), ("another's", True), ("mine", False)])
+def test_a_run_in_a_folder_that_another_user_could_change_says_so(tmp_path, caplog, how, told):
+    (tmp_path / "out").mkdir()
+    if how != "mine":
+        as_another(tmp_path / "out", how)
+    (tmp_path / "link").symlink_to("out")  # one's own link to one's own folder is harmless
+    with opened(Plan(out=tmp_path / "link")):
+        pass
+    assert ("another user could change what is kept" in caplog.text) == told
 
 
 def test_the_report_says_what_the_noise_came_from_and_what_it_is_not():

@@ -1,7 +1,9 @@
 """The scan hits what was written to be hit, passes what was written to pass, and finds nothing unintended in this package."""
 
 import json
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from typer.testing import CliRunner
@@ -67,6 +69,18 @@ def test_sarif_has_a_known_rule_and_a_place_for_each_result():
     assert result["ruleId"] in {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     place = result["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("a.py", 3)
+
+
+def test_a_file_name_with_markup_is_an_address_in_sarif_and_text_elsewhere(tmp_path):
+    """A viewer that makes a link of `uri` may take `<`, `#` or `%3C` for what they are in an address."""
+    _, text = next(iter(CAUGHT.values()))
+    path = tmp_path / "<img src=x onerror=alert(1)>#%3C.py"
+    path.write_text(text)
+    hits, _ = scan(path)
+    (place,) = {r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in sarif(hits)["runs"][0]["results"]}
+    assert re.fullmatch(r"[\w./%-]+", place)
+    assert unquote(place) == path.as_posix()
+    assert "<img" not in json.dumps(sarif(hits))
 
 
 def test_the_command_ends_with_0_with_and_without_hits_and_prints_one_document(tmp_path):

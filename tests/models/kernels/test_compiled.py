@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import tempfile
@@ -206,7 +207,12 @@ def test_a_folder_that_cannot_be_trusted_is_named_and_left_alone(
     (fresh / "open").mkdir()
     (fresh / "open").chmod(0o777)
     (fresh / "link").symlink_to(fresh)
-    for place, reason in (("open", "can be written by others"), ("link", "is a symbolic link"), ("open/in", "written by others")):
+    places = [("open", "can be written by others"), ("link", "is a symbolic link"), ("open/in", "written by others")]
+    if os.getuid() == 0:
+        (fresh / "another's").mkdir()
+        os.chown(fresh / "another's", 65534, 65534)
+        places += [("another's", "belongs to another user"), ("another's/in", "belongs to another user")]
+    for place, reason in places:
         monkeypatch.setattr("numba.config.CACHE_DIR", str(fresh / place))
         kept.kept_in.cache_clear()
         found = kept.kept_in()

@@ -34,3 +34,16 @@ def test_a_name_cannot_end_a_cell():
     row = AccountRow(**{**WHERE, "model": "a|b\n<i>"}, accountant="exact", value=4.0)
     _, _, cells = rows_of(card.to_markdown(Results(run=Run(name="r"), rows=(row,))))
     assert (len(cells), cells[0]) == (8, "a\\|b &lt;i> (own)")
+
+
+def test_a_name_becomes_no_markup_anywhere():
+    """A card goes into a README, whose renderer may keep HTML."""
+    bad = "<img src=x onerror=alert(1)>[x](javascript:alert(1))\n<script>"
+    rows = (
+        BoundRow(**{**WHERE, "model": bad}, **FOUND, value=5.0, verdict="refuted", notices=1.2, reach=4.3),
+        AccountRow(**{**WHERE, "model": bad}, accountant="exact", value=4.0),
+    )
+    text = card.to_markdown(Results(run=Run(name=bad, data={"name": bad}, versions={"gnnaudit": bad}), rows=rows))
+    assert text.count("&lt;script>") == 5  # headline, cell, note, version, graph
+    assert "<" not in text
+    assert "[" not in text.replace("\\[", "")

@@ -153,6 +153,23 @@ def test_a_store_out_of_reach_is_a_warning_and_the_run_goes_on(tmp_path, caplog,
     assert "\n" not in record.getMessage()
 
 
+def test_a_name_or_a_sentence_becomes_no_markup_in_a_description(tmp_path):
+    """MLflow renders descriptions as Markdown: a line break in the command ended the code block, and an image was loaded."""
+    bad = "x\n\n<img src=http://127.0.0.1:9/seen>\n\n[here](javascript:alert(1))"
+    folder = write_example(tmp_path / "demo")
+    found = results.read(folder)
+    rows = [r.model_copy(update={"method": bad, "value": math.inf}) if r.kind == "bound" else r for r in found.rows]
+    results.write(found.model_copy(update={"rows": tuple(rows), "run": found.run.model_copy(update={"command": bad})}), folder)
+    assert mlflow_mirror.mirror(folder)
+    _, runs = opened(mlflow_mirror.default_uri(tmp_path))
+    notes = {name: run.data.tags.get("mlflow.note.content", "") for name, run in runs.items()}
+    command, *others = notes.pop("demo").splitlines()
+    assert command == "    " + " ".join(bad.split())  # four spaces: code, to the end of the line
+    assert not any("<" in line or "javascript" in line for line in others)
+    assert any("&lt;img" in note for note in notes.values())
+    assert not any("<" in note or "[" in note.replace("\\[", "") for note in notes.values())
+
+
 @pytest.mark.nightly
 def test_two_runs_that_create_the_store_at_once_lose_nothing(tmp_path):
     folders = [write_example(tmp_path / name) for name in ("one", "two")]
@@ -235,7 +252,7 @@ def free_port():
 
 
 @pytest.mark.nightly
-def test_the_ui_command_serves_a_store_that_a_run_is_mirrored_to_after_a_proxy_failed_half_way(tmp_path, monkeypatch):
+def test_the_ui_command_serves_a_store_that_a_run_is_mirrored_to_after_a_proxy_failed_half_way(tmp_path, monkeypatch, capsys):
     port = free_port()
     command = mlflow_mirror.ui_command(tmp_path, None, port)
     server = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
@@ -255,6 +272,7 @@ def test_the_ui_command_serves_a_store_that_a_run_is_mirrored_to_after_a_proxy_f
         assert mlflow_mirror.mirror(folder, f"http://127.0.0.1:{proxy.server_port}") is False
         proxy.shutdown()
         assert mlflow_mirror.mirror(folder, f"http://127.0.0.1:{port}")
+        assert capsys.readouterr().out == ""  # with --json, stdout holds one document and nothing else
         client, runs = opened(f"http://127.0.0.1:{port}")
         assert len(runs) == 24
         assert "evidence" in {a.path for a in client.list_artifacts(runs["demo"].info.run_id)}
