@@ -22,15 +22,17 @@ def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = 
     """Audits a model against a claim on a graph, and returns what results.json holds.
 
     out: the run folder, with report.html, junit.xml and the evidence; None: a folder that is removed again. options: those of
-    `audit run` with underscores, such as rounds=10, attacks="lira", audits="all", seed="word"; here no attack is run and no
-    MLflow store is written unless they ask for it. Raises ValueError for a model that lacks a part of the protocol and for
-    options that do not exist.
+    `audit run` with underscores, such as rounds=10, attacks="lira", audits="all", seed="word"; here no attack is run, no MLflow
+    store is written and no other process trains unless they ask for it. A script that asks for jobs=2 needs the line
+    `if __name__ == "__main__":`, as for any process pool. The verdict is `.run.verdict`, and `.run.exit_code`.
+
+    Raises ValueError for a model that lacks a part of the protocol and for options that do not exist.
     """
     from rich.console import Console
 
     checked(model, "model")
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
-        chosen = {"attacks": "none", "mlflow": "none"} | options
+        chosen: dict[str, Any] = {"attacks": "none", "mlflow": "none", "jobs": 1} | options
         chosen |= {"data": graph.name, "epsilon": (claim.epsilon,), "delta": claim.delta, "unit": str(claim.unit)}
         chosen["model"] = f"{model.name}, given in Python"  # no file holds it, so plan.toml alone does not run it again
         plan = Plan(out=Path(out or folder), **chosen)

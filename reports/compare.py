@@ -200,7 +200,8 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
             continue
         counts = [sum(d.word == word for d in kind) for word in ("more", "less")]
         what = "utility metrics" if utility else "attacks"
-        parts.append(f"By {len(kind)} {what}, the second run ({other}) {more} in {counts[0]} and {less} in {counts[1]}.")
+        told = f"{more} in {counts[0]} and {less} in {counts[1]}" if any(counts) else "is like the first"
+        parts.append(f"By {len(kind)} {what}, the second run ({other}) {told}.")
     return f"{' '.join(parts)} Only significant differences count (95 %, Bonferroni over all comparisons of a kind)."
 
 

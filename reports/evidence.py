@@ -164,7 +164,7 @@ def judge(
     best = lowest(ceiling)
     above = contradicting(best, bounds)
     if best is not None and above is not None:
-        measured = f"{_worded(above)} was measured, and {best[1]} allows at most {up(best[0])}"
+        measured = f"{_worded(above)} was measured, and by the accountant {best[1]!r} the ledger costs at most {up(best[0])}"
         return Verdict("inconclusive", f"inconclusive: a contradiction: {measured}; the ledger or the accountant is wrong", 3)
     if best is not None and best[0] > claim.epsilon * (1 + GRID):
         sentence = f"the ledger exceeds the claim: it costs {up(best[0])} ({best[1]}) against a claim of {claim.epsilon:g}"

@@ -44,6 +44,7 @@ GRANTED = Condition(
     "granted",
     "a proof by composition grants it; who sees less may learn less",
 )
+NO_PATH = "no path leads past the mechanisms"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved("no noise is used twice", "compared with all other mechanisms and seeds; a value computed again counts once")
 
@@ -51,7 +52,9 @@ FRESH = proved("no noise is used twice", "compared with all other mechanisms and
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     """The bound that follows from the secret with the largest move. It is 0 where something is not known; `method` says what."""
     if within.worst is None:
-        return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, (REPEATED,))
+        path = not_excluded(within)
+        known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
+        return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, known)
     secret, first = within.worst.secret, history(made, 0)
     each = used(made, first, within.shifts)
     stale = next(not_fresh(made, first, within, each), None)
@@ -80,12 +83,22 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden(made, reason), GRANTED)
     bound = exact(epsilon, reason or told(secret, first, shifts), MOVES, conditions)
     refuted = epsilon > case.claim.epsilon and not bound.failed
+    if within.past and not refuted:
+        bound = replace(
+            bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", next(iter(within.past.values()))))
+        )
     total = math.sqrt(sum(size(m, by) ** 2 for m, by in zip(first.meetings, shifts, strict=True)))
     open_ = within.past or within.doubts or not within.together  # then a path past the mechanisms is not excluded
     clear = not reason and not open_ and {m.draw.law for m in within.meetings} == {"normal"}
     notices = noticed(mu_of_claim(case.claim), total) if clear else math.inf
     reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
+
+
+def not_excluded(within: Inside) -> str:
+    """Why a path past the mechanisms is not excluded; "" if none was found by one secret at a time and many together."""
+    together = "" if within.together else "the run cannot be repeated without many secrets at once"
+    return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
 
 
 def used(made: Study, first: History, shifts: Shifts) -> Shifts:

@@ -95,7 +95,7 @@ def mirror(
     from ...reports.formats import mlflow_mirror as module
 
     reached = [module.mirror(run, mlflow) for run in runs]
-    print(f"{sum(reached)} of {len(runs)} runs are in MLflow. `audit ui` shows them.", file=sys.stderr)
+    print(f"{sum(reached)} of {len(runs)} runs are in MLflow.{' `audit ui` shows them.' * any(reached)}", file=sys.stderr)
     raise typer.Exit(0 if all(reached) else 3)
 
 

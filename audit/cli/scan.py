@@ -25,6 +25,7 @@ def scan(
     """
     from ...reports.files import write_text
     from ..scan import scanner
+    from ..scan.rules import RULES
 
     hits, unread = scanner.scan(path)
     if unread and path.is_file():
@@ -43,4 +44,5 @@ def scan(
     for hit in hits:
         print(hit)
     places = "1 place" if len(hits) == 1 else f"{len(hits)} places"
-    print(f"{places} to look at. This is no verdict: a hit may be harmless, and a fault may show none of these patterns.")
+    looked = "" if hits else f" Looked for: {', '.join(RULES)}."
+    print(f"{places} to look at. This is no verdict: a hit may be harmless, and a fault may show none of these patterns.{looked}")

@@ -96,7 +96,7 @@ def fixed_seed(source: Source) -> Iterator[ast.AST]:
         scope = ast.Module(
             [n for n in own if not (function is source.tree and isinstance(n, ast.FunctionDef | ast.ClassDef))], []
         )
-        if not (any(calls(scope, NOISE)) and is_private(scope)):
+        if not (any(calls(source.tree if function is source.tree else scope, NOISE)) and is_private(source.tree)):
             continue
         for call in calls(scope, SEEDS):
             given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "seed")]
@@ -127,9 +127,9 @@ def private_maximum(source: Source) -> Iterator[ast.AST]:
             if not (isinstance(n, ast.Call) and name_of(n.func) in ("max", "amax")):
                 continue
             over = names_in(n)
-            if not any_like(over, r"deg"):
-                continue
             users = {name for name, parts in made.items() if n in _values(function, name)}
+            if not any_like(over, r"deg") and not any_like(users, r"sensitiv"):
+                continue
             reached = users | {name for name in made if traced({name}, made) & users}
             in_noise = any(n in below(c) or names_in(c) & reached for c in calls(function, NOISE[:7]))
             if in_noise or any_like(reached, r"sensitiv|sigma|noise|threshold|clip"):
@@ -214,8 +214,8 @@ RULES = {
         ),
         Rule(
             "private-maximum",
-            "The largest degree of the private graph sets noise or a threshold, and changes with one edge.",
-            "Use a public degree bound. See pushflow-max-degree.",
+            "A maximum over private data, such as the largest degree, sets noise or a threshold, and changes with one record.",
+            "Use a public bound. See pushflow-max-degree.",
             private_maximum,
         ),
         Rule(

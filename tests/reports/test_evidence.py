@@ -110,7 +110,7 @@ def test_an_upper_bound_below_a_proved_lower_bound_is_reported_and_passes_nothin
     verdict = judge(CLAIM, [ceiling(0.001)], [look(0.5)])
     assert (verdict.kind, verdict.exit_code) == ("inconclusive", 3)
     assert "a contradiction: at least 0.5" in verdict.sentence
-    assert "dp_accounting-pld allows at most 0.001" in verdict.sentence
+    assert "by the accountant 'dp_accounting-pld' the ledger costs at most 0.001" in verdict.sentence
     assert judge(CLAIM, [ceiling(0.001)], [resting(look(0.5), "a theorem", assumed("rows are alike"))]).kind == "not-refuted"
 
 
@@ -183,7 +183,7 @@ def test_a_failed_check_takes_back_the_bound_and_its_reach_and_says_why():
     assert str(broken).startswith("withdrawn, was at least 9.00: rows are alike (chi-squared: p = 2e-57")
     verdict = judge(CLAIM, [ceiling(0.9)], [broken])
     assert verdict.kind == "inconclusive"
-    assert "withdrawn: rows are alike" in verdict.sentence
+    assert "a condition failed: rows are alike" in verdict.sentence
     # another test detects a small enough violation
     assert judge(CLAIM, [ceiling(0.9)], [broken, look(0.5)]).kind == "not-refuted"
     kept = resting(look(0.5), "a theorem", checked("rows are alike", "chi-squared", 0.3))

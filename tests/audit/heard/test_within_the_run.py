@@ -1,0 +1,73 @@
+"""A model that releases only what it computes from noisy values: its mechanisms, and worlds without any secret, say what would
+have been noticed. The truth is the closed form of the Gaussian mechanism.
+"""
+
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit.accounting.gaussian import epsilon_of
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+
+GRAPH, DELTA, SCALE = load("campus:n=120:degree=6"), 1e-5, 4.0
+TRUTH = float(epsilon_of(2**0.5 / SCALE, DELTA))  # an edge moves two rows of a sum of unit rows by one each
+
+
+def noisy_rows(graph, seed):
+    x = graph.x / np.linalg.norm(graph.x, axis=1, keepdims=True)
+    return graph.adjacency() @ x + SCALE * np.random.default_rng(seed).standard_normal(x.shape)
+
+
+def regression(rows, graph):
+    """Softmax regression on the training nodes; nothing that it reads is private but the rows."""
+    weights, onehot = np.zeros((rows.shape[1], graph.classes)), np.eye(graph.classes)[graph.y]
+    for _ in range(30):
+        scores = rows[graph.train] @ weights
+        shares = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+        weights -= rows[graph.train].T @ (shares - onehot[graph.train]) / graph.train.sum()
+    scores = rows @ weights
+    return {"posteriors": scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)}
+
+
+def honest(graph, seed):
+    return regression(np.tanh(noisy_rows(graph, seed)), graph)
+
+
+def centred_by_few(graph, seed):
+    rows = np.tanh(noisy_rows(graph, seed))
+    many = graph.degree > 12
+    return regression(rows - rows[many].mean(0) if many.any() else rows, graph)
+
+
+def divided_by_degree(graph, seed):
+    return regression(noisy_rows(graph, seed) / np.maximum(graph.degree, 1)[:, None], graph)
+
+
+def audited(train, tmp_path, epsilon=1.05 * TRUTH):
+    case = Case(Looped(train), Claim(epsilon, DELTA, Unit.UNDIRECTED_EDGE))
+    return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("within"), 3, 1e-4))
+
+
+def test_an_honest_model_is_bounded_by_its_closed_form_and_little_more_would_have_been_noticed(tmp_path):
+    outcome = audited(honest, tmp_path)
+    (bound,) = (b for b in outcome.bounds if np.isfinite(b.reach))
+    assert not bound.refuted
+    assert bound.epsilon == pytest.approx(TRUTH, rel=1e-3)
+    assert 1.05 * TRUTH <= bound.reach < 1.12 * TRUTH
+    assert "a path past the mechanisms" in outcome.covers["posteriors"]
+
+
+def test_a_claim_below_the_closed_form_is_refuted(tmp_path):
+    assert any(b.refuted for b in audited(honest, tmp_path, 0.95 * TRUTH).bounds)
+
+
+@pytest.mark.parametrize("train", [centred_by_few, divided_by_degree])
+def test_a_path_past_the_noise_is_named_also_where_only_few_edges_open_it(train, tmp_path):
+    outcome = audited(train, tmp_path)
+    assert not any(np.isfinite(b.reach) for b in outcome.bounds)
+    (failed,) = {text for b in outcome.bounds for text in b.failed}
+    assert "changes 'posteriors' although every mechanism gives the same value" in failed
+    assert "test_within_the_run.py, line" in failed
