@@ -33,7 +33,7 @@ EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 @dataclass(frozen=True)
 class Case:
-    """A calibrated model and its claim. From here on, the model is never given epsilon."""
+    """A calibrated model and its claim. Nothing tells the model its epsilon."""
 
     model: Model
     claim: Claim
