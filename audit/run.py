@@ -193,7 +193,9 @@ def study(
         outcomes += results
     if plan.record and heard_at_all(case.model):
         heard = observe(case, case.counted(graph), key)
-        told = f"{len(heard.mechanisms)} mechanisms and {heard.draws} draws were heard; {heard.tried} secrets were taken away"
+        counts = ((len(heard.mechanisms), "mechanism"), (heard.draws, "draw"), (heard.tried, "secret"))
+        mechanisms, draws, tried = (f"{n} {what}{'s' * (n != 1)}" for n, what in counts)
+        told = f"heard: {mechanisms}, {draws}; {tried} taken away one by one"
         outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=heard))
     return [*used, *leaks.rows, *skips], outcomes
 
