@@ -103,6 +103,8 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
     made = study(model, graph, key)
     if made.doubts:
         return Examination(made, (), {"": made.doubts[0]})
+    if made.unplaced:
+        return Examination(made, (), {cell.array: made.unplaced for cell in made.base.cells}, told=made.unplaced)
     doubts: dict[str, str] = {}
     reuse = used_twice(made)
     if reuse:

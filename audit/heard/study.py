@@ -48,9 +48,10 @@ class History:
 class Study:
     """base: the run on the whole graph. others: the draws of other seeds. sources: noise that was located in the release.
 
-    slack: how far rounding alone moves each cell. doubts: why nothing can be stated about this model. constant: draws that are
-    the same for every seed. copies: draws that repeat an earlier one. free: all other draws that are not sources. histories: runs
-    of the whole graph whose mechanisms were followed, each with another seed; the first is `base`.
+    slack: how far rounding alone moves each cell. doubts: why nothing can be stated about this model. unplaced: why no noise was
+    looked for in the release; "" if it was. constant: draws that are the same for every seed. copies: draws that repeat an
+    earlier one. free: all other draws that are not sources. histories: runs of the whole graph whose mechanisms were followed,
+    each with another seed; the first is `base`.
     """
 
     model: Model
@@ -62,6 +63,7 @@ class Study:
     copies: Mapping[int, int] = field(default_factory=dict)
     slack: Mapping[Cell, Floats] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
+    unplaced: str = ""
     histories: tuple[History, ...] = ()
 
     @property
@@ -101,7 +103,8 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     copies = repeats([base.draws, others[0].draws])
     tried = blocks(base.draws, {c.size for c in base.cells.values()}, constant | set(copies))
     if len(tried) > MOST:
-        return _doubted(made, f"{len(tried)} draws may be noise, and no more than {MOST} are followed")
+        told = f"{len(tried)} draws may be noise on what is released, and no more than {MOST} are looked for there"
+        return Study(model, worlds[0], base, tuple(o.draws for o in others), constant=constant, copies=copies, unplaced=told)
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack = _slack(model, worlds[0], base, sources, copies)
     return Study(model, worlds[0], base, tuple(o.draws for o in others), sources, constant, copies, slack)
