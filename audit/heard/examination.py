@@ -153,7 +153,7 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
     squares, entries, each = 0.0, [], []
     for source, shift in zip(made.sources, other.shifts, strict=True):
         by = laid_out(shift, source.factor.shape, source.across).copy()
-        if absent.hidden is not None:
+        if absent.hidden is not None and by.ndim and len(by) == made.whole.graph.nodes:
             by[absent.hidden] = 0.0
         if source.block.law == "normal":
             each.append(float(np.linalg.norm(by)))

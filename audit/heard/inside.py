@@ -179,8 +179,9 @@ def changed(made: Study, first: History, absent: Without, after: Play, known: di
     """`known`, and the arrays that differ without the secret although every mechanism gives the same value."""
     past = dict(known)
     for cell, before in made.base.cells.items():
-        gap = np.abs(after.cells[cell] - before)
-        if absent.hidden is not None and len(gap) == made.whole.graph.nodes:
+        other = after.cells.get(cell)
+        gap = np.abs(other - before) if other is not None and other.shape == before.shape else np.full(before.shape, np.inf)
+        if absent.hidden is not None and gap.ndim and len(gap) == made.whole.graph.nodes:
             gap[absent.hidden] = 0.0
         if (gap <= 10 * rounding(before)).all() or cell.array in past:
             continue

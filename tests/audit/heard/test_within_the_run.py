@@ -2,10 +2,11 @@
 have been noticed. The truth is the closed form of the Gaussian mechanism.
 """
 
+import dp_accounting
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, Unit, load
+from gnnaudit import Claim, Looped, Release, Unit, load
 from gnnaudit.accounting.gaussian import epsilon_of
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
@@ -71,3 +72,33 @@ def test_a_path_past_the_noise_is_named_also_where_only_few_edges_open_it(train,
     (failed,) = {text for b in outcome.bounds for text in b.failed}
     assert "changes 'posteriors' although every mechanism gives the same value" in failed
     assert "test_within_the_run.py, line" in failed
+
+
+class OfClasses:
+    """Noisy sums of the rows of each class: an array without a row for each node. A node moves it by one."""
+
+    name, mode, unit, ledger = "of-classes", "sound", Unit.NODE, dp_accounting.GaussianDpEvent(SCALE)
+    releases = offers = ("posteriors", "sums")
+    public = ()
+
+    def footprint(self, graph):
+        return 1 << 20
+
+    def fit(self, worlds, device="cpu"):
+        found = {"posteriors": [], "sums": []}
+        for run in range(len(worlds)):
+            graph = worlds.removed(run).graph
+            x = graph.x / np.linalg.norm(graph.x, axis=1, keepdims=True)
+            sums = np.eye(graph.classes)[graph.y][graph.train].T @ x[graph.train]
+            sums = sums + SCALE * np.random.default_rng(worlds.seeds[run]).standard_normal(sums.shape)
+            scores = x @ sums.T
+            found["sums"].append(sums)
+            found["posteriors"].append((scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))[worlds.watch])
+        return Release({name: np.array(each, dtype=np.float32) for name, each in found.items()}, worlds.watch)
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_an_array_without_a_row_for_each_node_is_judged_for_nodes_too(factor, tmp_path):
+    claim = Claim(factor * float(epsilon_of(1 / SCALE, DELTA)), DELTA, Unit.NODE)
+    outcome = AUDITS["differential"].run(Setting(Case(OfClasses(), claim), GRAPH, Store(tmp_path), Key("within"), 3, 1e-4))
+    assert any(b.refuted for b in outcome.bounds) == (factor < 1)
