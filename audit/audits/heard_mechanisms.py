@@ -40,7 +40,7 @@ MOST = 100_000  # numbers of a mechanism whose law is tested
 MASKS = ("uniform", "integers")  # laws of numbers that hide what they are added to, modulo their range
 LAWS = {"normal": "norm", "laplace": "laplace"}
 GRANTED = Condition(
-    "for an adversary who sees the noisy value of each mechanism, and the first weights",
+    "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
     "granted",
     "a proof by composition grants it; who sees less may learn less",
 )
