@@ -144,6 +144,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @settings(FOLDERS, max_examples=15)
 @given(word=words)
+@pytest.mark.nightly
 def test_any_word_behind_a_command_ends_in_an_answer_or_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], word: str
 ) -> None:

@@ -109,6 +109,7 @@ def test_reports_prove_almost_what_enumeration_finds_and_detect_little_more(epsi
     assert epsilon < found.reach < 1.06 * epsilon
 
 
+@pytest.mark.nightly
 def test_votes_prove_almost_what_the_ledger_composes_and_detect_little_more(graph, tmp_path):
     model = calibrate(PrivGnn(classes=3, queries=50), NODE)
     found = look("votes", model, NODE, graph, tmp_path)
@@ -260,6 +261,7 @@ class OneDrawForTwoBits(Lpgnn):
         ("reports", OneDrawForTwoBits, Lpgnn(), dataclasses.replace(LOCAL, epsilon=8.0)),
     ],
 )
+@pytest.mark.nightly
 def test_channels_that_share_a_draw_are_not_added_up(audit, kind, recipe, claim, graph, tmp_path):
     case = Case(calibrated(kind, recipe, claim), claim)
     found = AUDITS[audit].run(Setting(case, graph, Store(tmp_path), Key("shared"), 2, 1e-2))

@@ -178,6 +178,7 @@ def test_a_second_run_in_the_same_folder_is_told_to_wait(tmp_path):
     assert "another run is writing here" in done.stderr
 
 
+@pytest.mark.nightly
 def test_without_a_seed_the_key_is_secret_and_kept_from_all_reports(tmp_path):
     audit(
         "run",

@@ -78,6 +78,7 @@ def ran(out, **options):
     return code, document["run"], document["rows"]
 
 
+@pytest.mark.nightly
 def test_another_plan_in_the_same_folder_is_refused_and_with_fresh_leaves_nothing_of_the_first_in_the_report(tmp_path):
     out = tmp_path / "out"
     ran(out, models="gap,mlp", epsilon="1,2")
@@ -223,6 +224,7 @@ def test_what_is_asked_for_twice_is_done_once(own):
     assert plan.chosen(("game", "replay", "game"), ("replay", "game"), "audits") == ("game", "replay")
 
 
+@pytest.mark.nightly
 def test_a_batch_that_is_set_makes_node_level_possible_on_a_small_graph(sparse):
     """Thirty training nodes, of which the default batches of 256 cannot be drawn; epochs stay those of node level."""
     graph = load(sparse)

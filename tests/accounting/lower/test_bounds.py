@@ -137,6 +137,7 @@ def test_scores_that_point_the_wrong_way_are_turned_round():
 
 
 @pytest.mark.parametrize("ledger", [LaplaceDpEvent(1.0), PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0))])
+@pytest.mark.nightly
 def test_the_gate_bounds_a_ledger_of_any_shape_by_its_copies_with_less_noise(ledger):
     curve, n, a = tradeoff.curve(ledger), 100_000, 0.02
     epsilon = curve.epsilon(DELTA)

@@ -83,6 +83,7 @@ def test_no_bound_is_below_the_enumerated_epsilon_of_the_best_training(selection
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.nightly
 def test_the_enumeration_agrees_with_simulated_trainings(selection):
     rng = np.random.default_rng(7)
     mean, tries = 4, 40_000

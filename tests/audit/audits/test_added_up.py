@@ -136,6 +136,7 @@ def test_sums_and_sampled_gradients_together_come_near_the_claim(kind, graph, tm
     assert found.withdrawn is None
 
 
+@pytest.mark.nightly
 def test_a_ledger_that_charges_for_more_noise_than_is_drawn_is_refuted(graph, tmp_path):
     honest = calibrate(of_nodes(Gap, graph), CLAIM)
     assert played(honest.with_noise(honest.sigma / 1.2), graph, tmp_path).refuted

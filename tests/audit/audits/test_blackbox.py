@@ -194,6 +194,7 @@ def anytime(right, seed, minutes=1e9, told=None, notices=1.5):
     return until_decided(setting, played)
 
 
+@pytest.mark.nightly
 def test_the_claim_is_refuted_as_soon_as_a_stage_can():
     told = []
     found = anytime(0.999, 1, told=told)

@@ -39,6 +39,7 @@ def test_each_bound_on_each_system_names_its_theorem_and_conditions(script, tmp_
 
 
 @pytest.mark.parametrize("kind", [strangers.Sums, strangers.LaplaceSums, strangers.DegreeBeside])
+@pytest.mark.nightly
 def test_each_bound_on_a_model_of_ones_own_names_its_theorem_and_conditions(kind, tmp_path):
     claim = Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE, exposes=strangers.Sums.offers)
     found = list(bounds(Case(dataclasses.replace(kind(), sigma=8.0), claim), tiny(48), tmp_path))

@@ -66,7 +66,7 @@ def test_what_no_noise_covers_is_an_infinite_epsilon(kind, tmp_path):
     assert "no noise covers them" in bound.method
 
 
-@pytest.mark.parametrize("kind", UNKNOWN)
+@pytest.mark.parametrize("kind", [*UNKNOWN[:3], *(pytest.param(k, marks=pytest.mark.nightly) for k in UNKNOWN[3:])])
 def test_where_nothing_is_certain_nothing_is_refuted_and_no_reach_is_claimed_of_posteriors(kind, tmp_path):
     outcome = listen(setting(calibrated(kind), tmp_path))
     assert not any(b.refuted for b in outcome.bounds)

@@ -38,6 +38,7 @@ def played(model, seed, folder):
 
 @pytest.mark.parametrize("kind", [strangers.LaplaceSums, strangers.GeometricCounts])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.nightly
 def test_honest_noise_of_either_law_is_not_refuted_and_the_smallest_detectable_violation_is_known(kind, seed, tmp_path):
     claim, bounds = played(kind(sigma=1.0), seed, tmp_path)
     assert not any(b.refuted for b in bounds)

@@ -60,6 +60,7 @@ def test_no_two_rows_answer_the_same_question(open_model):
     }
 
 
+@pytest.mark.nightly
 def test_all_attacks_read_one_pool_for_each_game_and_one_of_public_nodes(open_model):
     _, store = open_model
     assert len(list((store.root / "gcn").iterdir())) == len(GAMES) + 2  # public shadows for the label and the node game
@@ -75,6 +76,7 @@ def test_public_shadows_hold_no_node_that_is_trained_on(graph):
     assert (part.train | part.val | part.test).all()
 
 
+@pytest.mark.nightly
 def test_the_baselines_stand_once_beside_each_kind_of_non_member(open_model):
     rows = [r for r in open_model[0].rows if r.game == "edge"]
     found = [(r.attack, r.negatives) for r in rows if r.baseline]
@@ -86,11 +88,13 @@ def test_the_baselines_stand_once_beside_each_kind_of_non_member(open_model):
     assert all(r.baseline_auc is None for r in open_model[0].rows if r.game != "edge")
 
 
+@pytest.mark.nightly
 def test_members_and_others_are_asked_alike_in_each_game(open_model):
     asked = {(r.game, r.query) for r in open_model[0].rows if r.attack in ("lira", "edge-lira")}
     assert asked == {("label", "full"), ("node", "0-hop"), ("edge", "full")}
 
 
+@pytest.mark.nightly
 def test_slices_hold_every_unit_and_only_where_non_members_are_fair(open_model):
     for row in open_model[0].rows:
         fair = row.negatives in ("unlabelled", "absent", "dropped") and row.attack not in SOME
@@ -99,12 +103,14 @@ def test_slices_hold_every_unit_and_only_where_non_members_are_fair(open_model):
             assert sum(s.members for s in groups.values()) == row.members
 
 
+@pytest.mark.nightly
 def test_rates_stand_beside_their_counts(open_model):
     for row in open_model[0].rows:
         for rate, value in row.tpr_at_fpr.items():
             assert value == pytest.approx(row.true_positives[rate] / row.members, abs=0.02)  # a mean over targets of unlike size
 
 
+@pytest.mark.nightly
 def test_an_overfitted_network_gives_its_members_and_edges_away(open_model):
     best = {}
     for row in open_model[0].rows:
@@ -141,6 +147,7 @@ def test_few_keeps_as_many_members_as_others(graph):
     assert len(few.kinds["dropped"]) == len(few.kinds["random"]) == 20
 
 
+@pytest.mark.nightly
 def test_what_learns_within_a_run_is_tried_on_the_other_half_of_its_nodes(open_model):
     rows = {(r.attack, r.game): r for r in open_model[0].rows}
     for game in ("node", "label"):

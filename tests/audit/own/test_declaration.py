@@ -195,6 +195,7 @@ def test_a_file_that_is_no_declaration_is_refused(tmp_path, content):
         declared(path)
 
 
+@pytest.mark.nightly
 def test_a_run_says_what_was_audited_and_its_plan_repeats_it(tmp_path, command):
     sigma, out = sigma_for(4.0, math.sqrt(2)), tmp_path / "run"
     path = declaration(tmp_path, sigma, requires=["numpy"], source="github:somebody/gap@1234567")

@@ -120,6 +120,7 @@ def test_a_secret_sample_may_hide_a_move_so_nothing_is_refuted(tmp_path):
     assert len(observed.mechanisms) == 2
 
 
+@pytest.mark.nightly
 def test_a_hop_that_the_release_does_not_depend_on_does_not_count(tmp_path):
     bound, observed = studied(tmp_path, CHARGED, ("rows in h]", "rows in (h[0], h[1], h[1])]"))
     one_hop = epsilon_of_mu(2**0.5 / CHARGED)
@@ -152,6 +153,7 @@ def test_a_program_that_is_not_python_is_said_to_be_unheard(tmp_path):
     assert any("nothing was recorded" in doubt for doubt in observe(case, GRAPH, Key("t")).doubts)
 
 
+@pytest.mark.nightly
 def test_what_draws_elsewhere_is_said(tmp_path):
     for change in (
         ("import sys", "import sys, subprocess\nsubprocess.run([sys.executable, '-c', 'import random'])"),

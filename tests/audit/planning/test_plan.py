@@ -77,6 +77,7 @@ def test_what_stands_outside_of_the_table_run_is_refused_and_never_overlooked(tm
         read(tmp_path / "plan.toml", {})
 
 
+@pytest.mark.nightly
 def test_fields_of_the_models_are_set_in_a_run_too(tmp_path):
     graph = load("campus:n=600")
     asked = {"models": "gap,progap", "epsilon": "1", "unit": "node"}

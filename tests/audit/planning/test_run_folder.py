@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,17 +59,17 @@ except PermissionError:
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can act as another user")
-def test_another_user_cannot_hold_the_lock_of_a_run(tmp_path):
+def test_another_user_cannot_hold_the_lock_of_a_run():
     """A lock can be held by whoever can read its file: the next run would be told that another run is writing."""
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(folder.stat().st_mode | 0o055)
-    with opened(Plan(out=tmp_path / "out")):
-        pass
-    lock = tmp_path / "out" / ".lock"
-    hold = [sys.executable, "-I", "-c", HOLD, str(lock)]
-    assert subprocess.run(hold, capture_output=True, text=True, check=True).stdout == "refused\n"
-    lock.chmod(0o644)
-    assert subprocess.run(hold, capture_output=True, text=True, check=True).stdout == "held\n"
+    with tempfile.TemporaryDirectory() as folder:  # all folders above it are open to others, unlike those of tmp_path
+        Path(folder).chmod(0o755)
+        with opened(Plan(out=Path(folder, "out"))):
+            pass
+        lock = Path(folder, "out", ".lock")
+        hold = [sys.executable, "-I", "-c", HOLD, str(lock)]
+        assert subprocess.run(hold, capture_output=True, text=True, check=True).stdout == "refused\n"
+        lock.chmod(0o644)
+        assert subprocess.run(hold, capture_output=True, text=True, check=True).stdout == "held\n"
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
