@@ -3,6 +3,7 @@
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: small products on busy cores take minutes otherwise
+from collections.abc import Callable
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -46,3 +47,21 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real graphs at hand: {folder} is absent; set GNNAUDIT_DATA")
     return folder
+
+
+@pytest.fixture
+def as_another() -> Callable[[Path, str], None]:
+    """Changes a file of one's own into one as another user of this machine could have made it."""
+
+    def change(path: Path, how: str) -> None:
+        if how == "writable":
+            path.chmod(0o666)
+        elif how == "link":
+            path.rename(path.with_name("elsewhere"))
+            path.symlink_to("elsewhere")
+        elif os.getuid() == 0:
+            os.chown(path, 65534, 65534)
+        else:
+            pytest.skip("only root can make a file of another user")
+
+    return change

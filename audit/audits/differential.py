@@ -92,7 +92,8 @@ def of_own_model(setting: Setting) -> Outcome:
     """What was heard on the release of a user's model, and at the mechanisms within its run where the release says nothing."""
     case, union = setting.case, setting.case.counted(setting.graph)
     within = followed(case, union, setting.key)
-    found = heard_noise.listen(setting, within.past if isinstance(within, Inside) else None)
+    past = heard_mechanisms.paths_to(within, offered(case.model)) if isinstance(within, Inside) else {}
+    found = heard_noise.listen(setting, past)
     if any(b.refuted for b in found.bounds) or not isinstance(within, Inside):
         return found
     heard = examined(case, union, setting.key)

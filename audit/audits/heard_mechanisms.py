@@ -83,13 +83,11 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden(made, reason), GRANTED)
     bound = exact(epsilon, reason or told(secret, first, shifts), MOVES, conditions)
     refuted = epsilon > case.claim.epsilon and not bound.failed
+    path = not_excluded(within)
     if within.past and not refuted:
-        bound = replace(
-            bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", next(iter(within.past.values()))))
-        )
+        bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", path)))
     total = math.sqrt(sum(size(m, by) ** 2 for m, by in zip(first.meetings, shifts, strict=True)))
-    open_ = within.past or within.doubts or not within.together  # then a path past the mechanisms is not excluded
-    clear = not reason and not open_ and {m.draw.law for m in within.meetings} == {"normal"}
+    clear = not reason and not path and {m.draw.law for m in within.meetings} == {"normal"}
     notices = noticed(mu_of_claim(case.claim), total) if clear else math.inf
     reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
@@ -99,6 +97,12 @@ def not_excluded(within: Inside) -> str:
     """Why a path past the mechanisms is not excluded; "" if none was found by one secret at a time and many together."""
     together = "" if within.together else "the run cannot be repeated without many secrets at once"
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
+
+
+def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
+    """Array -> why a path to it past the mechanisms is not excluded; no array if each path was excluded."""
+    path = not_excluded(within)
+    return {array: within.past.get(array, path) for array in arrays} if path else {}
 
 
 def used(made: Study, first: History, shifts: Shifts) -> Shifts:

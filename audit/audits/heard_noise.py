@@ -42,7 +42,7 @@ ALONE = Condition("no other draw adds to the noise", "checked", "all other draws
 def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
     """The results of the examination as bounds: certificates, the largest move by one secret, the distribution of the noise.
 
-    past: array -> a path past the mechanisms within the run, if one was found; then this is why nothing is said of the array.
+    past: array -> why a path past the mechanisms within the run is not excluded; this is why nothing is said of an array.
     """
     case, alpha = setting.case, setting.alpha
     found = examined(case, case.counted(setting.graph), setting.key)

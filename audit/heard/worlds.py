@@ -41,9 +41,7 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
     """Worlds without any edge, or without each half of the nodes, or with the features of each half replaced."""
     graph = whole.graph
     if unit in EDGES:
-        count = graph.edges.shape[1]
-        mask = Mask(np.arange(count, dtype=np.int64), np.zeros((1, count), dtype=bool))
-        yield Without("the absence of all edges", dataclasses.replace(whole, edges=mask).removed(0))
+        yield _without_edges(whole, np.arange(graph.edges.shape[1], dtype=np.int64), "the absence of all edges")
         return
     order = key.fold("halves").generator().permutation(graph.nodes)
     for half in (np.sort(order[: graph.nodes // 2]), np.sort(order[graph.nodes // 2 :])):
@@ -58,8 +56,7 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without,
     for share in (2, 10):
         some = np.sort(order[: order.size // share])
         if in_edges:
-            mask = Mask(some, np.zeros((1, some.size), dtype=bool))
-            yield (Without(f"the absence of {some.size} edges", dataclasses.replace(whole, edges=mask).removed(0)),)
+            yield (_without_edges(whole, some, f"the absence of {some.size} edges"),)
         else:
             yield (_without_nodes(whole, unit, some, f"{some.size} nodes"),)
 
@@ -73,13 +70,17 @@ def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], li
         near = [int(np.flatnonzero((graph.edges == r).any(0))[0]) for r in rows if (graph.edges == r).any()][:NEAR]
         for edge in list(dict.fromkeys([*near, *(int(e) for e in catalogue(graph, key.fold("edges")))]))[:limit]:
             u, v = graph.edges[:, edge]
-            mask = Mask(np.array([edge]), np.zeros((1, 1), dtype=bool))
-            yield Without(f"edge ({u}, {v})", dataclasses.replace(whole, edges=mask).removed(0))
+            yield _without_edges(whole, np.array([edge]), f"edge ({u}, {v})")
         return
     trained = np.flatnonzero(graph.train)
     busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]
     for node in list(dict.fromkeys(int(v) for v in (busiest, loneliest, *rows[:NEAR], trained[-1])))[:limit]:
         yield _without_nodes(whole, unit, np.array([node]), f"node {node}")
+
+
+def _without_edges(whole: Worlds, edges: NDArray[np.int64], secret: str) -> Without:
+    mask = Mask(edges, np.zeros((1, edges.size), dtype=bool))
+    return Without(secret, dataclasses.replace(whole, edges=mask).removed(0))
 
 
 def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: str) -> Without:

@@ -17,9 +17,9 @@ GRAPH, DELTA, SCALE = load("campus:n=120:degree=6"), 1e-5, 4.0
 TRUTH = float(epsilon_of(2**0.5 / SCALE, DELTA))  # an edge moves two rows of a sum of unit rows by one each
 
 
-def noisy_rows(graph, seed):
+def noisy_rows(graph, seed, scale=SCALE):
     x = graph.x / np.linalg.norm(graph.x, axis=1, keepdims=True)
-    return graph.adjacency() @ x + SCALE * np.random.default_rng(seed).standard_normal(x.shape)
+    return graph.adjacency() @ x + scale * np.random.default_rng(seed).standard_normal(x.shape)
 
 
 def regression(rows, graph):
@@ -102,3 +102,24 @@ def test_an_array_without_a_row_for_each_node_is_judged_for_nodes_too(factor, tm
     claim = Claim(factor * float(epsilon_of(1 / SCALE, DELTA)), DELTA, Unit.NODE)
     outcome = AUDITS["differential"].run(Setting(Case(OfClasses(), claim), GRAPH, Store(tmp_path), Key("within"), 3, 1e-4))
     assert any(b.refuted for b in outcome.bounds) == (factor < 1)
+
+
+def draws_for_edges(graph, seed):
+    rng = np.random.default_rng(seed)
+    rng.standard_normal(graph.edges.shape[1])
+    return honest(graph, int(rng.integers(2**32)))
+
+
+def scaled_by_edges(graph, seed):
+    scale = SCALE * (1 + 1e-4 * graph.edges.shape[1])
+    return regression(np.tanh(noisy_rows(graph, seed, scale)), graph)
+
+
+@pytest.mark.parametrize(
+    ("train", "why"),
+    [(draws_for_edges, "the absence of all edges changes what is drawn"), (scaled_by_edges, "changes the size of the noise")],
+)
+def test_a_verdict_without_reach_says_which_repetition_was_not_possible(train, why, tmp_path):
+    outcome = audited(train, tmp_path)
+    assert not any(np.isfinite(b.reach) for b in outcome.bounds)
+    assert any(why in text for b in outcome.bounds for text in b.failed), [b.failed for b in outcome.bounds]

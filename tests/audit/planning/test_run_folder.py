@@ -81,22 +81,9 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
         pass
 
 
-def as_another(path, how):
-    """The file as another user of this machine could have made it."""
-    if how == "writable":
-        path.chmod(0o666)
-    elif how == "link":
-        path.rename(path.with_name("elsewhere"))
-        path.symlink_to("elsewhere")
-    elif os.getuid() == 0:
-        os.chown(path, 65534, 65534)
-    else:
-        pytest.skip("only root can make a file of another user")
-
-
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 @pytest.mark.parametrize("how", ["writable", "another's", "link"])
-def test_a_key_that_another_user_planted_is_refused(tmp_path, how):
+def test_a_key_that_another_user_planted_is_refused(tmp_path, how, as_another):
     """Whoever knows the key can subtract the noise: a planted key of the right form was taken."""
     (tmp_path / "key").write_text("0" * 64)
     assert root_key(Plan(), tmp_path).seed == Key("secret", "0" * 64).seed
@@ -108,7 +95,7 @@ def test_a_key_that_another_user_planted_is_refused(tmp_path, how):
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no modes here")
 @pytest.mark.parametrize(("how", "told"), [("writable", True), ("another's", True), ("mine", False)])
-def test_a_run_in_a_folder_that_another_user_could_change_says_so(tmp_path, caplog, how, told):
+def test_a_run_in_a_folder_that_another_user_could_change_says_so(tmp_path, caplog, how, told, as_another):
     (tmp_path / "out").mkdir()
     if how != "mine":
         as_another(tmp_path / "out", how)

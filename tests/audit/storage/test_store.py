@@ -78,22 +78,14 @@ def test_a_damaged_part_is_made_again_not_trusted(tmp_path, game, damage):
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 @pytest.mark.parametrize("how", ["writable", "another's", "link"])
-def test_a_part_that_another_user_planted_is_made_again(tmp_path, game, how):
+def test_a_part_that_another_user_planted_is_made_again(tmp_path, game, how, as_another):
     """A part of the right form with right checksums decides a verdict. One that others could have written is not read."""
     first = Store(tmp_path).fit(Degrees(), game, 4)
     (path,) = tmp_path.rglob("*.npz")
     forged = Release({"degrees": first.release["degrees"] + 1000}, first.release.watch, first.release.public)
     store_module.save(forged, path)
     np.testing.assert_array_equal(Store(tmp_path).fit(Degrees(), game, 4).release["degrees"], forged["degrees"])
-    if how == "writable":
-        path.chmod(0o666)
-    elif how == "link":
-        path.rename(path.with_name("elsewhere"))
-        path.symlink_to("elsewhere")
-    elif os.getuid() == 0:
-        os.chown(path, 65534, 65534)
-    else:
-        pytest.skip("only root can make a file of another user")
+    as_another(path, how)
     np.testing.assert_array_equal(Store(tmp_path).fit(Degrees(), game, 4).release["degrees"], first.release["degrees"])
 
 
