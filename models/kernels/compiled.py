@@ -82,10 +82,14 @@ def _settings() -> Any:
 
 
 def helper(function: Function) -> Function:
-    """A function that only compiled functions call."""
+    """A function that only compiled functions call, and that becomes a part of each of them.
+
+    Otherwise a process that compiles would call the first compiled copy of it and one that loads another copy. Their sums are in
+    other orders, so their last bits would differ.
+    """
     import numba
 
-    made: Function = numba.njit(**OPTIONS)(function)
+    made: Function = numba.njit(forceinline=True, **OPTIONS)(function)
     return made
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,6 +144,60 @@ def test_processes_that_start_at_once_compile_once(fresh: Path) -> None:
     told = "".join(run.communicate()[1] for run in runs)
     assert told.count("compiling gnnaudit.models.kernels.arithmetic.adam") == 1
     assert [run.returncode for run in runs] == [0, 0, 0]
+
+
+def large(x: Any) -> float:
+    """More than LLVM makes a part of its callers of its own accord."""
+    total = 0.0
+    for i in range(x.size):
+        for j in range(x.size):
+            total += np.exp(x[i] * x[j]) / (1 + np.tanh(x[i] - x[j])) + np.sin(x[i]) ** j + np.log1p(x[j]) * np.cos(x[i] + j)
+    for i in range(1, x.size):
+        x[i] = max(x[i - 1], np.sqrt(x[i])) + total % (i + 2.5)
+    return total
+
+
+@needs_numba
+@pytest.mark.parametrize("of_ours", [True, False])
+def test_a_compiled_loop_calls_no_copy_that_another_library_could_replace(of_ours: bool) -> None:
+    """Which of several weak copies is called depends on what was compiled or loaded before, and their last bits differ."""
+    import numba
+
+    inner = compiled.helper(large) if of_ours else numba.njit(**compiled.OPTIONS)(large)
+    made: Any = compiled.plain(numba.float64(numba.float64[::1]))(lambda x: inner(x) + inner(x[1:]) + inner(x[2:]))
+    (overload,) = made.overloads.values()
+    copies = [name for name in re.findall(r"\.weak\s+(\S+)", overload.library.get_asm_str()) if "large" in name]
+    assert bool(copies) is not of_ours
+
+
+BITS = """
+import hashlib, sys
+import numpy as np
+from gnnaudit import load
+from gnnaudit.models.facts import Facts
+from gnnaudit.models.graph.graph import Worlds
+from gnnaudit.models.systems import SYSTEMS
+graph = load("campus:n=300")
+for name in sys.argv[1:]:
+    model = SYSTEMS[name].make("sound", Facts.of(graph), False)
+    arrays = model.fit(Worlds(graph, np.arange(3, dtype=np.uint64), np.arange(20))).arrays
+    print(name, *(hashlib.sha256(arrays[a].tobytes()).hexdigest() for a in sorted(arrays)))
+"""
+
+
+@needs_numba
+@pytest.mark.nightly
+def test_a_process_that_compiles_computes_the_bits_of_one_that_loads_in_any_order(fresh: Path) -> None:
+    names = ["gap", "progap", "vesper", "dpar", "privgnn", "lpgnn"]
+
+    def told(order: list[str]) -> list[str]:
+        words = [sys.executable, "-c", BITS, *order]
+        return sorted(subprocess.run(words, capture_output=True, text=True, cwd=fresh, check=True).stdout.splitlines())
+
+    first = told(names)
+    assert len(first) == len(names)
+    assert told(names) == first
+    assert told(names[::-1]) == first
 
 
 def step(folder: Path) -> subprocess.CompletedProcess[str]:
