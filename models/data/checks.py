@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     Masks = tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]
 
+BLOCK = 1 << 20  # arcs that are read at a time
 SPARSE_BELOW = 0.1  # share of non-zero features under which a csr_array is smaller and faster than a dense array
 
 
@@ -58,7 +59,7 @@ def _rows(masks: Masks, keep: NDArray[np.bool_]) -> Masks:
 def check(raw: Raw) -> Raw:
     """`raw` with numbers of the right types, or raises ValueError with the fault and its place."""
     x = features(raw.x)
-    y, edges = whole(raw.y, "y"), whole(raw.edges, "edges")
+    y, edges = whole(raw.y, "y").copy(), whole(raw.edges, "edges")
     if y.ndim != 1:
         raise ValueError(f"y has shape {y.shape}: must be (nodes,), one class a node. Take the argmax of one-hot labels.")
     if edges.ndim != 2 or edges.shape[0] != 2:
@@ -68,8 +69,8 @@ def check(raw: Raw) -> Raw:
         raise ValueError("the graph has 0 nodes: nothing can be trained on it.")
     if x.shape[0] != n:
         raise ValueError(f"x has {x.shape[0]} rows, y has {n}: every node needs one row of features and one label.")
-    outside = (edges < 0) | (edges >= n)
-    if outside.any():
+    if edges.size and (edges.min() < 0 or edges.max() >= n):
+        outside = (edges < 0) | (edges >= n)
         first = int(edges[outside][0])
         raise ValueError(f"node id {first} in the edges: ids must be in 0 … {n - 1} ({outside.any(axis=0).sum()} such edges).")
     if raw.masks is not None:
@@ -95,12 +96,12 @@ def check_masks(masks: Masks, nodes: int) -> None:
 
 
 def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
-    """The same numbers as int64; ValueError where they are not whole numbers."""
+    """The same numbers as int64, and the same array if it has that type; ValueError where they are not whole numbers."""
     a = np.asarray(values)
     if a.dtype.kind in "iub":
         if a.dtype == np.uint64 and a.size and a.max() > np.iinfo(np.int64).max:
             raise ValueError(f"{name} holds {a.max()}: must fit 64-bit signed integers.")
-        return a.astype(np.int64)
+        return a.astype(np.int64, copy=False)
     if a.dtype.kind == "f" or a.size == 0:
         a = a.astype(np.float64)
         strange = a[~(np.abs(a) < 2**53) | (a != np.floor(a))]
@@ -179,33 +180,49 @@ def numbered(raw: Raw) -> Raw:
 
 def simple(raw: Raw, directed: bool) -> Raw:
     """Without self-loops and repeated edges. Undirected: each edge once, as u < v, sorted. Directed: arcs, sorted."""
-    u, v = raw.edges
-    loops = int((u == v).sum())
-    notes = [f"{loops} self-loops were removed."] if loops else []
-    u, v = u[u != v], v[u != v]
-    low, high = np.minimum(u, v), np.maximum(u, v)
     # one sort finds the distinct edges, the repeated ones and the arcs without their reverse
-    arcs = distinct(2 * (low * raw.nodes + high) + (u > v))
-    if arcs.size < u.size:
-        notes.append(f"{u.size - arcs.size} repeated edges were removed.")
+    keys = arc_keys(raw.edges, raw.nodes)
+    loops = raw.edges.shape[1] - keys.size
+    notes = [f"{loops} self-loops were removed."] if loops else []
+    keys.sort()
+    arcs = distinct(keys, ordered=True)
+    if arcs.size < keys.size:
+        notes.append(f"{keys.size - arcs.size} repeated edges were removed.")
+    del keys
     edges = distinct(arcs >> 1, ordered=True)
-    u, v = np.divmod(edges, raw.nodes)
+    alone = 2 * edges.size - arcs.size
+    numbers = edges
     if directed:
         u, v = np.divmod(arcs >> 1, raw.nodes)
-        u, v = np.divmod(np.sort(np.where(arcs & 1, v * raw.nodes + u, u * raw.nodes + v)), raw.nodes)
-    alone = 2 * edges.size - arcs.size
+        numbers = np.sort(np.where(arcs & 1, v * raw.nodes + u, u * raw.nodes + v))
     if raw.directed and not directed and alone:
         notes.append(f"{alone} of {arcs.size} arcs come without their reverse; each is taken as an undirected edge.")
     elif not directed and 0 < alone < edges.size:
         notes.append(f"{edges.size - alone} edges are listed in both directions and {alone} in one; each counts once.")
-    if not u.size:
+    if not edges.size:
         raise ValueError("the graph has no edges between different nodes: there is nothing to aggregate or to audit.")
-    return dataclasses.replace(raw, edges=np.stack([u, v]), directed=directed).noting(*notes)
+    ends = np.empty((2, numbers.size), dtype=np.int64)
+    np.divmod(numbers, raw.nodes, out=(ends[0], ends[1]))
+    return dataclasses.replace(raw, edges=ends, directed=directed).noting(*notes)
+
+
+def arc_keys(edges: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
+    """For each arc that is no self-loop: 2 (u * nodes + v) for its edge u < v, plus 1 if the arc leads from v to u.
+
+    Arcs are read in blocks, so that nothing but the result is as large as they are.
+    """
+    keys, end = np.empty(edges.shape[1], dtype=np.int64), 0
+    for at in range(0, edges.shape[1], BLOCK):
+        u, v = edges[:, at : at + BLOCK]
+        u, v = u[u != v], v[u != v]
+        keys[end : end + u.size] = 2 * (np.minimum(u, v) * nodes + np.maximum(u, v)) + (u > v)
+        end += u.size
+    return keys[:end]
 
 
 def isolated(raw: Raw) -> Raw:
     """The same, with a note if some nodes have no edge."""
-    lone = raw.nodes - distinct(raw.edges.ravel()).size
+    lone = int((np.bincount(raw.edges[0], minlength=raw.nodes) + np.bincount(raw.edges[1], minlength=raw.nodes) == 0).sum())
     return raw.noting(f"{lone} nodes have no edge and are kept; prep=paper drops them, as published work does.") if lone else raw
 
 

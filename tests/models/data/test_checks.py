@@ -1,6 +1,7 @@
 """Every file becomes a checked graph, or one line that says what is wrong."""
 
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -228,3 +229,13 @@ def test_the_induced_subgraph_has_the_edges_of_brute_force(content):
     wanted = [(u // 2, v // 2) for u, v in content.edges.T.tolist() if u % 2 == 0 and v % 2 == 0]
     assert left.edges.T.tolist() == [list(e) for e in wanted]
     assert np.array_equal(left.y, content.y[::2])
+
+
+def test_edges_are_made_simple_in_less_than_three_times_their_memory():
+    ends = np.random.default_rng(0).integers(0, 5000, (2, 400_000))
+    raw = Raw(np.ones((5000, 2)), np.arange(5000) % 3, np.concatenate([ends, ends[::-1]], axis=1))
+    tracemalloc.start()
+    simple(check(raw), directed=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * raw.edges.nbytes  # of which a quarter is the result
