@@ -32,18 +32,18 @@ SIZE = 10.0  # size of a canary's own feature: large enough for its gradient to 
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a model whose DP-SGD is claimed to protect nodes, on full batches or secret Poisson samples."""
+    """The audit needs a claim about nodes, and DP-SGD on full batches or secret Poisson samples."""
     if case.claim.unit is not Unit.NODE:
         return f"gradient canaries are nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, ClippedGradients)
 
 
 def play_gradients(setting: Setting) -> Outcome:
-    """Runs in which planted nodes have coins. Scores are log-likelihood ratios over all steps; the canary's batches are secret.
+    """Runs in which a coin decides for each planted node whether it is present. Scores are log-likelihood ratios over all steps.
 
-    The adversary knows all earlier releases, and so what the canary would add to the next one. The canary is drawn with the
-    public probability q, so a step counts ln(1 - q + q e^z), where z is the Gaussian log-ratio. The reach is computed for an
-    attack that reads only the canary's own column.
+    The adversary knows all earlier releases, and so what the canary would add to the next one, but not which batches hold it. A
+    batch holds the canary with the public probability q, so the score of a step is ln(1 - q + q e^z), where z is the Gaussian
+    log-ratio. The smallest detectable violation is that of an attack that reads only the canary's own column.
     """
     case = setting.case
     wider, items = own_features(setting.graph, PLANTED + DECOYS, SIZE)
@@ -78,7 +78,7 @@ class Played:
 
 
 def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: str) -> Played:
-    """One run. On full batches the scores are standardised: normal with standard deviation 1, whatever the canary moves."""
+    """One run. On full batches the scores are standardised: normal with standard deviation 1 for any move of the canary."""
     model = case.model
     assert isinstance(model, ClippedGradients)
     bits = key.fold("bits").generator().random(PLANTED) < 0.5

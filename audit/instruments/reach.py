@@ -26,15 +26,15 @@ NOTHING = "this model reports nothing about its noise"
 
 
 def unknown(bound: Bound) -> Bound:
-    """The bound without a smallest detectable violation, for an attack that may not be the best one, whose power is unknown."""
+    """The bound without a smallest detectable violation, for an attack whose power is unknown because it may not be optimal."""
     return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
 
 
 def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
-    """The bound with the reach of canaries that move the means by `strength` noise sds, where the claim allows mu.
+    """The bound, with its smallest detectable violation corrected for canaries that move the means by `strength` noise sds.
 
-    The bound's reach assumes canaries that move by mu. With weaker canaries the noise must be smaller in proportion before the
-    test detects it.
+    The bound assumed canaries that move the means by mu of the claim. With weaker canaries the noise must be smaller in
+    proportion before the test detects it.
     """
     mu = mu_of_claim(claim)
     if not (strength > 0 and 0 < mu < math.inf):
@@ -49,7 +49,7 @@ def assumed(residuals: NDArray[np.float64]) -> str:
 
 
 def family(ledger: DpEvent) -> Callable[[float], Curve]:
-    """The curve of the ledger with all noise divided by a factor; each is computed once."""
+    """The function factor -> trade-off curve of the ledger with all noise divided by the factor. Curves are cached."""
 
     @cache
     def member(kappa: float) -> Curve:

@@ -51,10 +51,10 @@ class Diverged(Exception):
 
 @dataclass(eq=False)
 class Record:
-    """The record of one run. script: the releases of another run, whose noisy values replace those of this one.
+    """The record of one run. script: the releases of another run, whose noisy values replace those of this run.
 
-    join: candidates that are forced into every sample, whatever their coins. coins: the sample of another run, which replaces
-    that of this one.
+    join: candidates that are forced into every sample, whatever their coins. coins: the samples of another run, which replace
+    those of this run.
     """
 
     script: Sequence[Noisy] | None = None
