@@ -38,9 +38,7 @@ HISTORIES = 3
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a claim about nodes, a ledger of Gaussian mechanisms on all records or on Poisson samples, and a training
-    that reports its noise.
-    """
+    """It needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms, sampled or not."""
     if case.claim.unit is not Unit.NODE:
         return f"it adds up what moves with one node; this claim is about {case.claim.unit}"
     if math.isinf(case.claim.epsilon):

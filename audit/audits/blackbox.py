@@ -48,7 +48,7 @@ def ledger_curve(case: Case) -> Curve | None:
 
 
 def refuses_canaries(case: Case) -> str | None:
-    """The audit needs posteriors on a graph that it generates, and a claim about edges."""
+    """It needs posteriors on a graph that it generates, and a claim about edges."""
     if case.claim.unit not in EDGES:
         return f"aligned canary edges are about edges; this claim is about {case.claim.unit}"
     return refuses_coins(case)
@@ -161,7 +161,7 @@ def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def refuses_coins(case: Case) -> str | None:
-    """The audit needs posteriors, and a claim about edges or nodes."""
+    """It needs posteriors, and a claim about edges or nodes."""
     if case.claim.unit is Unit.FEATURES:
         return "a coin on features needs a second set of features; the audit exact enumerates the reports instead"
     if "posteriors" not in offered(case.model):

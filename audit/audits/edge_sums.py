@@ -38,7 +38,7 @@ FEW = 20
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs released sums, noise on them, and a claim about edges or nodes."""
+    """It needs released sums, noise on them, and a claim about edges or nodes."""
     if case.claim.unit is Unit.NODE:
         return node_stars.refuses(case)
     if case.claim.unit not in EDGES:

@@ -32,7 +32,7 @@ SIZE = 10.0  # size of a canary's own feature: large enough for its gradient to 
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a claim about nodes, and DP-SGD on full batches or secret Poisson samples."""
+    """It needs a claim about nodes, and DP-SGD on full batches or secret Poisson samples."""
     if case.claim.unit is not Unit.NODE:
         return f"gradient canaries are nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, ClippedGradients)

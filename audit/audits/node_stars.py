@@ -130,7 +130,7 @@ def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> St
 
 
 def refuses_rows(case: Case) -> str | None:
-    """The audit needs PageRank rows that are released with Gaussian noise, and a claim about nodes."""
+    """It needs PageRank rows that are released with Gaussian noise, and a claim about nodes."""
     if case.claim.unit is not Unit.NODE:
         return f"the audit of PageRank rows is about nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyRows)

@@ -37,9 +37,7 @@ Secrets = dict[str, tuple[Mask, int | None]]  # name of a unit -> the mask that 
 
 
 def refuses(case: Case) -> str | None:
-    """For edges, the audit needs released sums, or a model that must not read edges. For nodes, it needs a ledger that is not
-    empty.
-    """
+    """Edges: it needs released sums, or a model that must not read edges. Nodes: it needs a ledger that is not empty."""
     model = case.model
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.refuses(case)

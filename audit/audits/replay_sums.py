@@ -38,7 +38,7 @@ UNHEARD = Condition("the noise is as stated", "checked", "what is left of two ru
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a claim about edges, and released sums or a model that must not read edges."""
+    """It needs a claim about edges, and released sums or a model that must not read edges."""
     if case.claim.unit not in EDGES:
         return f"replay is about edges; this claim is about {case.claim.unit}"
     if np.isinf(case.claim.epsilon):
