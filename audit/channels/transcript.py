@@ -1,4 +1,4 @@
-"""The game on what one party sends the other: log-likelihood ratios of the messages themselves."""
+"""The game on the messages that one party sends to another: scores are log-likelihood ratios of the messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..games.game import Game
 if TYPE_CHECKING:
     pass
 
-CANARIES = 1000  # edges in one run
+CANARIES = 1000  # canary edges in one run
 DECOYS = 2000  # pairs without an edge and without a coin: additional trials of world 0 that cost no run
 READ = ("transcript",)
 
@@ -37,8 +37,8 @@ def play_messages(setting: Setting) -> Outcome:
     """The likelihood-ratio game on all messages, with many disjoint canary edges in every run.
 
     Given the earlier messages, canaries that move different rows are independent. A message contains the direction of a noisy sum
-    but not its length, so the ratio is only nearly normal, and a rank test compares it with the ledger's curve. Its mean moves by
-    about mu squared, from which the smallest detectable violation follows.
+    but not its length, so the log-likelihood ratio is only nearly normal, and a rank test compares it with the ledger's curve.
+    The mean of the ratio moves by about mu squared, and this mu gives the smallest detectable violation.
     """
     case = setting.case
     wider, edges, ends = pairs(setting.graph, CANARIES, DECOYS)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
-UNFAIR = 2e-6  # p-value of the number of bits that are 1, below which they are no fair coins
-COUNTED_COINS = "Steinke et al. 2023"  # method of the bounds whose limit is known
+UNFAIR = 2e-6  # p-value of the number of ones below which the bits are not taken for fair coins
+COUNTED_COINS = "Steinke et al. 2023"  # name of the method for which `limits` computes the largest provable bound
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: true epsilons for which the limit is printed if nothing is claimed
-USUAL = 2.0  # nats: the number of guesses is optimal for this epsilon, independently of the claim; the choice matters little
+USUAL = 2.0  # nats: the number of guesses is the best one for this epsilon, whatever the claim; the choice matters little
 
 
 def bound(
@@ -164,7 +164,7 @@ def refuse_unused(shape: str, anytime: bool, one_run: bool, given: dict[str, boo
 
 
 def refuse_discrete(columns: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError where scores cannot be those of a Gaussian mechanism's likelihood ratio."""
+    """Raises ValueError if the scores cannot be likelihood ratios of a Gaussian mechanism."""
     from ...accounting.checks.score_law import not_continuous
 
     score, bit = columns["score"], columns["bit"]
@@ -256,7 +256,7 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
 
 
 def _gaussian(claim: Claim) -> Any:
-    """Replaces the Gaussian trade-off curve of the claim: it has only mu, so that no accountant is loaded.
+    """A stand-in for the Gaussian trade-off curve of the claim. It has only mu, so that no accountant is loaded.
 
     Raises ValueError for delta = 0, at which no Gaussian mechanism has a finite epsilon (Dong, Roth & Su 2022, Cor. 2.13).
     """
@@ -311,7 +311,10 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
 
 
 def limits(found: Bound, claim: Claim) -> dict[float, float]:
-    """Epsilon (nats) of a Gaussian mechanism -> the most that any rule for every mechanism usually proves from these coins."""
+    """Epsilon (nats) of a Gaussian mechanism -> the largest bound that any rule valid for every mechanism usually proves.
+
+    It depends on the number of coins. Empty for other methods than COUNTED_COINS, and for delta = 0.
+    """
     from ...accounting.lower.guessing import most_provable
 
     if found.method != COUNTED_COINS or claim.delta == 0:
@@ -321,7 +324,7 @@ def limits(found: Bound, claim: Claim) -> dict[float, float]:
 
 
 def limit_in_words(found: Bound, claim: Claim) -> list[str]:
-    """A line that says how much of the bound is the limit of all rules at this number of coins; nothing for other methods."""
+    """A line with the largest bound that any rule could usually prove from this number of coins; nothing for other methods."""
     each = [f"{most:.2f} of {epsilon:g}" for epsilon, most in limits(found, claim).items()]
     if not each:
         return []
@@ -332,7 +335,7 @@ def limit_in_words(found: Bound, claim: Claim) -> list[str]:
 
 
 def _bound_in_words(found: Bound, claim: Claim, rows: int) -> list[str]:
-    """rows: of the file. The rounds that do not count chose the threshold."""
+    """The bound and its method in words. rows: the number of rows in the file, some of which may not count as rounds."""
     counted = sum(found.trials)
     others = "were not drawn by a coin" if found.method == COUNTED_COINS else "chose the threshold"
     rest = f" of {rows}; the other {rows - counted} {others}" if counted < rows else ""

@@ -43,7 +43,7 @@ def show(model: Model, json: bool) -> int:
         print_json([dataclasses.asdict(c) for c in checks])
         return int(any(c.failure for c in checks))
     shown = table("clause", "", "smallest example of a failure", title=f"Model contract: {model.name}")
-    alike: dict[str, list[str]] = {}  # failure -> the clauses that fail by it
+    alike: dict[str, list[str]] = {}  # failure -> the clauses that fail for this reason
     for check in checks:
         if check.failure is not None:
             alike.setdefault(check.failure, []).append(check.name)
@@ -57,5 +57,5 @@ def show(model: Model, json: bool) -> int:
     console().print(shown)
     failed = [check for check in checks if check.failure]
     if hint := next((clauses.hint(check) for check in failed if clauses.hint(check)), None):
-        print(hint)  # the first one only: later failures often follow from the first
+        print(hint)  # only the first hint: later failures often follow from the first failure
     return int(bool(failed))

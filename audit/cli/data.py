@@ -1,4 +1,4 @@
-"""`audit data`: the list of data sets, the facts of one, and a copy of one that is memory-mapped."""
+"""`audit data`: lists the data sets, shows the facts of a data set, and stores a copy that runs can memory-map."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def in_words(value: Any) -> str:
 
 
 def folded(title: str, *columns: str) -> Table:
-    """A table whose cells are wrapped, the first column excepted."""
+    """A table whose cells are wrapped, except those of the first column."""
     from rich.table import Column
 
     first, *rest = (Column(c, overflow="fold") for c in columns)

@@ -1,5 +1,6 @@
-"""The command line: the app, its short commands, and the handling of errors and signals. Libraries are imported by the command
-that needs them.
+"""The command line: the app, its short commands, and the handling of errors and signals.
+
+Each command imports the libraries that it needs only when it runs.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def main() -> None:
     """Console entry point. Bad input is one line and exit code 2; Ctrl-C and errors of the machine are one line and 3.
 
     Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means
-    "refuted" and 0 "not refuted": code that crashed or called sys.exit must never return either.
+    "refuted" and 0 "not refuted", so code that crashed or called sys.exit must return neither of them.
     """
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: on busy cores its thread pools take minutes

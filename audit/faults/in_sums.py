@@ -75,7 +75,7 @@ class TooLittleNoise(Gap):
 
 @dataclass(frozen=True)
 class OtherNoise(Gap):
-    """GAP whose released sums have other noise: `changed` turns the noise, (runs, hops, nodes, dim), into the faulty one."""
+    """GAP with faulty noise on its released sums: `changed` turns honest noise, (runs, hops, nodes, dim), into faulty noise."""
 
     def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
         raise NotImplementedError

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..case import Case
     from ..key import Key
 
-ASKED = 1000  # the largest number of units, and of pairs of each other kind
+ASKED = 1000  # the largest number of units with random bits, and of fixed pairs of each kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +77,7 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
 
 
 def public_part(graph: Graph, key: Key) -> Graph:
-    """The graph of the nodes that are not trained on: public data for shadow models. It has its own split, 75/10/15.
-
-    key: of the split.
-    """
+    """The graph of the nodes that are not training nodes: public data for shadow models. `key` draws its split, 75/10/15."""
     nodes = np.flatnonzero(~graph.train)
     place = np.full(graph.nodes, -1)
     place[nodes] = np.arange(len(nodes))
@@ -104,7 +101,7 @@ def random_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 
 
 def two_hop_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
-    """(<= count, 2) int64: distinct pairs without an edge that have a common neighbour: two random steps along the arcs."""
+    """(<= count, 2) int64: distinct pairs without an edge that have a common neighbour, drawn by two random steps along arcs."""
     rng = key.generator()
     send, receive = graph.arcs[:, np.argsort(graph.arcs[0], kind="stable")]
     first = np.searchsorted(send, np.arange(graph.nodes + 1))

@@ -54,7 +54,7 @@ def without_graph(tasks: list[Task]) -> list[Task]:
 
 
 def with_graph(graph: Graph, tasks: list[Task]) -> list[Task]:
-    """The same tasks with their graph again."""
+    """The reverse of `without_graph`."""
     return [(model, replace(worlds, graph=graph), where, device) for model, worlds, where, device in tasks]
 
 
@@ -117,14 +117,14 @@ def compute_batch(path: str, batch: list[Task]) -> float:
 
 @functools.cache
 def say_alone(reason: str) -> None:
-    """Says why there are no workers."""
+    """Warns once that there are no workers, with the reason."""
     logging.getLogger(__name__).warning(
         "no worker processes: %s. Their locks need room in /dev/shm. This process computes alone.", reason
     )
 
 
 def workers_context() -> Any:
-    """Workers are forked from a process that holds torch and nothing else; where there is no fork, each imports torch itself."""
+    """Workers are forked from a process that has loaded little but torch. Without fork, each worker imports torch itself."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
