@@ -196,7 +196,7 @@ def study(
         heard = observe(case, case.counted(graph), key)
         counts = ((len(heard.mechanisms), "mechanism"), (heard.draws, "draw"), (heard.tried, "secret"))
         mechanisms, draws, tried = (f"{n} {what}{'s' * (n != 1)}" for n, what in counts)
-        told = f"heard: {mechanisms}, {draws}; {tried} taken away one by one"
+        told = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
         outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=heard))
     return [*used, *leaks.rows, *skips], outcomes
 

@@ -120,9 +120,9 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
     declared = run = case.model.ledger
     drawn, noisy = sum(size for size, _ in record.draws), sum(r.noisy.size for r in record.releases)
     if drawn != noisy:
-        faults.append(f"{noisy} noisy numbers left, and {drawn} were drawn for them")
+        faults.append(f"{noisy} noisy numbers were released, and {drawn} numbers of noise were drawn")
     if ledger.steps and not steps:
-        faults.append("the ledger amplifies by samples, and nothing was sampled")
+        faults.append("the ledger counts on amplification by sampling, and nothing was sampled")
         run = unsampled(run)
     elif steps > ledger.steps or plain > ledger.plain:
         faults.append(told)

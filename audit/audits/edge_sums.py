@@ -75,7 +75,7 @@ def play_sums(setting: Setting) -> Outcome:
     found = (shaped, lower(scores, bits, case.claim, shape="any", **common))
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
-        f"{setting.rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without one; "
+        f"{setting.rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "
         f"independence: {apart.reason}"
     )
     return Outcome("game", found, curves, reach, SUMS)

@@ -58,8 +58,8 @@ def play_gradients(setting: Setting) -> Outcome:
     bound, apart = canaries(every[:, :PLANTED], bits, case.claim, ledger, setting.alpha, **more, **named)
     share = float(np.mean([p.moves.mean() for p in played])) * played[0].noise
     reach = (
-        f"{setting.rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never there; in the tested entries they move "
-        f"{share:.0%} of the clipping norm; independence: {apart.reason}"
+        f"{setting.rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never present; in the tested entries a "
+        f"canary moves by {share:.0%} of the clipping norm; independence: {apart.reason}"
     )
     bound = weaker(bound, case.claim, strength) if normal else bound
     return Outcome("gradients", (bound,), {}, reach, ("gradients",))

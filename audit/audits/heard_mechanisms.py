@@ -43,7 +43,7 @@ LAWS = {"normal": "norm", "laplace": "laplace"}
 GRANTED = Condition(
     "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
     "granted",
-    "a proof by composition grants it; who sees less may learn less",
+    "a proof by composition grants this; an adversary who sees less may learn less",
 )
 NO_PATH = "no path leads past the mechanisms"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
@@ -65,10 +65,10 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
     shifts = within.counted(each)
     if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
-        why = f"the value at {twice} has the noise of another one, and their sum alone is used, which is not costed"
+        why = f"the value at {twice} has the noise of another value, and only their sum is used; its cost is not computed"
         return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
     if strange := {m.draw.law for m in within.meetings} - LAWS.keys():
-        return exact(0.0, f"noise of the law '{min(strange)}' is not costed", MOVES, (REPEATED,))
+        return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
     epsilons, reason = [cost(first, shifts, case.claim.delta)], None
     try:
         other = history(made, 1)
@@ -158,7 +158,7 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
         unseen = any(np.any(within.shifts[k]) and not np.any(shifts[k]) for k in (i, j))
         if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING and not added_only(made, run, i, j):
             line, where = run.meetings[j].line, meeting.draw.where
-            yield f"the noise of {where} is used at {line} and at {meeting.line}; their difference moves, and has none"
+            yield f"the noise of {where} is used at {line} and at {meeting.line}; their difference moves, and has no noise"
 
 
 def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
@@ -173,7 +173,7 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
     masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
     if masks and not alike(first, play(made.model, made.whole, script=redrawn(made, masks), follow=Meetings(first.meetings))):
         lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in masks))
-        return f"the draws at {lines} change the release and are as many as the noisy values, so they may be masks that hide them"
+        return f"the draws at {lines} change the release and are as many as the noisy values, so they may hide them as masks"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
     coins += compared(made, first, [at for at in free if first.play.draws[at].law == "uniform"])
     numbers = [at for at in free if at not in coins] if differs else []
@@ -190,7 +190,7 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
         assert within.worst is not None
         moved = without(made, History(made.whole, other, tuple(heard.found)), within.worst)[1]
         if further := grown(first, within.worst.secret, within.shifts, moved):
-            return f"{further}, which depends on the draws at {lines}; they may hide it"
+            return f"{further}; this size depends on the draws at {lines}, which may hide the move"
     return None
 
 
@@ -234,7 +234,7 @@ def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | No
     for m, one, two in zip(run.meetings, shifts, others, strict=True):
         by, again = size(m, one), size(m, two)
         if abs(by - again) > EQUAL * max(by, again) + NOTHING:
-            return f"{secret} moves the value at {m.line} by {by:.4g}, or by {again:.4g}"
+            return f"{secret} moves the value at {m.line} by {by:.4g} in one run and by {again:.4g} in another"
     return None
 
 
@@ -254,7 +254,7 @@ def free_draws(made: Study, first: History) -> list[int]:
 def unhidden(made: Study, reason: str | None) -> Condition:
     if reason:
         return Condition("no other draw hides the move", "failed", reason)
-    return Condition("no other draw hides the move", "checked", "with others in their place each clean value moves as far")
+    return Condition("no other draw hides the move", "checked", "if others replace them, each clean value moves as far")
 
 
 def law_of(run: History) -> Condition:

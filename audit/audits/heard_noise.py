@@ -30,13 +30,15 @@ REPEATED = proved("a run repeats", "the same draws gave the same release with an
 UNCOVERED = (
     REPEATED,
     Condition(
-        "no draw changes these entries", "checked", "all other draws were replaced: by redraws, by their ends, by far moves"
+        "no draw changes these entries",
+        "checked",
+        "all other draws were replaced: by redraws, ends of the range, far numbers",
     ),
     proved("all other noisy values are the same", "their noise was moved until they were"),
 )
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
 COVERED = "nothing but recorded noise and public data is released"
-ALONE = Condition("no other draw adds to the noise", "checked", "all other draws were replaced, and noisy values stayed")
+ALONE = Condition("no other draw adds to the noise", "checked", "all other draws were replaced, and noisy values stayed the same")
 
 
 def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
@@ -85,7 +87,7 @@ def mismatch(case: Case, found: Examination) -> str | None:
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
-        return f"the ledger charges {kind}, which a single draw of noise does not show"
+        return f"the ledger charges {kind}, which cannot be recognised by single draws of noise"
     if laws <= set(kinds) and law_of(found) is not None:
         return None
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))

@@ -69,7 +69,7 @@ def play_stars(setting: Setting) -> Outcome:
     strength = float(np.linalg.norm(played[0].moves))
     found = (weaker(shaped, case.claim, strength), lower(scores, bits, case.claim, shape="any", **common))
     reach = (
-        f"{setting.rounds} runs of {STARS} nodes with {played[0].moves.shape[0]} rows to move, "
+        f"{setting.rounds} runs of {STARS} canary nodes, each of which moves {played[0].moves.shape[0]} rows "
         f"by {strength:.3g} noise sds in all; "
         f"independence: {apart.reason}"
     )

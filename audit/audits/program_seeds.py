@@ -42,7 +42,7 @@ def of_program(setting: Setting) -> Outcome:
     heard = followed(case, union, setting.key)
     bound, told = None, ""
     if isinstance(heard, str):
-        told = heard or "no noise was followed to where it meets data"
+        told = heard or "no recorded noise was found that is added to data"
     else:
         bound = heard_mechanisms.from_mechanisms(case, examined(case, union, setting.key).study, heard)
         told = bound.method
@@ -68,7 +68,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
     if first[0] != first[1]:
         return said(setting, "the same seed gives another answer, so no run can be repeated")
     if not first[0] == first[2] == first[3]:
-        return said(setting, "the same seed repeats and another does not; what noise covers is not seen in a program")
+        return said(setting, "the same seed repeats and another does not; this does not show what the noise covers")
     for absent in without_one(Worlds.of(union, np.array([own], dtype=np.uint64)), case.claim.unit, setting.key, NONE):
         if answers(case.model.fit(absent.worlds))[0] == first[0]:
             continue
@@ -76,7 +76,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
         there = answers(case.model.fit(Worlds.of(union, seeds[:SEEDS])))
         gone = answers(case.model.fit(dataclasses.replace(absent.worlds, seeds=seeds[SEEDS:])))
         missed, false = SEEDS - there.count(first[0]), gone.count(first[0])
-        return said(setting, f"{SHARE}, and without {absent.secret} another one", (false, missed))
+        return said(setting, f"{SHARE}, and without {absent.secret} the answer is another", (false, missed))
     return said(setting, f"{SHARE}, on every graph that was tried")
 
 

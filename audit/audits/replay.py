@@ -81,7 +81,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             coins = same_coins(before, graph, own)
             _, after = recorded(model, worlds, store.device, before.releases, coins=coins)
         except Diverged as where:
-            worst, told = np.inf, f"without '{name}' something else is run, from '{where}' on"
+            worst, told = np.inf, f"without '{name}' the run takes other steps, from '{where}' on"
             break
         hidden = kept_rows(release, own)
         for one, other in zip(before.releases, after.releases, strict=True):

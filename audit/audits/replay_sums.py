@@ -32,7 +32,7 @@ THEOREM = "the noise that the ledger charges on means that are a known distance 
 MOVES = proved("the means move so far", "computed along the released history, with the noise of the first run")
 OURS = proved("the noise is as stated", "this package draws it; 'residual' and 'differential' test its size")
 HEARD = Condition(
-    "the noise is as stated", "checked", "every draw was recorded, and removing a secret does not change which are made"
+    "the noise is as stated", "checked", "every draw was recorded, and removing a secret does not change which draws are made"
 )
 UNHEARD = Condition("the noise is as stated", "checked", "what is left of two runs has this size and is normal, level 1e-9")
 

@@ -50,5 +50,5 @@ def play_messages(setting: Setting) -> Outcome:
     more: dict[str, Any] = {"decoys": decoys, "shown": gaussian_family(min(strength, mu_of_claim(case.claim))), "normal": False}
     named: dict[str, Any] = {"attack": attack.name, "audit": "transcript", "seed": setting.key.fold("coin").seed}
     bound, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), setting.alpha, **more, **named)
-    reach = f"{len(seen)} rounds of {CANARIES} planted edges and {DECOYS} that are never there; independence: {apart.reason}"
+    reach = f"{len(seen)} rounds of {CANARIES} planted edges and {DECOYS} that are never present; independence: {apart.reason}"
     return Outcome("transcript", (bound,), {}, reach, READ)

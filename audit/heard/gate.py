@@ -117,10 +117,10 @@ def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
     for cell in cells:
         sources = made.on(cell)
         if len(sources) != 1 or sources[0].block.law != "normal":
-            return f"{cell} is no value with one draw of Gaussian noise"
+            return f"{cell} does not carry exactly one draw of Gaussian noise"
         factor, source = sources[0].factor, sources[0]
         if float(np.ptp(factor)) > EQUAL * float(np.abs(factor).max()):
-            return f"the noise on {cell} is not of one size"
+            return f"the noise on {cell} has different sizes at different entries"
         if stated is None or abs(abs(float(factor.flat[0])) - stated) > EQUAL * stated:
             return f"the noise on {cell} has a standard deviation of {abs(float(factor.flat[0])):.4g}; noise_std says {stated}"
         rows = next((a for c, a in made.base.cells.items() if (c.array, c.hop) == ("inputs", cell.hop)), None)
@@ -128,5 +128,5 @@ def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
             return f"the model does not release the rows that {cell} sums"
         clean = made.base.cells[cell] - factor * source.numbers(made.base.draws)
         if np.abs(clean - graph.adjacency() @ rows).max() > EQUAL * abs(float(factor.flat[0])):
-            return f"{cell} is no sum over neighbours of the rows that go in"
+            return f"{cell} is not the sum of 'inputs' over neighbours"
     return None

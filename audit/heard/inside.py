@@ -141,7 +141,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     cells = made.base.cells
     same = first.play.cells.keys() == cells.keys() and all(np.array_equal(a, first.play.cells[c]) for c, a in cells.items())
     if not same:
-        return "a run in which noise is followed is another one"
+        return "recording the mechanisms within a run changes its release"
     if not first.complete:
         return "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
     if not first.meetings:
@@ -193,7 +193,7 @@ def changed(made: Study, first: History, absent: Without, after: Play, known: di
             continue
         told = f"{absent.secret} changes '{cell.array}' although every mechanism gives the same value"
         where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
-        past[cell.array] = f"{told}; its way past them begins at {where}" if where else told
+        past[cell.array] = f"{told}; the path past the mechanisms begins at {where}" if where else told
     return past
 
 

@@ -103,7 +103,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     copies = repeats([base.draws, others[0].draws])
     tried = blocks(base.draws, {c.size for c in base.cells.values()}, constant | set(copies))
     if len(tried) > MOST:
-        told = f"{len(tried)} draws may be noise on what is released, and no more than {MOST} are looked for there"
+        told = f"{len(tried)} draws may be noise on the release, and no more than {MOST} are searched for in it"
         return Study(model, worlds[0], base, tuple(o.draws for o in others), constant=constant, copies=copies, unplaced=told)
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack = _slack(model, worlds[0], base, sources, copies)
@@ -121,7 +121,7 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
             played = play(model, world, follow=heard)
             histories.append(History(world, played, tuple(heard.found)))
             if len(histories) == 1 and not same(bare, played):
-                return _doubted(Study(model, world, played), "the same seed, or a recorded run, gives another release")
+                return _doubted(Study(model, world, played), "recording the run, or the same seed again, gives another release")
             if len(histories) == 1 and not close(played, _repeated(model, worlds[1], histories[0])):
                 return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
     except Unheard as reason:

@@ -47,7 +47,7 @@ def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger:
         try:
             release, again = recorded(model, worlds, script=record.releases, coins=same_coins(record, graph, own))
         except Diverged as where:
-            faults.append(f"what is run depends on the secret, from '{where}' on")
+            faults.append(f"the steps of the run depend on the secret, from '{where}' on")
             continue
         for before, after in zip(record.releases, again.releases, strict=True):
             if worlds is not secrets[-1][0]:
@@ -57,7 +57,7 @@ def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger:
                 faults.append(f"the noise of '{before.purpose}' itself depends on the secret")
         for name in whole.arrays:
             if differs(whole[name], release[name], own, graph.nodes):
-                faults.append(f"'{name}' depends on the secret by a way that no noise covers")
+                faults.append(f"'{name}' depends on the secret in a way that no noise covers")
     faults += [f"'{p}' moves by {m:.4g} times what the ledger's noise covers" for p, m in moves.items() if m > 1 + MARGIN]
     return max(moves.values(), default=0.0), faults
 

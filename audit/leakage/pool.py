@@ -70,7 +70,7 @@ def membership(
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
         if kind == "node" and ALONE not in seen:  # the label game runs the same attacks
             if "label" not in games and names:
-                reason = f"{case.model.name} answers no query of a node without its edges; the label game runs these attacks"
+                reason = f"{case.model.name} answers no queries for a node without its edges; the label game runs these attacks"
                 found = found.joined(Measured(skips=(case.skipped("game node", f"{reason}: --games label"),)))
             continue
         given = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None

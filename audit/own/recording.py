@@ -64,11 +64,11 @@ def received(folder: Path, most: int) -> Recording:
     if not own.is_symlink() and (own / "unheard").is_file():
         raise Unheard(f"the recorder could not start in the program's Python ({_reason(own / 'unheard')})")
     if own.is_symlink() or not (own / "recording.npz").is_file():
-        raise Unheard("nothing was recorded: the program is not Python, ignores PYTHONPATH, or ends without clearing up")
+        raise Unheard("nothing was recorded: the program is not Python, ignores PYTHONPATH, or ends without its exit handlers")
     recording = load(own / "recording.npz", most)
     others = len(list(own.glob("another-*")))
     if others:
-        recording.notes.append(f"{others} more Python processes were started, whose draws are not heard")
+        recording.notes.append(f"{others} more Python processes were started, whose draws are not recorded")
     return recording
 
 
