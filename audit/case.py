@@ -110,7 +110,7 @@ class Setting:
 
     @property
     def level(self) -> float:
-        """The level of a first test."""
+        """The level of a first test, after which the audit may be repeated."""
         return self.alpha if self.first is None else max(self.first, self.alpha)
 
 

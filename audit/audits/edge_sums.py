@@ -172,7 +172,7 @@ def promised(case: Case) -> Curve:
 
 
 def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str, Any]:
-    """Scores in both worlds over common bins."""
+    """Histograms of the scores in both worlds, over common bins."""
     edges = np.histogram_bin_edges(scores, bins=60)
     return {
         "without the edge": [edges, np.histogram(scores[~bits], edges)[0]],

@@ -67,8 +67,8 @@ def play_gradients(setting: Setting) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """scores: (planted,), those with a coin first. bits: (canaries,). moves: (steps, planted), how far each would move its own
-    column in each step, in noise sds. noise: its sd, in clipping norms.
+    """scores: (planted,), canaries with a coin first. bits: (canaries,). moves: (steps, planted), how far each planted node would
+    move its own column in each step, in noise sds. noise: the sd of the noise, in clipping norms.
     """
 
     scores: NDArray[np.float64]
@@ -115,7 +115,7 @@ def chance(model: Model) -> float:
 
 
 def joining(graph: Graph, items: NDArray[np.int64]) -> Join:
-    """Makes the canaries join every batch: their positions among the training nodes, all of which are present."""
+    """Makes the planted nodes join every batch, by their positions among the training nodes, all of which are present."""
     places = np.searchsorted(np.flatnonzero(graph.train), items)
     count = int(graph.train.sum())
     return lambda purpose, candidates: places if candidates == count else None

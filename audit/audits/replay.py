@@ -64,7 +64,7 @@ def play(setting: Setting) -> Outcome:
 
 
 def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key) -> Outcome:
-    """Compares a run on the whole graph with the same run without one of the secrets in `absent`, for each of them.
+    """For each secret in `absent`, compares a run on the whole graph with the same run without the secret.
 
     The audit makes every noisy value the same as before. So it computes, and does not estimate, how the values before noise
     change, and compares the change with the move that the ledger's noise covers. It leaves out rows that only their own node

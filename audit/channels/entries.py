@@ -65,7 +65,7 @@ def play_entries(setting: Setting) -> Outcome:
 
 
 def entries(graph: Graph, drawn: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(pairs,) how many of each pair's two entries the randomised graph has. drawn, pairs: (2, ·) node ids, from and to."""
+    """(pairs,) how many of the two entries of each pair the randomised graph has. drawn, pairs: (2, ·) node ids, from and to."""
     there = among(graph, pairs, drawn).astype(np.float64)
     return there if graph.directed else there + among(graph, pairs[::-1], drawn)
 

@@ -68,11 +68,12 @@ def bound(
 
     Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
     value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
-    With --delta above 0, rounds too are counted as guesses of coins. If their bits do not look like fair coins, the command draws
-    coins, and each takes a random round of its world. It then prints how much any rule could prove from so many coins.
+    With --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
+    coins, it draws coins itself, and each coin takes a random round of its world. It then prints the largest bound that any rule
+    could prove from so many coins.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
-    claim for every mechanism. It refuses scores with few values or a hard limit, which cannot come from a Gaussian mechanism.
+    claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
 
     Exit codes: 0 the claim is not refuted, or none was given; 1 the claim or its Gaussian curve is refuted; 2 wrong use; 3 the
     test is too weak, or depends on an unchecked assumption.

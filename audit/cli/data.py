@@ -88,7 +88,7 @@ def map_data(
     split: Split = 0,
     trust: Trust = False,
 ) -> None:
-    """Store a graph in a folder that runs memory-map instead of reading. For graphs that fill much of the memory.
+    """Store a graph in a folder from which runs memory-map it instead of reading it. For graphs that fill much of the memory.
 
     Example: audit data map campus:n=1000000 million
     """

@@ -126,8 +126,8 @@ def ui(
 
 @app.command()
 def compare(
-    one: Annotated[Path, typer.Argument(help="Folder of a run: what is compared against.", metavar="BEFORE")],
-    other: Annotated[Path, typer.Argument(help="Folder of another run.", metavar="AFTER")],
+    one: Annotated[Path, typer.Argument(help="Folder of the run to compare with.", metavar="BEFORE")],
+    other: Annotated[Path, typer.Argument(help="Folder of the run to compare.", metavar="AFTER")],
     every: Annotated[
         bool, typer.Option("--all", help="Also show unchanged verdicts and differences that chance explains.")
     ] = False,
@@ -135,8 +135,8 @@ def compare(
 ) -> None:
     """Compare two runs: which verdicts changed, and which attacks gained or lost, with 95 % intervals.
 
-    A claim is identified by model, mode, unit and epsilon; with a larger delta it is another, weaker claim. A change of an attack
-    alone does not change the exit code.
+    A claim is identified by model, mode, unit and epsilon. A claim with a larger delta counts as another, weaker claim. A change
+    of an attack alone does not change the exit code.
 
     Exit codes: 0 no verdict is worse; 1 a verdict is worse; 2 wrong use; 3 a claim of BEFORE is not in AFTER, or the two runs
     have nothing in common. The command names the claims behind 1 and 3.

@@ -27,16 +27,16 @@ def selftest(
     data_dir: DataDir = None,
     strangers: Annotated[
         bool,
-        typer.Option("--strangers", help="Run each one as a user's own model, through all of `audit run`."),
+        typer.Option("--strangers", help="Run each model as a user's own, through all of `audit run`."),
     ] = False,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Audit models with planted privacy faults, which must be refuted, and honest ones, which must pass.
+    """Audit models with planted privacy faults, which must be refuted, and honest models, which must pass.
 
     With --strangers the audits do not know which system the model is. A faulty model may then also be inconclusive.
 
-    Exit codes: 0 all faulty models are refuted and all honest ones pass; 1 not all; 2 wrong use.
+    Exit codes: 0 all faulty models are refuted and all honest models pass; 1 otherwise; 2 wrong use.
 
     Example: audit selftest --seed today
     """

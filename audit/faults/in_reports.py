@@ -130,7 +130,7 @@ class TwoClassPate(Pate):
 
 @dataclass(frozen=True)
 class MarginSensitivityOne(TwoClassPate):
-    """Assumes margin sensitivity 1, because a node changes one vote; it is 2."""
+    """Assumes that the margin has sensitivity 1, because a node changes one vote. The sensitivity is 2."""
 
     @property
     def ledger(self) -> DpEvent:

@@ -119,7 +119,7 @@ class NoiseNotScaledByClip(FaultyTraining):
 
 @dataclass(frozen=True)
 class NoiseScaledForMean(FaultyTraining):
-    """Adds to the sum of gradients noise that is calibrated for their mean."""
+    """Adds noise that is calibrated for the mean of the gradients to their sum."""
 
     def change(self) -> dict[str, Any]:
         honest = dpsgd.add_noise

@@ -138,7 +138,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
 
 
 def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:
-    """The entries that change without a secret, the run, and for each changed array why nothing is stated about it."""
+    """The entries that change without a secret, the run without it, and for each changed array why nothing is stated about it."""
     try:
         other = forced(made.model, absent.worlds, made.base, made.sources, made.copies)
     except Diverged as line:

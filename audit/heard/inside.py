@@ -1,6 +1,7 @@
 """Mechanisms within a run, whose noisy values need not be released: how far one secret moves their clean values.
 
-A run is repeated without the secret, with every noisy value made the same as before.
+A clean value is a value before its noise is added. A run is repeated without the secret, with every noisy value made the same as
+before. If the release then still changes, a path past the mechanisms leads from the secret to the release.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Law:
 
 
 def law_of(found: Examination) -> Law | None:
-    """The law of all noise that was recorded; None if there are several, or its curve is not known."""
+    """The law of all recorded noise; None if there are several laws, or if its trade-off function is not known."""
     if len(found.laws) != 1:
         return None
     (name,) = found.laws

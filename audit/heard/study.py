@@ -36,7 +36,7 @@ FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clippin
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A run with its mechanisms, in order. complete: whether all of them fitted into memory."""
+    """A run. meetings: its mechanisms, in order. complete: whether all of them fitted into memory."""
 
     worlds: Worlds
     play: Play

@@ -44,7 +44,7 @@ def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
 
 
 def assumed(residuals: NDArray[np.float64]) -> str:
-    """The p-values of the assumptions about residuals, in words."""
+    """The p-values of the tests of what is assumed about residuals, in words."""
     return ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
 
 

@@ -39,11 +39,11 @@ class Question:
     kinds: dict[str, NDArray[np.int64]]
 
     def bits(self, units: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Bits of all challenges (runs, challenges), from those of the units (runs, units)."""
+        """The bits of all challenges, (runs, challenges), from the bits of the units, (runs, units)."""
         return np.concatenate([units, np.tile(self.there, (len(units), 1))], axis=1)
 
     def few(self, count: int) -> Question:
-        """The same with at most `count` members and `count` non-members of each kind, for attacks that pay per query."""
+        """The same game with at most `count` members and `count` non-members of each kind, for attacks with a cost per query."""
         thinned = {kind: self._halves(kind, columns, count) for kind, columns in self.kinds.items()}
         return dataclasses.replace(self, kinds=thinned)
 
@@ -56,7 +56,9 @@ class Question:
 
 
 def question(graph: Graph, kind: str, key: Key) -> Question:
-    """Label and node games: training nodes. Edge game: edges with random bits, known edges, and pairs without an edge."""
+    """The challenges of a game. Label and node games have training nodes. The edge game has edges with random bits, known edges,
+    and pairs without an edge.
+    """
     if kind != "edge":
         items = sample(np.flatnonzero(graph.train), ASKED, key.fold("nodes"))
         game = Game(graph, kind, items, key.fold(kind), watch=items, paired=True)

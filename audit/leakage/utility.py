@@ -1,4 +1,4 @@
-"""Utility: accuracy and macro F1 of trainings on the whole graph."""
+"""Utility: accuracy and macro F1 on the test nodes."""
 
 from __future__ import annotations
 

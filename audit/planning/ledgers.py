@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 
 def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
-    """rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: what no accountant can see, one sentence
-    each. tuned_over: the number of trainings from which the released one was chosen; 1 gives no rows of kind "tuning".
+    """The epsilon of every case of a plan by every accountant, as {"rows": [...], "warnings": [...]}.
+
+    rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: sentences about what no accountant can see.
+    tuned_over: the number of trainings from which the released one was chosen; 1 gives no rows of kind "tuning".
     """
     from ...models.facts import Facts
     from ...reports.files import plain
@@ -39,7 +41,7 @@ def is_document(stored: dict[str, Any]) -> bool:
 
 
 def uppers(case: Case) -> tuple[Upper, ...]:
-    """One upper bound per accountant; in mode "paper" the last one is the epsilon that the paper prints."""
+    """The epsilon of a case by every accountant, and last the epsilon that the paper prints, if the model has one."""
     from ...accounting.upper.accountants import Upper, upper
 
     found = upper(case.model.ledger, case.claim, stored=False)
@@ -90,9 +92,7 @@ def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
 
 
 def theorem(case: Case) -> float | None:
-    """What the theorem that the paper prints gives for this noise; None if the paper states none or the theorem is not
-    implemented.
-    """
+    """The epsilon that the theorem in the paper gives for this noise; None if there is no theorem or it is not implemented."""
     from ...models.capabilities import StatesTheorem
 
     model = case.model
@@ -100,7 +100,7 @@ def theorem(case: Case) -> float | None:
 
 
 def as_coded(case: Case) -> float | None:
-    """What the code of the paper computes for this noise; None where no code was published."""
+    """The epsilon that the code of the paper computes for this noise; None if no code was published."""
     from ...models.capabilities import HasReleasedCode
 
     model = case.model
