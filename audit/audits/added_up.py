@@ -48,7 +48,7 @@ def refuses(case: Case) -> str | None:
     if a_strangers(case.model):
         return "'differential' adds up the moves of a model of your own"
     if case.claim.unit is not case.model.unit:
-        return f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+        return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
     return _obstacle(case) or declined(case.model, "RepeatsWithoutNode")
 
 

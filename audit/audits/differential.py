@@ -49,7 +49,7 @@ def refuses(case: Case) -> str | None:
     if type(case.model.ledger).__name__ in empty:
         return "the ledger charges for nothing that could be counted"
     if case.claim.unit is not case.model.unit:
-        return f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+        return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
     return None
 
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 NOTHING = 1e-5  # in units of the scale: a smaller move of an entry is rounding
 EACH = 4  # largest number of mechanisms that `used` tests one by one
 EQUAL = 1e-2  # relative tolerance between the sizes of one move under different draws
-TRIED = 8  # uniform draws that are tried one by one
+TRIED = 8  # largest number of uniform draws that are tried one by one
 NUDGE = 1e-5  # relative
-MOST = 100_000  # numbers of a mechanism whose law is tested
+MOST = 100_000  # largest number of values of a mechanism in the test of its law
 MASKS = ("uniform", "integers")  # laws of one-time pads: added modulo their range, such numbers hide a value completely
 LAWS = {"normal": "norm", "laplace": "laplace"}
 GRANTED = Condition(

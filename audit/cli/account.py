@@ -106,7 +106,7 @@ def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style:
     else:
         print(markdown(body, head) if style == "markdown" else latex(body, head))
     print(f"fixed: exactly {over} trainings; all count. logarithmic, geometric, poisson: a random number with mean {over} that")
-    print("nobody sees (Papernot and Steinke 2022). Valid if the score that chooses follows from what the ledger charges for.")
+    print("nobody sees (Papernot and Steinke 2022). Valid if the choice uses only what the ledger charges for.")
     for reason in dict.fromkeys(f"{row['selection']}: {row['unsupported']}" for row in rows if row["unsupported"]):
         print(f"  {reason}")
 

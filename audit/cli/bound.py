@@ -171,7 +171,7 @@ def refuse_discrete(columns: dict[str, NDArray[Any]]) -> None:
     score, bit = columns["score"], columns["bit"]
     if reason := not_continuous(score[~bit], score[bit]):
         raise ValueError(
-            f"shape='gaussian': {reason}. Gaussian noise has neither atoms nor limits, so that such scores say nothing of its "
+            f"shape='gaussian': {reason}. Gaussian noise has neither atoms nor limits, so such scores say nothing about its "
             "curve. Use --shape any, or give the scores as they were before they were rounded or cut."
         )
 
@@ -229,7 +229,7 @@ def _anytime(
             raise ValueError("--anytime with --shape gaussian needs --sd, the sd of the scores, known beforehand.")
         return sequential.anytime(scores, bits, claim, _gaussian(claim), alpha, sd=sd, rounds=rounds)
     if threshold is None:
-        raise ValueError("--anytime needs --threshold: a threshold chosen on the way is not fixed beforehand.")
+        raise ValueError("--anytime needs --threshold: a threshold chosen during the rounds is not fixed beforehand.")
     return sequential.any_shape(scores, bits, claim, Rule(threshold, 1), alpha, rounds=rounds)
 
 
@@ -297,7 +297,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         return [
             *lines,
             f"The Gaussian curve of {claimed} is REFUTED ({p}): no Gaussian mechanism that keeps the claim gave these scores.",
-            "The claim itself is not refuted by that: it may hold for another reason than this curve. --shape any tests the "
+            "The claim itself is not refuted by that: a mechanism with another curve may keep it. --shape any tests the "
             "claim for every mechanism.",
         ]
     seen = (

@@ -52,7 +52,7 @@ def show(model: Model, json: bool) -> int:
             shown.add_row(literal(check.name), check.how, literal(check.unasked or ""))
         elif alike[check.failure][0] == check.name:
             more = len(alike[check.failure]) - 1
-            others = f" ({more} more clause{'s' * (more > 1)} stopped by the same)" if more else ""
+            others = f" ({more} more clause{'s fail' if more > 1 else ' fails'} for the same reason)" if more else ""
             shown.add_row(literal(check.name), "FAILS", literal(f"{check.failure}{others}"))
     console().print(shown)
     failed = [check for check in checks if check.failure]

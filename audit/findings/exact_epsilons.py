@@ -140,7 +140,7 @@ def convolved(losses: NDArray[np.float64], masses: NDArray[np.float64], count: i
     place = (losses - domain.t_min) / domain.dt
     low = np.floor(place).astype(int)
     pmf = np.zeros(domain.size)
-    np.add.at(pmf, low, masses * (1 - (place - low)))  # shared by the two nearest points, which keeps the mean
+    np.add.at(pmf, low, masses * (1 - (place - low)))  # each mass is split between the two nearest points, which keeps the mean
     np.add.at(pmf, low + 1, masses * (place - low))
     whole = prv.compose_heterogeneous([prv.DiscretePRV(pmf, domain)], [count])
     return epsilon_of_losses(whole.domain.t_min, whole.domain.dt, whole.pmf, delta)

@@ -235,7 +235,7 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
         after = play(made.model, worlds, script=first.play.draws, follow=again)
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
-    except Exception as fault:  # a stranger's model may refuse a graph in its own way
+    except Exception as fault:  # a user's model may refuse a graph with any exception
         told = f"{absent.secret}: without it the training ends ({type(fault).__name__}: {one_line(fault)})"
         raise Incomparable(told) from None
     if len(again.found) != len(first.meetings):

@@ -33,7 +33,7 @@ GRID = 1e-2  # relative: grid error of the accountant for noise other than Gauss
 MOST = 64  # largest number of moved entries whose curves are composed; smaller moves are left out
 LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
 CELLS = 5.0  # smallest expected count of a value in a chi-squared test
-PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # each bounds the likelihood ratio
+PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # events that bound the likelihood ratio
 
 
 @dataclass(frozen=True)

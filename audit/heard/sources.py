@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MOST = 24  # largest number of blocks that are tested one by one
-AGREE = 0.9  # share of the entries moved by a block that must follow it
+AGREE = 0.9  # smallest share of the moved entries that must move in proportion to the numbers of a block
 WHOLE = ("choice", "geometric", "poisson", "binomial", "integers")  # laws of whole numbers
 ADDED = (*SHIFTED, *WHOLE)  # laws whose numbers may be added to a value
 Part = tuple[int, slice]  # a draw, and a slice of its numbers

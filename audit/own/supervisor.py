@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-KEPT = 1 << 16  # bytes of each output that are kept: the last ones
+KEPT = 1 << 16  # number of bytes that are kept from the end of each output
 PARENT_DEATH = 1  # prctl
 SUBREAPER = 36  # prctl: orphans of the program become children of this process, so that it finds them
 NEW_MOUNTS, NEW_USER = 0x20000, 0x10000000

@@ -46,7 +46,7 @@ def uppers(case: Case) -> tuple[Upper, ...]:
 
     found = upper(case.model.ledger, case.claim, stored=False)
     if case.claim.unit is not case.model.unit:
-        reason = f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+        reason = f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
         found = tuple(dataclasses.replace(u, epsilon=None, unsupported=reason) for u in found)
     printed = case.model.printed(case.claim.delta)
     if printed is None:
@@ -81,7 +81,7 @@ def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
 
     rows = []
     for selection in SELECTIONS if over > 1 else ():
-        found: dict[str, Any] = {"unsupported": f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"}
+        found: dict[str, Any] = {"unsupported": f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"}
         if case.claim.unit is case.model.unit:
             ceiling = upper(tuned(case.model.ledger, over, selection), case.claim)
             best = tightest(ceiling)

@@ -24,9 +24,9 @@ from .plan import Plan, read
 log = logging.getLogger(__name__)
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 STREAMS = (
-    "Each training has a seed of 64 bits, hashed from it by BLAKE2b; its streams are Philox 4x64, a generator for statistics and "
-    "not for cryptography. Noise on sums over neighbours is drawn and added in float64, noise of DP-SGD steps and of LPGNN's "
-    "reports in float32. A program or model of your own draws its own noise."
+    "From this word or these bits BLAKE2b derives a seed of 64 bits for each training; its streams are Philox 4x64, a generator "
+    "for statistics and not for cryptography. Noise on sums over neighbours is drawn and added in float64, noise of DP-SGD steps "
+    "and of LPGNN's reports in float32. A program or model of your own draws its own noise."
 )
 
 

@@ -152,13 +152,13 @@ def processes(jobs: int) -> Iterator[Execute]:
 
         def submit(batch: list[Task]) -> Any:
             nonlocal pool
-            for _ in range(2):  # again if its workers were killed
+            for _ in range(2):  # a second time if the workers were killed
                 try:
                     pool = pool or start()
                     return pool.submit(compute_batch, str(path), without_graph(batch))
                 except BrokenProcessPool:
                     pool = None
-                except OSError as fault:  # a full /dev/shm, which holds the locks of the workers, or no process more
+                except OSError as fault:  # no room in /dev/shm for the locks of the workers, or no more processes
                     say_alone(fault.strerror or str(fault))
                     break
             return None

@@ -108,7 +108,7 @@ def per_tensor(joint: bool) -> Certificate:
     """One step with six tensors, each clipped alone. joint: the noise on each tensor is made for the norm of all six together."""
     clips = np.geomspace(0.1, 1.0, TENSORS)
     covered = 2 * (NEIGHBOURS + 1) * (np.full(TENSORS, np.linalg.norm(clips)) if joint else clips)
-    moves = 2 * (NEIGHBOURS + 1) * clips  # K + 1 gradients turn round
+    moves = 2 * (NEIGHBOURS + 1) * clips  # the gradients of K + 1 rows change sign
     shift = float(np.linalg.norm(moves / covered))
     summary = (
         f"{TENSORS} tensors move together by {shift:.3f} times what the accountant composes as one mechanism. "
@@ -151,14 +151,14 @@ def opacus_rdp(multiplier: float, rate: float, steps: int, delta: float) -> floa
 
     rdp, orders = _opacus_accountants().analysis.rdp, [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the best order is the smallest one
+        warnings.simplefilter("ignore")  # the warning that the best order is the smallest order
         costs = rdp.compute_rdp(q=rate, noise_multiplier=multiplier, steps=steps, orders=orders)
         return float(rdp.get_privacy_spent(orders=orders, rdp=costs, delta=delta)[0])
 
 
 def touched_rows(key: Key, all_rows: bool) -> Certificate:
     """25 steps on the embeddings of three nodes; node 2 has one edge or none. all_rows: rows with gradient 0 also get noise."""
-    moves = np.zeros((2, 2))  # world x (stays, leaves its start)
+    moves = np.zeros((2, 2))  # row: world; column: the vector stays, or changes
     for world in (0, 1):
         rng = key.fold("noise", world).generator()
         edges = np.array([[0, 1], [1, 2]][: 1 + world])
@@ -187,7 +187,7 @@ def laplace_on_weights(covered: float) -> Certificate:
     """
     claim = Claim(1.0, 0.0, Unit.NODE, Relation.REPLACE, exposes=("weights",))
     gradient = np.zeros((USERS, WEIGHTS))
-    gradient[0] = 100.0  # the others have none
+    gradient[0] = 100.0  # the gradients of the other users are 0
     step = clipped(gradient.mean(0, keepdims=True))[0]
     change = float(np.abs(step - -step).sum())
     densities = [abs(2 * w) / covered for w in step]  # the log-ratio of each coordinate at its worst point
