@@ -1,4 +1,4 @@
-"""Keys, games, audits, storage, runs and the command line. Nothing but the command line and `gnnaudit.audit` imports this."""
+"""Runs audits: keys, games, audits, storage and the command line. Only the command line and `gnnaudit.audit` import it."""
 
 import sys
 from types import ModuleType

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .storage.store import Store
 
 
-USERS = ("models.looped", "audit.own.program")  # modules of this package whose models are a user's own
+USERS = ("models.looped", "audit.own.program")  # modules of this package that wrap a user's own function or program
 
 
 def shown_mode(model: Model) -> str:
-    """The model's mode; "own" for a model that is no system of this package, as nobody here can say that its claim is sound."""
+    """The model's mode. It is "own" for a user's model, because this package cannot say whether its claim is sound."""
     package, _, module = type(model).__module__.partition(".")
     return model.mode if package == __name__.partition(".")[0] and module not in USERS else "own"
 
@@ -33,7 +33,7 @@ EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 @dataclass(frozen=True)
 class Case:
-    """A calibrated model and its claim. Nothing tells the model its epsilon."""
+    """A calibrated model and its claim. The model holds its noise, not its epsilon."""
 
     model: Model
     claim: Claim
@@ -59,7 +59,7 @@ class Case:
 
     @property
     def follows_from_ledger(self) -> bool:
-        """Whether the claim has no other ground than the ledger: its noise was calibrated by it, for the same unit."""
+        """Whether the claim rests on the ledger alone: the noise was calibrated by the ledger, for the unit of the claim."""
         return self.claim.unit is self.model.unit and not noise_of_its_own(self.model)
 
     def __str__(self) -> str:
@@ -68,10 +68,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of one audit of one case: bounds, arrays to plot, what it could detect, which released arrays it read, seconds.
+    """The results of one audit of one case: the lower bounds on epsilon, and how the audit obtained them.
 
+    curves: arrays to plot. reach: what the audit did and could detect, in words. read: the released arrays that it read.
     covers: array -> the kind of violation that the audit would have detected in it; None if that is not known for each array.
-    observed: the ledger that was heard.
+    observed: the mechanisms that the tool recorded in the training, as a ledger.
     """
 
     audit: str
@@ -88,12 +89,12 @@ class Outcome:
 class Setting:
     """The arguments of every audit: the case, the graph, the store of finished parts, the randomness, and its limits.
 
-    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests, which its bounds have. first: the
-    p-value below which an audit that more rounds make sharper is repeated; its smallest detectable violation is computed for
-    this level. None: alpha.
+    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests, and so of its bounds. first: a p-value;
+    an audit that more rounds make sharper is repeated if its p-value is lower. The smallest detectable violation of such an audit
+    is computed for the level `first`. None stands for alpha.
 
-    minutes: for audits that play on until they have decided; None: they play `rounds`. notices: the violation that they must be
-    able to detect, as a factor of the noise. tell: is told how far they are.
+    minutes: the time limit of audits that add rounds until they can decide; with None they play `rounds`. notices: the violation
+    that these audits must be able to detect, as a factor of the noise. tell: a function that they call with their progress.
     """
 
     case: Case
@@ -109,22 +110,20 @@ class Setting:
 
     @property
     def level(self) -> float:
-        """The level of a first test."""
+        """The level of a first test, after which the audit may be repeated."""
         return self.alpha if self.first is None else max(self.first, self.alpha)
 
 
 def offered(model: Model) -> tuple[str, ...]:
-    """All arrays that a recipe could release; those of one without a choice are the ones it does release."""
+    """All arrays that a model could release. A model that offers no choice has exactly the arrays that it releases."""
     return tuple(getattr(model, "offers", model.releases))
 
 
 def noise_of_its_own(model: Model) -> bool:
-    """Whether `with_noise` changes nothing. Then there is nothing to calibrate, and the claim is tested against the model as it
-    is.
-    """
+    """Whether `with_noise` changes nothing. Such a model is not calibrated: the audits test the claim on the model as it is."""
     try:
         return model.with_noise(1.0) is model
-    except ValueError:  # it has no noise, and its `with_noise` raises
+    except ValueError:  # a model without noise may raise
         return False
 
 

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = None, **options: Any) -> Results:
     """Audits a model against a claim on a graph, and returns what results.json holds.
 
-    out: the run folder, with report.html, junit.xml and the evidence; None: a folder that is removed again. options: those of
-    `audit run` with underscores, such as rounds=10, attacks="lira", audits="all", seed="word"; here no attack is run, no MLflow
-    store is written and no other process trains unless they ask for it. A script that asks for jobs=2 needs the line
-    `if __name__ == "__main__":`, as for any process pool. The verdict is `.run.verdict`, and `.run.exit_code`.
+    out: the run folder, with report.html, junit.xml and the evidence; None: a temporary folder, which is removed at the end.
+    options: those of `audit run` with underscores, such as rounds=10, attacks="lira", audits="all", seed="word". By default,
+    unlike `audit run`, this function runs no attacks, writes no MLflow store and trains in this process alone. A script that
+    passes jobs=2 needs the line `if __name__ == "__main__":`, as for any process pool. The returned results hold the verdict in
+    `.run.verdict` and `.run.exit_code`.
 
     Raises ValueError for a model that lacks a part of the protocol and for options that do not exist.
     """

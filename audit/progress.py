@@ -1,4 +1,4 @@
-"""Says which case and which of its stages is at work, and how long the rest may take: a bar on a terminal, lines in a log."""
+"""Reports the current case, its current stage and the estimated remaining time: a bar on a terminal, lines in a log."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from .case import Case
 
-QUIET = 30.0  # seconds after which a log gets a line within a case
+QUIET = 30.0  # seconds between two lines of a log within one case
 
-Say = Callable[..., object]  # told what begins, or with begins=False how far it is
+Say = Callable[..., object]  # takes the name of a stage that begins, or, with begins=False, the progress of the current stage
 
 
 def announced(todo: Sequence[Case], stages: int, console: Console) -> Iterator[tuple[Case, Say]]:
-    """The cases in order, each with what to call when one of its `stages` begins."""
+    """The cases in order, each with the function to call when one of its `stages` begins."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..reports.results import Results
 
 LINES = pytest.StashKey[list[str]]()
-ALPHA = 1e-4  # a test that runs with every commit must hardly ever fail by chance
+ALPHA = 1e-4  # small, because a test that runs with every commit must hardly ever fail by chance
 USUAL: dict[str, Any] = {"alpha": ALPHA, "repeats": 1, "rounds": 20, "jobs": 1}
 
 
@@ -40,8 +40,8 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., Results]:
     """assert_private(train, claim): audits a training function or a model, and fails the test if its claim does not pass.
 
     train: a function (graph, seed) -> {"posteriors": (nodes, classes) natural logarithms}, or a model. claim: a `Claim`. graph: a
-    `Graph`, or the name of a data set. weak: what a test is worth that could not have noticed a violation, "fail" or "pass";
-    a refuted claim fails either way. Other options are those of `gnnaudit.audit`. Returns the results.
+    `Graph`, or the name of a data set. weak: "fail" or "pass", the outcome of a test whose audit was too weak to detect a
+    violation; a refuted claim fails either way. Other options are those of `gnnaudit.audit`. Returns the results.
     """
 
     def check(

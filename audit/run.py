@@ -88,9 +88,10 @@ def carry_out(
     verbose: bool,
     publish: Callable[[Results, Path, Plan], None],
 ) -> Results:
-    """Audits every case that the plan and `makes` give on the graph, and writes the run folder; `publish` adds the report.
+    """Audits every case that the plan and `makes` define, and writes the run folder; `publish` adds the report.
 
-    makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, and for a folder in use or of another plan.
+    makes: name -> (mode, facts, private) -> Model. Raises ValueError for wrong use, for a run folder that another process uses,
+    and for a run folder of another plan.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     audits, _, _ = asked(plan)
@@ -165,7 +166,7 @@ def study(
 ) -> tuple[list[Any], list[Outcome]]:
     """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
 
-    say: is called with the name of each stage. checks: the clauses of the contract that bounds on a user's model assume.
+    say: is called with the name of each stage. checks: the clauses of the model contract that bounds on a user's model assume.
 
     Raises ValueError if the model refuses the graph.
     """
@@ -195,13 +196,13 @@ def study(
         heard = observe(case, case.counted(graph), key)
         counts = ((len(heard.mechanisms), "mechanism"), (heard.draws, "draw"), (heard.tried, "secret"))
         mechanisms, draws, tried = (f"{n} {what}{'s' * (n != 1)}" for n, what in counts)
-        told = f"heard: {mechanisms}, {draws}; {tried} taken away one by one"
+        told = f"recorded: {mechanisms}, {draws}; {tried} removed one by one"
         outcomes.append(Outcome("recorder", (), {}, told, offered(case.model), observed=heard))
     return [*used, *leaks.rows, *skips], outcomes
 
 
 def told(case: Case, checks: Sequence[Check]) -> str:
-    """A line that says which clauses of the contract were checked, and how many hold; nothing where none was."""
+    """A line that says how many clauses of the contract hold and which fail; "" if no clause was checked."""
     fails = [c.name for c in checks if c.failure]
     held = sum(c.how == "holds" for c in checks)
     rest = len(checks) - held - len(fails)
@@ -251,7 +252,7 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:
     """Array -> the kind of violation that the audit would have detected in it.
 
-    In built-in systems all other arrays are computed from those that an audit reads. In a user's own model that is not known.
+    Built-in systems compute all other arrays from those that an audit reads. Whether a user's own model does is not known.
     """
     if outcome.covers is not None:
         return dict(outcome.covers)

@@ -1,4 +1,4 @@
-"""Repeats a statistical refutation with fresh coins before the report counts it. A computation is not repeated."""
+"""Repeats a statistical refutation with fresh randomness before the report counts it. A computed refutation is not repeated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .audits.registry import Audit
     from .case import Outcome, Setting
 
-LEVEL = 1e-3  # the probability that fresh coins confirm a false alarm
+LEVEL = 1e-3  # the probability that the repetition confirms a false alarm
 POWER, SURE = 0.9, 0.99  # power of a first test at its smallest detectable violation, and of the repetition there
 
 
@@ -23,8 +23,8 @@ def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome
     one.
 
     A claim is refuted only if both tests refute it. Their coins and noise are independent, so a true claim is refuted with
-    probability at most the product of their levels. Those are alpha and LEVEL, where alpha is the level of a printed bound. An
-    audit that more rounds make sharper is repeated already if a p-value is below `setting.first`; the repetition has the level
+    probability at most the product of their levels, alpha and LEVEL, where alpha is the level of a printed bound. An audit that
+    more rounds make sharper is repeated earlier, namely if a p-value is below `setting.first`. That repetition has the level
     alpha and more rounds.
     """
     early = audit.trial_limited and any(b.p_value is not None and b.p_value < setting.level for b in outcome.bounds)
@@ -38,14 +38,16 @@ def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome
     held = any(b.refuted for b in again.bounds)
     name = f"{audit.name} again"
     second = tuple(dataclasses.replace(b, audit=name, confirmed=True if b.refuted else None) for b in again.bounds)
-    if audit.trial_limited:  # the first test says what would have been noticed: without it there is no repetition
+    if audit.trial_limited:  # only the first test states a detectable violation, because the repetition depends on its result
         second = tuple(unknown(b) for b in second)
     return (marked(outcome, held), dataclasses.replace(again, audit=name, bounds=second))
 
 
 def times(first: float, alpha: float) -> int:
-    """How many times the rounds of a test at level `first` a test at `alpha` needs, to refute with probability SURE what the
-    first one detects with POWER. For normal statistics.
+    """The factor by which a test at level `alpha` needs more rounds than a test at level `first`.
+
+    With that many rounds it refutes, with probability SURE, the violation that the first test detects with probability POWER.
+    The factor is for normal statistics.
     """
     ratio = (ndtri(1 - alpha) + ndtri(SURE)) / (ndtri(1 - first) + ndtri(POWER))
     return max(1, math.ceil(float(ratio) ** 2))

@@ -1,4 +1,7 @@
-"""All releases of one node added up: exact moves along recorded histories, over the noise that all residuals prove."""
+"""Adds up how far one node moves all releases of a run, and divides by the noise.
+
+The moves are exact, along recorded histories. The residuals of all releases prove an upper bound on the noise.
+"""
 
 from __future__ import annotations
 
@@ -35,19 +38,17 @@ HISTORIES = 3
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a claim on nodes, a ledger of Gaussian mechanisms on all records or on Poisson samples, and a training that can be
-    listened to.
-    """
+    """It needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms, sampled or not."""
     if case.claim.unit is not Unit.NODE:
-        return f"it adds up what moves with one node; this claim is about {case.claim.unit}"
+        return f"it adds up the moves by one node; this claim is about {case.claim.unit}"
     if math.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if isinstance(case.model, External):
-        return "a program of its own cannot be listened to"
+        return "this audit does not read the recorded draws of a program"
     if a_strangers(case.model):
         return "'differential' adds up the moves of a model of your own"
     if case.claim.unit is not case.model.unit:
-        return f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+        return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
     return _obstacle(case) or declined(case.model, "RepeatsWithoutNode")
 
 
@@ -57,7 +58,10 @@ def _sampled(case: Case) -> bool:
 
 
 def _obstacle(case: Case) -> str | None:
-    """Why the mechanisms cannot be composed by their moves; None if they are Gaussian, and samples are drawn by known coins."""
+    """Why the moves do not determine the composition.
+
+    None if all mechanisms are Gaussian, on all records or on samples that are drawn by known coins.
+    """
     model = case.model
     if not _sampled(case):
         return None
@@ -65,23 +69,24 @@ def _obstacle(case: Case) -> str | None:
     if not all(isinstance(event, dp.GaussianDpEvent) for event in kinds):
         return "its ledger is no composition of Gaussian mechanisms, on all records or on Poisson samples of them"
     if has(model, NoisyRows):
-        return "it samples, and rows need other training nodes, whose gradients would hide the canary's"
+        return "it trains on samples and its rows need other training nodes, whose gradients would hide that of the canary"
     if reason := lacks(model, ClippedGradients):
         return reason
     return None if _rate(case) else "its batches are not drawn by independent coins"
 
 
 def _rate(case: Case) -> float:
-    """The chance that a node is in a sample; 0 if that is no coin of its own."""
+    """The chance that a node is in a sample; 0 if samples are not drawn by an independent coin for each node."""
     model: Any = case.model
     return float(model.inclusion_chance or 0.0)
 
 
 def crafted(case: Case, graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """A graph that the adversary chooses, and the node that is in it or not, as (1,).
+    """A graph that the adversary chooses, and the canary node, as (1,).
 
-    Without sampling: a hub that is joined to all training nodes, and nobody else to anybody. With sampling: a star with as many
-    leaves as the degree bound allows, whose centre is the only training node, so that no other gradient hides its own.
+    Without sampling, the canary is a hub that is joined to all training nodes, and there are no other edges. With sampling, it is
+    the centre of a star with as many leaves as the degree bound allows. It is then the only training node, so that no other
+    gradient hides its own.
     """
     bare = dataclasses.replace(graph, edges=graph.edges[:, :0])
     if not _sampled(case):
@@ -94,10 +99,10 @@ def crafted(case: Case, graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
 
 
 def add_up(setting: Setting) -> Outcome:
-    """A run on a crafted graph is recorded, and repeated without one node while every noisy value is made the same again.
+    """Records a run on a crafted graph, and repeats it without one node, with every noisy value made the same as before.
 
-    What each mean moves is then exact; the noise is what is left of the noisy values. Of a mechanism on samples, the move is that
-    of the node in the sample: a second repetition forces it into each. Rows that stay with the node are left out.
+    So the move of each mean is exact, and a noisy value minus its mean is the noise. A mechanism on samples moves only if the
+    node is in the sample, so another repetition forces it into each sample. Rows that the model does not release are left out.
     """
     case, model = setting.case, keeping(setting.case.model, offered(setting.case.model))
     wider, canary = crafted(case, setting.graph)
@@ -134,7 +139,7 @@ def add_up(setting: Setting) -> Outcome:
 
 
 def squared(run: Record, other: Record, hidden: Nodes, nodes: int) -> dict[str, list[float]]:
-    """Purpose -> the squared move of each of its means, in noise sds, without the row of a node that keeps it."""
+    """Purpose -> the squared move of each of its means, in noise sds. hidden: nodes whose rows are not released, and left out."""
     found: dict[str, list[float]] = defaultdict(list)
     for before, after in zip(run.releases, other.releases, strict=True):
         found[before.purpose].append(float(np.square(shift(before, after, hidden, nodes) / before.scale).sum()))

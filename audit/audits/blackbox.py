@@ -48,7 +48,7 @@ def ledger_curve(case: Case) -> Curve | None:
 
 
 def refuses_canaries(case: Case) -> str | None:
-    """It needs posteriors on a graph that the audit generates, and a claim about edges."""
+    """It needs posteriors on a graph that it generates, and a claim about edges."""
     if case.claim.unit not in EDGES:
         return f"aligned canary edges are about edges; this claim is about {case.claim.unit}"
     return refuses_coins(case)
@@ -57,11 +57,11 @@ def refuses_canaries(case: Case) -> str | None:
 def aligned_canaries(setting: Setting) -> Outcome:
     """Tests canary edges in a graph that the adversary chooses, by the posteriors of their ends.
 
-    It makes two tests, both of the number of correct guesses. The first assumes the ledger's curve. Given the trained classifier,
-    its canaries are independent trials, each of which satisfies the curve. If the trials have different error rates, the number
-    of errors varies less than a binomial (Hoeffding 1956). This needs canaries that share nothing else; if correct guesses
+    Both tests count correct guesses. The first assumes the ledger's trade-off curve. Given the trained classifier, the canaries
+    are independent trials, each of which satisfies the curve. If the trials have different error rates, the number of errors
+    varies less than a binomial (Hoeffding 1956). This needs canaries that share nothing but the classifier; if correct guesses
     cluster in some trainings, the bound is withdrawn. The second test assumes no shape: for every mechanism and under any
-    dependence, Steinke et al. bound the number of correct ones among the most certain guesses (2023) say.
+    dependence, Steinke et al. (2023) bound the number of correct guesses among the most certain ones.
     """
     made = crafted(CANARIES)
     if setting.minutes is not None:
@@ -80,7 +80,7 @@ def play(setting: Setting, made: Crafted, rounds: int) -> tuple[NDArray[np.float
 
 
 def both_tests(setting: Setting, scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float) -> list[Bound]:
-    """Both tests, each at level alpha: the one of any shape, and the one of the ledger's curve if there is one."""
+    """Both tests, each at level alpha: the test that assumes no shape, and the test of the ledger's curve if it has one."""
     case, shaped = setting.case, ledger_curve(setting.case)
     named: dict[str, Any] = {"attack": "aligned-canary", "audit": "blackbox"}
     found = [steinke(scores, bits, case.claim, alpha, seed=setting.key.fold("coin").seed, **named)]
@@ -88,13 +88,14 @@ def both_tests(setting: Setting, scores: NDArray[np.float64], bits: NDArray[np.b
 
 
 def until_decided(setting: Setting, played: Played) -> Outcome:
-    """Doubles the rounds until a test refutes the claim, the asked-for violation would have been detected, or time is up.
+    """Doubles the rounds until a test refutes the claim, a violation by `setting.notices` would be detected, or time is up.
 
-    The j-th stage tests all rounds so far at alpha / (j (j + 1)). These shares add up to alpha over any number of stages, so the
-    bounds hold whenever and for whatever reason the audit stops (a union bound). Of each test the largest bound is kept, unless
+    The j-th stage tests all rounds so far at alpha / (j (j + 1)). These shares add up to at most alpha over any number of stages,
+    so the bounds hold whenever and for whatever reason the audit stops (a union bound). Each test keeps its largest bound, unless
     a check of the last stage fails.
 
-    What would have been detected is estimated from the share of correct guesses. It decides when to stop; no bound rests on it.
+    The audit estimates the detectable violation from the share of correct guesses. The estimate decides only when to stop; no
+    bound rests on it.
     """
     limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
     best: list[Bound] = []
@@ -120,13 +121,13 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
 
 
 def of_all(bound: Bound, share: float, alpha: float) -> Bound:
-    """The bound of a stage with this share of alpha, as one of the whole audit."""
+    """Converts the bound of a stage, which spent `share` of alpha, into a bound of the whole audit at level alpha."""
     return dataclasses.replace(bound, alpha=alpha, p_value=None if bound.p_value is None else min(1.0, bound.p_value / share))
 
 
 def most_right(case: Case) -> float:
-    """The largest probability of a right guess under the claim: by the Gaussian curve for such a ledger, else for any
-    mechanism.
+    """The largest probability of a correct guess that the claim allows: for a Gaussian ledger by the claim's Gaussian curve, else
+    for any mechanism.
     """
     shaped = ledger_curve(case)
     if shaped is not None and shaped.mu is not None:
@@ -135,7 +136,7 @@ def most_right(case: Case) -> float:
 
 
 def canary_game(case: Case, made: Crafted, key: Key) -> Game:
-    """Draws a coin for every canary. The release holds its ends and the reference nodes."""
+    """A game with a coin for every canary. The releases hold the rows of the canaries' ends and of the reference nodes."""
     union = case.counted(made.graph)
     watch = np.unique(np.concatenate([made.bare.ravel(), made.joined.ravel(), union.edges[:, made.canaries].ravel()]))
     return Game(union, "edge", made.canaries, key, watch=watch)
@@ -144,7 +145,7 @@ def canary_game(case: Case, made: Crafted, key: Key) -> Game:
 def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
     """(runs, canaries): log-likelihood ratios of the posteriors of the ends that receive messages.
 
-    The discriminant is fitted on the reference nodes of the same run, so no bit of any run is needed.
+    The discriminant is fitted on the reference nodes of the same run, so the score does not use the bits.
     """
     scores = np.zeros(seen.bits.shape)
     for side in (1,) if seen.challenge.known.directed else (0, 1):
@@ -169,7 +170,10 @@ def refuses_coins(case: Case) -> str | None:
 
 
 def one_run(setting: Setting) -> Outcome:
-    """A single training in which a thousand units have coins, guessed from posteriors: valid for any mechanism and dependence."""
+    """Guesses the coins of up to COINS units from the posteriors of a single training.
+
+    The first bound holds for any mechanism and any dependence. The second assumes the ledger's trade-off curve.
+    """
     case, key = setting.case, setting.key
     node = case.claim.unit is Unit.NODE
     union = case.counted(setting.graph)

@@ -1,4 +1,4 @@
-"""Compares a training with its ledger: counts of mechanisms, samples, noise, and a repetition without one secret."""
+"""Compares a recorded training with its ledger: number of mechanisms, samples, size of the noise, effect of one secret."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SEEDS = proved("the two runs are independent", "their seeds differ, and each num
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a training in this process and a ledger that is not empty, or a program that protects edges."""
+    """It needs a training in this process and a ledger that is not empty, or a program that is recorded or protects edges."""
     if math.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if isinstance(case.model, External):
@@ -49,18 +49,18 @@ def refuses(case: Case) -> str | None:
     if type(case.model.ledger).__name__ in empty:
         return "the ledger charges for nothing that could be counted"
     if case.claim.unit is not case.model.unit:
-        return f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+        return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
     return None
 
 
 def differential(setting: Setting) -> Outcome:
     """Records one run, then repeats it without some edges or nodes, with every noisy value made the same as before.
 
-    Then nothing else may change, and every sum may move at most by the sensitivity that the ledger's noise covers. The run must
-    have as many mechanisms as the ledger composes, and every number drawn as noise must be in one release. These are
-    computations. Exact tests, at alpha in total, compare samples with independent coins and the size of the noise with its stated
-    scale. The audit always runs on the CPU, because an accelerator may add in another order each time, and then the run does not
-    repeat.
+    In the repetition, nothing else may change, and every sum may move at most by the sensitivity that the ledger's noise covers.
+    The run must have at most as many mechanisms as the ledger composes, and every number drawn as noise must be in one release.
+    These checks are computations. Exact tests, at alpha in total, compare samples with independent coins and the size of the
+    noise with its stated scale. The audit always runs on the CPU, because an accelerator may add in another order each time, and
+    then no run can be repeated.
     """
     case = setting.case
     if isinstance(case.model, External):
@@ -89,7 +89,10 @@ def differential(setting: Setting) -> Outcome:
 
 
 def of_own_model(setting: Setting) -> Outcome:
-    """What was heard on the release of a user's model, and at the mechanisms within its run where the release says nothing."""
+    """Audits a user's model by its recorded draws: first the noise on its release, then the mechanisms within its run.
+
+    The mechanisms within the run count where the release alone allows no conclusion.
+    """
     case, union = setting.case, setting.case.counted(setting.graph)
     within = followed(case, union, setting.key)
     past = heard_mechanisms.paths_to(within, offered(case.model)) if isinstance(within, Inside) else {}
@@ -110,16 +113,16 @@ def of_own_model(setting: Setting) -> Outcome:
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
-    """Contradictions between the counts and the ledger, with the epsilon of the counted mechanisms; and the counts in words."""
+    """The contradictions between the run and the ledger, with the epsilon of the counted mechanisms; and the counts in words."""
     plain, steps = executed(record, ledger)
     told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
     faults: list[str] = []
     declared = run = case.model.ledger
     drawn, noisy = sum(size for size, _ in record.draws), sum(r.noisy.size for r in record.releases)
     if drawn != noisy:
-        faults.append(f"{noisy} noisy numbers left, and {drawn} were drawn for them")
+        faults.append(f"{noisy} noisy numbers were released, and {drawn} numbers of noise were drawn")
     if ledger.steps and not steps:
-        faults.append("the ledger amplifies by samples, and nothing was sampled")
+        faults.append("the ledger counts on amplification by sampling, and nothing was sampled")
         run = unsampled(run)
     elif steps > ledger.steps or plain > ledger.plain:
         faults.append(told)
@@ -156,7 +159,9 @@ def repeated_draws(first: Record, second: Record) -> Iterator[str]:
 
 
 def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """For each purpose, all its noise in units of its stated scale, over all runs, and the order of its norm."""
+    """For each purpose, its noise in all runs, in units of the stated scale; and the order of its norm, 1 for Laplace or 2 for
+    Gaussian noise.
+    """
     for purpose in dict.fromkeys(r.purpose for record in records for r in record.releases):
         told = [r for record in records for r in record.releases if r.purpose == purpose]
         yield np.concatenate([r.residuals for r in told]), told[0].order
@@ -180,8 +185,10 @@ def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[
 
 
 def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) -> float:
-    """The smallest detectable violation: the factor that the noise test detects at the worst purpose, over the relative move of
-    one secret.
+    """The smallest detectable violation, as a factor of the noise.
+
+    It is the factor that the noise test detects at the worst purpose, divided by `strongest`, the largest move by one secret over
+    the move that the ledger covers.
     """
     if not strongest > 0:
         return math.inf
@@ -193,8 +200,8 @@ def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) 
 
 
 def exactly(faults: list[str], method: str) -> Bound:
-    """The bound of the computations. A contradiction refutes the ledger without an epsilon, because the epsilon of the corrected
-    counts is an upper bound on the leakage.
+    """The bound of the computations. A contradiction refutes the ledger, but its lower bound is 0, because the epsilon of the
+    corrected counts bounds the leakage from above.
     """
     text = "; ".join(dict.fromkeys(faults)) or method
     bound = Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME, against="ledger")
@@ -211,7 +218,9 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
 
 
 def worth(case: Case, factor: float) -> float:
-    """The true epsilon if all noise is too small by this factor; proportional to the factor if the ledger has no curve."""
+    """The true epsilon if all noise is too small by this factor. If the ledger has no trade-off curve, it is taken to be
+    proportional to the factor.
+    """
     if math.isinf(factor):
         return math.inf
     try:

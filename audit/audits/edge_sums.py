@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 CANARIES = 1000  # canaries in one run at most; they move different rows, so they do not affect each other
 MORE = 4  # pairs without an edge for each canary, if there are enough nodes; more would add little
-# share of the game's alpha for the size of the noise, which is estimated much more precisely than the mean of the scores
+# share of the game's alpha that bounds the size of the noise: a small one is enough, because many residuals estimate that size
 NOISE_SHARE = 0.1
-# canaries of the residual audit, which uses the largest of their moves and the residuals of all rows that they do not change
+# canaries of the residual audit: it uses the largest of their moves, and the residuals of all rows that no canary changes
 FEW = 20
 
 
@@ -55,8 +55,9 @@ def play_sums(setting: Setting) -> Outcome:
 
     Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of the
     ledger's shape applies. The size of the noise comes from the directions that no canary moves. If a check rejects independence,
-    the one-run bound of Mahloujifar et al. (2024), which does not need it, replaces the test. Pairs without an edge are
-    additional trials of world 0 that cost no run. The second test assumes no shape.
+    the one-run bound of Mahloujifar et al. (2024) replaces the test, because it does not need independence. Pairs without an edge
+    are additional trials of world 0, the world without the canary, and cost no run. The second test assumes no shape of the
+    trade-off function.
     """
     case, key, alpha = setting.case, setting.key, setting.alpha
     game = canary_game(case, setting.graph, key, CANARIES)
@@ -74,7 +75,7 @@ def play_sums(setting: Setting) -> Outcome:
     found = (shaped, lower(scores, bits, case.claim, shape="any", **common))
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
-        f"{setting.rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without one; "
+        f"{setting.rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "
         f"independence: {apart.reason}"
     )
     return Outcome("game", found, curves, reach, SUMS)
@@ -83,14 +84,18 @@ def play_sums(setting: Setting) -> Outcome:
 def look(
     attack: LikelihoodRatio, seen: Seen, challenge: Challenge, asked: Challenge
 ) -> tuple[tuple[NDArray[Any], ...], tuple[float, int]]:
-    """The results of some rounds: scores of canaries and of pairs without an edge, bits, shifts, (runs, c) each; the noise."""
+    """Reads some rounds.
+
+    Returns (scores of canaries, scores of pairs without an edge, bits, shifts), each (runs, c), and the sum of squares of the
+    noise with its degrees of freedom.
+    """
     release = seen.release
     scores, decoys, shifts = attack.score(release, challenge), attack.score(release, asked), attack.shift(release, challenge)
     return (scores, decoys, seen.bits, shifts), attack.across(release, challenge)
 
 
 def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
-    """(c, 2) disjoint pairs of nodes without an edge and without a canary: additional trials of world 0."""
+    """(c, 2): disjoint pairs of nodes that no edge joins and that no canary touches, as additional trials of world 0."""
     known = challenge.known
     free = key.generator().permutation(np.setdiff1d(np.arange(known.nodes), challenge.items))
     ends = np.sort(free[: len(free) // 2 * 2].reshape(-1, 2), axis=1)
@@ -101,15 +106,18 @@ def strangers(challenge: Challenge, key: Key) -> NDArray[np.int64]:
 
 
 def sd_at_most(squares: float, freedom: int, alpha: float) -> float:
-    """With probability 1 - alpha the sd of normal noise is at most this, given its sum of squares in `freedom` dimensions.
+    """An upper bound on the sd of normal noise, with probability 1 - alpha, given its sum of squares in `freedom` dimensions.
 
-    Without noise only rounding errors are left, of either sign.
+    Without noise the sum of squares consists of rounding errors and may be negative.
     """
     return max(ROUNDING, math.sqrt(max(squares, 0.0) / (2 * float(gammaincinv(freedom / 2, alpha)))))
 
 
 def weigh_noise(setting: Setting) -> Outcome:
-    """The largest move of the means by one canary edge in one run, over the upper bound on the noise that the residuals prove."""
+    """Bounds epsilon by a ratio: how far one canary edge moves the means in one run, over an upper bound on the noise.
+
+    The canary with the largest move counts. The residuals of the run prove the upper bound on the noise.
+    """
     case = setting.case
     game, attack = canary_game(case, setting.graph, setting.key, FEW), LikelihoodRatio()
     seen = setting.store.fit(keeping(case.model, SUMS), game, 1)
@@ -124,7 +132,7 @@ def weigh_noise(setting: Setting) -> Outcome:
 
 
 def canary_game(case: Case, graph: Graph, key: Key, limit: int) -> Game:
-    """Rounds in which every edge of a random matching, `limit` at most, has a coin."""
+    """A game in which a coin decides for each edge of a random matching, `limit` edges at most, whether it is present."""
     union = case.counted(graph)
     return Game(union, "edge", matching(union, limit, key.fold("canaries")), key.fold("game"))
 
@@ -164,7 +172,7 @@ def promised(case: Case) -> Curve:
 
 
 def histograms(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> dict[str, Any]:
-    """Scores in both worlds over common bins."""
+    """Histograms of the scores in both worlds, over common bins."""
     edges = np.histogram_bin_edges(scores, bins=60)
     return {
         "without the edge": [edges, np.histogram(scores[~bits], edges)[0]],

@@ -32,18 +32,18 @@ SIZE = 10.0  # size of a canary's own feature: large enough for its gradient to 
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a model whose DP-SGD is claimed to protect nodes, on full batches or secret Poisson samples."""
+    """It needs a claim about nodes, and DP-SGD on full batches or secret Poisson samples."""
     if case.claim.unit is not Unit.NODE:
         return f"gradient canaries are nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, ClippedGradients)
 
 
 def play_gradients(setting: Setting) -> Outcome:
-    """Runs in which planted nodes have coins. Scores are log-likelihood ratios over all steps; the canary's batches are secret.
+    """Runs in which a coin decides for each planted node whether it is present. Scores are log-likelihood ratios over all steps.
 
-    The adversary knows all earlier releases, and so what the canary would add to the next one. The canary is drawn with the
-    public probability q, so a step counts ln(1 - q + q e^z), where z is the Gaussian log-ratio. The reach is computed for an
-    attack that reads only the canary's own column.
+    The adversary knows all earlier releases, and so what the canary would add to the next one, but not which batches hold it. A
+    batch holds the canary with the public probability q, so the score of a step is ln(1 - q + q e^z), where z is the Gaussian
+    log-ratio. The smallest detectable violation is that of an attack that reads only the canary's own column.
     """
     case = setting.case
     wider, items = own_features(setting.graph, PLANTED + DECOYS, SIZE)
@@ -58,8 +58,8 @@ def play_gradients(setting: Setting) -> Outcome:
     bound, apart = canaries(every[:, :PLANTED], bits, case.claim, ledger, setting.alpha, **more, **named)
     share = float(np.mean([p.moves.mean() for p in played])) * played[0].noise
     reach = (
-        f"{setting.rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never there; in the tested entries they move "
-        f"{share:.0%} of the clipping norm; independence: {apart.reason}"
+        f"{setting.rounds} runs of {PLANTED} canary nodes, and {DECOYS} that are never present; in the tested entries a "
+        f"canary moves by {share:.0%} of the clipping norm; independence: {apart.reason}"
     )
     bound = weaker(bound, case.claim, strength) if normal else bound
     return Outcome("gradients", (bound,), {}, reach, ("gradients",))
@@ -67,8 +67,8 @@ def play_gradients(setting: Setting) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """scores: (planted,), those with a coin first. bits: (canaries,). moves: (steps, planted), how far each would move its own
-    column in each step, in noise sds. noise: its sd, in clipping norms.
+    """scores: (planted,), canaries with a coin first. bits: (canaries,). moves: (steps, planted), how far each planted node would
+    move its own column in each step, in noise sds. noise: the sd of the noise, in clipping norms.
     """
 
     scores: NDArray[np.float64]
@@ -78,7 +78,7 @@ class Played:
 
 
 def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: str) -> Played:
-    """One run. On full batches the scores are standardised: normal with standard deviation 1, whatever the canary moves."""
+    """One run. On full batches the scores are standardised: normal with standard deviation 1 for any move of the canary."""
     model = case.model
     assert isinstance(model, ClippedGradients)
     bits = key.fold("bits").generator().random(PLANTED) < 0.5
@@ -115,7 +115,7 @@ def chance(model: Model) -> float:
 
 
 def joining(graph: Graph, items: NDArray[np.int64]) -> Join:
-    """Makes the canaries join every batch: their positions among the training nodes, all of which are present."""
+    """Makes the planted nodes join every batch, by their positions among the training nodes, all of which are present."""
     places = np.searchsorted(np.flatnonzero(graph.train), items)
     count = int(graph.train.sum())
     return lambda purpose, candidates: places if candidates == count else None

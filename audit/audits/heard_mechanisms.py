@@ -1,6 +1,7 @@
-"""What the mechanisms within a run prove: a lower bound on epsilon for whoever sees the noisy value of each of them.
+"""Lower bounds on epsilon for an adversary who sees the noisy value of each mechanism within a run.
 
-Nothing is declared but the claim. The scales are those that were recorded, the moves come from repeating runs without one secret.
+The user declares only the claim. The tool records the scales of the noise, and repeats the run without one secret to compute how
+far each clean value moves.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ if TYPE_CHECKING:
     from ..heard.playing import Play
     from ..heard.study import Study
 
-NOTHING = 1e-5  # over the scale: a smaller move of an entry is rounding
-EACH = 4  # mechanisms of which each is looked for in the release
-EQUAL = 1e-2  # relative: the size of one move under other draws
-TRIED = 8  # uniform draws that are tried one by one
+NOTHING = 1e-5  # in units of the scale: a smaller move of an entry is rounding
+EACH = 4  # largest number of mechanisms that `used` tests one by one
+EQUAL = 1e-2  # relative tolerance between the sizes of one move under different draws
+TRIED = 8  # largest number of uniform draws that are tried one by one
 NUDGE = 1e-5  # relative
-MOST = 100_000  # numbers of a mechanism whose law is tested
-MASKS = ("uniform", "integers")  # laws of numbers that hide what they are added to, modulo their range
+MOST = 100_000  # largest number of values of a mechanism in the test of its law
+MASKS = ("uniform", "integers")  # laws of one-time pads: added modulo their range, such numbers hide a value completely
 LAWS = {"normal": "norm", "laplace": "laplace"}
 GRANTED = Condition(
     "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
     "granted",
-    "a proof by composition grants it; who sees less may learn less",
+    "a proof by composition grants this; an adversary who sees less may learn less",
 )
 NO_PATH = "no path leads past the mechanisms"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
@@ -50,7 +51,7 @@ FRESH = proved("no noise is used twice", "compared with all other mechanisms and
 
 
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
-    """The bound that follows from the secret with the largest move. It is 0 where something is not known; `method` says what."""
+    """The bound from the secret with the largest move. If something is not known, the bound is 0, and its `method` says why."""
     if within.worst is None:
         path = not_excluded(within)
         known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
@@ -64,10 +65,10 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
     shifts = within.counted(each)
     if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
-        why = f"the value at {twice} has the noise of another one, and their sum alone is used, which is not costed"
+        why = f"the value at {twice} has the noise of another value, and only their sum is used; its cost is not computed"
         return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
     if strange := {m.draw.law for m in within.meetings} - LAWS.keys():
-        return exact(0.0, f"noise of the law '{min(strange)}' is not costed", MOVES, (REPEATED,))
+        return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
     epsilons, reason = [cost(first, shifts, case.claim.delta)], None
     try:
         other = history(made, 1)
@@ -94,7 +95,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
 
 
 def not_excluded(within: Inside) -> str:
-    """Why a path past the mechanisms is not excluded; "" if none was found by one secret at a time and many together."""
+    """Why a path past the mechanisms is not excluded; "" if neither single secrets nor many secrets together showed a path."""
     together = "" if within.together else "the run cannot be repeated without many secrets at once"
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
 
@@ -106,10 +107,9 @@ def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
 
 
 def used(made: Study, first: History, shifts: Shifts) -> Shifts:
-    """The moves, 0 for a mechanism whose noisy value changes neither the release nor a later mechanism that is used: nobody sees
-    it.
+    """The moves, set to 0 for unused mechanisms: those whose noisy value changes neither the release nor a used mechanism.
 
-    Of more than EACH mechanisms that are moved, all are taken to be used if one of them is.
+    Up to EACH moved mechanisms are tested one by one. More than EACH are tested together, and all count as used if one is.
     """
     moved = [i for i, by in enumerate(shifts) if np.abs(by).max(initial=0) > NOTHING]
     unused: set[int] = set()
@@ -126,19 +126,19 @@ def used(made: Study, first: History, shifts: Shifts) -> Shifts:
 
 
 def same_means(some: Sequence[Meeting], other: Sequence[Meeting], unused: Collection[int] = ()) -> bool:
-    """Whether noise was added to the same values in both runs, those of `unused` mechanisms excepted."""
+    """Whether noise was added to the same values in both runs. `unused` mechanisms are not compared."""
     pairs = enumerate(zip(some, other, strict=True))
     return all(i in unused or np.array_equal(m.clean, o.clean) for i, (m, o) in pairs)
 
 
 def elsewhere(meeting: Meeting, seed: int) -> Meeting:
-    """A mechanism with another noisy value, which no softmax or normalisation maps to the same."""
+    """A mechanism with another noisy value, which no softmax or normalisation maps to the same result."""
     other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
     return replace(meeting, noisy=(meeting.noisy + meeting.scale * other).astype(meeting.noisy.dtype))
 
 
 def cost(run: History, shifts: Shifts, delta: float) -> float:
-    """The epsilon of these moves, in nats; of mechanisms of both laws the larger of the two alone."""
+    """The epsilon of these moves, in nats. If both laws occur, it is the larger of the epsilons that each law gives alone."""
     kept = [np.where(np.abs(by) > NOTHING, by, 0.0) for by in shifts]
     normal = [by for m, by in zip(run.meetings, kept, strict=True) if m.draw.law == "normal"]
     entries = [by[by != 0] for m, by in zip(run.meetings, kept, strict=True) if m.draw.law == "laplace"]
@@ -148,7 +148,7 @@ def cost(run: History, shifts: Shifts, delta: float) -> float:
 
 
 def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
-    """Mechanisms whose noise hides nothing, in words: it is the same for every seed, or that of another mechanism again."""
+    """Mechanisms whose noise does not hide a move, in words: every seed draws the same noise, or two mechanisms share it."""
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
         drawn = (meeting.draw, *meeting.beside)
@@ -158,21 +158,22 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
         unseen = any(np.any(within.shifts[k]) and not np.any(shifts[k]) for k in (i, j))
         if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING and not added_only(made, run, i, j):
             line, where = run.meetings[j].line, meeting.draw.where
-            yield f"the noise of {where} is used at {line} and at {meeting.line}; their difference moves, and has none"
+            yield f"the noise of {where} is used at {line} and at {meeting.line}; their difference moves, and has no noise"
 
 
 def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
-    """Why another draw may hide the move, or None: it is a coin that changes a clean value, or it changes how far the secret
-    moves one. differs: whether another seed, with other noise, changes how far.
+    """Why another draw may hide the move, or None.
 
-    Samples and shuffles hide moves; the epsilon of a claim that counts on them is smaller than the composition.
+    A draw may hide the move if it is a coin that changes a clean value, or if it changes how far the secret moves a clean value.
+    differs: whether the move has another size with another seed. Samples and shuffles hide moves: a claim may rely on their
+    amplification, and then its epsilon is smaller than that of the composition.
     """
     free = free_draws(made, first)
     least = smallest(first, within)
     masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
     if masks and not alike(first, play(made.model, made.whole, script=redrawn(made, masks), follow=Meetings(first.meetings))):
         lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in masks))
-        return f"the draws at {lines} change the release and are as many as the noisy values, so they may be masks that hide them"
+        return f"the draws at {lines} change the release and are as many as the noisy values, so they may hide them as masks"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
     coins += compared(made, first, [at for at in free if first.play.draws[at].law == "uniform"])
     numbers = [at for at in free if at not in coins] if differs else []
@@ -189,14 +190,14 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
         assert within.worst is not None
         moved = without(made, History(made.whole, other, tuple(heard.found)), within.worst)[1]
         if further := grown(first, within.worst.secret, within.shifts, moved):
-            return f"{further}, which depends on the draws at {lines}; they may hide it"
+            return f"{further}; this size depends on the draws at {lines}, which may hide the move"
     return None
 
 
 def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
-    """Those of some uniform draws that are only compared with something, as coins are: a slightly smaller number changes nothing.
+    """The uniform draws that act as coins: they are only compared with a threshold, so slightly smaller numbers change nothing.
 
-    If not all of them are, each that is as long as the nodes or edges, or a single number, is tried alone, as far as TRIED.
+    If not all of them act as coins, draws with one number, or one number per node or edge, are tried one by one, at most TRIED.
     """
 
     def only(some: Sequence[int]) -> bool:
@@ -214,7 +215,7 @@ def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
 
 
 def redrawn(made: Study, some: Sequence[int]) -> list[Draw]:
-    """The draws of the study's first run, but some of them those of another seed."""
+    """The draws of the study's first run, of which those at the places `some` come from another seed."""
     return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
 
 
@@ -223,22 +224,22 @@ def alike(first: History, other: Play) -> bool:
 
 
 def smallest(run: History, within: Inside) -> int:
-    """How many numbers the smallest mechanism has that the secret moves."""
+    """The number of entries of the smallest mechanism that the secret moves."""
     moved = (m.noisy.size for m, by in zip(run.meetings, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
     return min(moved, default=0)
 
 
 def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | None:
-    """The first mechanism that a secret moves by another size in another run, in words."""
+    """The first mechanism that a secret moves by different amounts in two runs, in words; None if there is none."""
     for m, one, two in zip(run.meetings, shifts, others, strict=True):
         by, again = size(m, one), size(m, two)
         if abs(by - again) > EQUAL * max(by, again) + NOTHING:
-            return f"{secret} moves the value at {m.line} by {by:.4g}, or by {again:.4g}"
+            return f"{secret} moves the value at {m.line} by {by:.4g} in one run and by {again:.4g} in another"
     return None
 
 
 def free_draws(made: Study, first: History) -> list[int]:
-    """The places of all draws that are the noise of no mechanism and differ from seed to seed."""
+    """The places of all draws that differ from seed to seed and are not the noise of a mechanism."""
     noise = {id(m.draw) for m in first.meetings}
     return [
         at
@@ -253,11 +254,11 @@ def free_draws(made: Study, first: History) -> list[int]:
 def unhidden(made: Study, reason: str | None) -> Condition:
     if reason:
         return Condition("no other draw hides the move", "failed", reason)
-    return Condition("no other draw hides the move", "checked", "with others in their place each clean value moves as far")
+    return Condition("no other draw hides the move", "checked", "if others replace them, each clean value moves as far")
 
 
 def law_of(run: History) -> Condition:
-    """Whether what is left of the noisy values follows the recorded law and scale."""
+    """Tests whether the noisy values minus the clean values follow the recorded law and scale."""
     p_values = []
     for m in run.meetings:
         left = m.units[m.covered]
@@ -268,7 +269,7 @@ def law_of(run: History) -> Condition:
 
 
 def told(secret: str, run: History, shifts: Shifts) -> str:
-    """What the secret moves, with the lines."""
+    """Says which mechanisms the secret moves, with their lines of code."""
     moved = [(m, size(m, by)) for m, by in zip(run.meetings, shifts, strict=True) if size(m, by) > NOTHING]
     lines: dict[tuple[str, str], list[float]] = {}
     for m, by in moved:

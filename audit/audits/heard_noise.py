@@ -1,7 +1,7 @@
 """The audit `differential` for a user's model: tests its claim by the random numbers that the tool records ("hears").
 
-The result is exact: the audit computes a move along one recorded history, in units of noise whose numbers, distribution and scale
-it recorded.
+The result is exact. The audit computes how far one secret moves the means along one recorded history, in units of the noise. It
+recorded the numbers, the distribution and the scale of that noise.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ REPEATED = proved("a run repeats", "the same draws gave the same release with an
 UNCOVERED = (
     REPEATED,
     Condition(
-        "no draw changes these entries", "checked", "all other draws were replaced: by redraws, by their ends, by far moves"
+        "no draw changes these entries",
+        "checked",
+        "all other draws were replaced: by redraws, ends of the range, far numbers",
     ),
     proved("all other noisy values are the same", "their noise was moved until they were"),
 )
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
 COVERED = "nothing but recorded noise and public data is released"
-ALONE = Condition("no other draw adds to the noise", "checked", "all other draws were replaced, and noisy values stayed")
+ALONE = Condition("no other draw adds to the noise", "checked", "all other draws were replaced, and noisy values stayed the same")
 
 
 def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
-    """The results of the examination as bounds: certificates, the largest move by one secret, the distribution of the noise.
+    """Bounds from the examination of the model: certificates, the largest move by one secret, the distribution of the noise.
 
-    past: array -> why a path past the mechanisms within the run is not excluded; this is why nothing is said of an array.
+    past: array -> why a path past the mechanisms within the run is not excluded; it replaces the examination's own reason why
+    nothing is stated about the array.
     """
     case, alpha = setting.case, setting.alpha
     found = examined(case, case.counted(setting.graph), setting.key)
@@ -74,8 +77,9 @@ def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:
 
 
 def mismatch(case: Case, found: Examination) -> str | None:
-    """The reason why the recorded noise contradicts the law in the ledger, or why its curve is not known; None if it does not, or
-    if there is no ledger.
+    """Why the recorded noise contradicts the law in the ledger, or why its trade-off curve is not known.
+
+    None if it agrees with the ledger, or if there is no ledger or no noise.
     """
     ledger, laws = case.model.ledger, found.laws
     if not laws or isinstance(ledger, dp.UnsupportedDpEvent):
@@ -83,7 +87,7 @@ def mismatch(case: Case, found: Examination) -> str | None:
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
-        return f"the ledger charges {kind}, which a single draw of noise does not show"
+        return f"the ledger charges {kind}, which cannot be recognised by single draws of noise"
     if laws <= set(kinds) and law_of(found) is not None:
         return None
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
@@ -92,8 +96,9 @@ def mismatch(case: Case, found: Examination) -> str | None:
 
 
 def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
-    """The largest move by one secret, in units of the recorded noise. It refutes the claim if no other draw adds to that
-    noise.
+    """The bound from the largest move by one secret, in units of the recorded noise.
+
+    The move refutes the claim only if no other draw adds to that noise.
     """
     claim, worst = case.claim, max(found.moves, key=lambda m: m.size, default=Move("no secret"))
     epsilon, notices, reach = 0.0, math.inf, math.inf
@@ -120,7 +125,7 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
 
 
 def conditions(found: Examination, doubts: Mapping[str, str], refuted: bool) -> tuple[Condition, ...]:
-    """The conditions of `moved`, for the arrays that it is about. One of them failed if it is about none."""
+    """The conditions of the bound `moved`, for the arrays that it covers. If it covers no array, one condition has failed."""
     if "" in doubts:
         return (Condition(RECORDED, "failed", doubts[""]),)
     known = [array for array in dict.fromkeys(c.array for c in found.study.base.cells) if array not in doubts]
@@ -146,7 +151,7 @@ def exact(epsilon: float, method: str, theorem: str, conditions: tuple[Condition
 
 
 def noticed(most: float, moved: float) -> float:
-    """The smallest detectable factor by which all noise is too small: the ledger's mu over the largest move that was found."""
+    """The smallest detectable factor by which all noise is too small: `most`, the ledger's mu, over the largest move found."""
     return max(1.0, most / (moved * (1 - SLACK))) * (1 + SLACK) if moved > 0 else math.inf
 
 
@@ -166,7 +171,7 @@ def smallest_factor(refuted: Callable[[float], bool]) -> float:
 
 
 def law_p_value(found: Examination) -> float | None:
-    """The p-value of "the numbers follow the law that was requested", Bonferroni over sources. None without any."""
+    """The p-value of "the numbers follow the law that was requested", Bonferroni over sources; None if no law is known."""
     known = [(source, LAWS[source.block.law]) for source in found.study.sources if source.block.law in LAWS]
     p_values = [law.p_value(source, found) for source, law in known]
     return min(1.0, len(p_values) * min(p_values)) if p_values else None

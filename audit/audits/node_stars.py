@@ -1,5 +1,7 @@
-"""Audits of claims about nodes: stars, whose centres send to as many nodes as the degree bound allows, and a hub that moves
-PageRank rows.
+"""Audits of claims about nodes on released sums and on PageRank rows.
+
+The canaries on sums are the centres of stars, which send to as many nodes as the degree bound allows. The canary on PageRank rows
+is a hub.
 """
 
 from __future__ import annotations
@@ -40,11 +42,13 @@ def refuses(case: Case) -> str | None:
 
 
 def play_stars(setting: Setting) -> Outcome:
-    """Runs in which the centre of every star has a coin. Without the centre, its leaves' rows are only noise.
+    """Runs in which a coin decides for the centre of every star whether it is present.
 
-    In hop k the centre adds one and the same row to all its leaves. From the second hop on that row depends on the centre's own
-    noisy sum, which the model need not release. The audit uses only its direction, so the standardised score is exactly normal
-    and contains no more information than the ledger charges for the leaves' rows.
+    Without the centre, the rows of its leaves are only noise.
+
+    In hop k the centre adds the same row to all its leaves. From the second hop on that row depends on the centre's own noisy
+    sum, which the model need not release. The audit uses only the direction of the row, so the standardised score is exactly
+    normal and contains no more information than the ledger charges for the leaves' rows.
     """
     case = setting.case
     played = [
@@ -65,7 +69,7 @@ def play_stars(setting: Setting) -> Outcome:
     strength = float(np.linalg.norm(played[0].moves))
     found = (weaker(shaped, case.claim, strength), lower(scores, bits, case.claim, shape="any", **common))
     reach = (
-        f"{setting.rounds} runs of {STARS} nodes with {played[0].moves.shape[0]} rows to move, "
+        f"{setting.rounds} runs of {STARS} canary nodes, each of which moves {played[0].moves.shape[0]} rows "
         f"by {strength:.3g} noise sds in all; "
         f"independence: {apart.reason}"
     )
@@ -73,8 +77,9 @@ def play_stars(setting: Setting) -> Outcome:
 
 
 def weigh_star(setting: Setting) -> Outcome:
-    """The move of the means of other nodes' rows by one node, over the upper bound on the noise that the residuals of one run
-    prove.
+    """Bounds epsilon by a ratio: how far one node moves the means of other nodes' rows, over an upper bound on the noise.
+
+    The residuals of one run prove the upper bound on the noise.
     """
     played = run_stars(setting.case, setting.graph, setting.key.fold("game"), setting.store.device, 1)
     if played is None:
@@ -95,8 +100,9 @@ class StarRun:
 
 
 def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> StarRun | None:
-    """One run with coins, and the means that it would have with all centres along the same history; None if the model reports
-    none.
+    """One run with coins, and its means with all centres present, along the same released history.
+
+    None if the model reports no noise.
     """
     model: Any = keeping(case.model, SUMS)
     wider, centres, around = stars(graph, count, model.max_degree)
@@ -115,7 +121,7 @@ def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> St
     noisy = np.stack([t.first(t.noisy)[0] / t.scale for t in told])
     residuals = np.stack([t.first(t.residuals)[0] for t in told])
     means = np.stack([every.releases[i].first(every.releases[i].clean)[0] for i in sums]) / told[0].scale
-    own = [centres[:, None]] if model.mode != "sound" else []  # in mode "paper" its own row is released too
+    own = [centres[:, None]] if model.mode != "sound" else []  # in mode "paper" the centre's own row is released too
     rows = np.concatenate([around, *own], axis=1)
     d, y = means[:, rows], noisy[:, rows]  # (hops, stars, rows, dim)
     size = np.sqrt(np.square(d).sum((0, 2, 3)))
@@ -131,10 +137,10 @@ def refuses_rows(case: Case) -> str | None:
 
 
 def weigh_rows(setting: Setting) -> Outcome:
-    """The move of all noisy PageRank rows of one draw by a hub, over the upper bound on the noise that the residuals prove.
+    """Bounds epsilon by a ratio: how far a hub moves all noisy PageRank rows of one draw, over an upper bound on the noise.
 
-    The adversary chooses the graph, and it has only the hub's edges, because other edges would lead random walks away from the
-    hub.
+    The residuals prove the upper bound on the noise. The adversary chooses the graph. It has only the hub's edges, because other
+    edges would lead random walks away from the hub.
     """
     wider, canary = hub(dataclasses.replace(setting.graph, edges=setting.graph.edges[:, :0]))
     moves, residuals = drawn_rows(setting.case.model, wider, canary, setting.key.fold("run"), setting.store.device)

@@ -1,4 +1,7 @@
-"""The audit `differential` for a program: what the recorder hears in it; and the same seed must repeat, another seed must not."""
+"""The audit `differential` for a user's program: it judges the draws that were recorded in the program, and tests its seeds.
+
+The same seed must repeat a run, and another seed must not.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ SHARE = "every seed gives the same answer"
 
 
 def of_program(setting: Setting) -> Outcome:
-    """What the recorder hears in the program's own Python; the seeds are tested where that refutes nothing."""
+    """Judges the draws that were recorded in the program's own Python. If they do not refute the claim, tests the seeds."""
     case, union = setting.case, setting.case.counted(setting.graph)
     assert isinstance(case.model, External)
     if not case.model.record:
@@ -39,7 +42,7 @@ def of_program(setting: Setting) -> Outcome:
     heard = followed(case, union, setting.key)
     bound, told = None, ""
     if isinstance(heard, str):
-        told = heard or "no noise was followed to where it meets data"
+        told = heard or "no recorded noise was found that is added to data"
     else:
         bound = heard_mechanisms.from_mechanisms(case, examined(case, union, setting.key).study, heard)
         told = bound.method
@@ -53,11 +56,11 @@ def of_program(setting: Setting) -> Outcome:
 
 
 def repeat_seeds(setting: Setting) -> Outcome:
-    """Trains twice with one seed and once with each of two others. If all four answers are equal, counts how often fresh seeds
-    give this answer with and without one secret.
+    """Trains twice with one seed and once with each of two others. If all four releases are equal, counts how often fresh seeds
+    give this release with and without one secret.
 
-    A program whose noise ignores its seed gives one answer on one graph and another answer on another: an any-shape bound from
-    fresh seeds on both.
+    A program whose noise ignores its seed gives one fixed release for each graph. The two counts then prove a bound that assumes
+    no shape of the trade-off function.
     """
     case, union = setting.case, setting.case.counted(setting.graph)
     own, other, third = (setting.key.fold("seed", i).seed for i in range(3))
@@ -65,7 +68,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
     if first[0] != first[1]:
         return said(setting, "the same seed gives another answer, so no run can be repeated")
     if not first[0] == first[2] == first[3]:
-        return said(setting, "the same seed repeats and another does not; what noise covers is not seen in a program")
+        return said(setting, "the same seed repeats and another does not; this does not show what the noise covers")
     for absent in without_one(Worlds.of(union, np.array([own], dtype=np.uint64)), case.claim.unit, setting.key, NONE):
         if answers(case.model.fit(absent.worlds))[0] == first[0]:
             continue
@@ -73,7 +76,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
         there = answers(case.model.fit(Worlds.of(union, seeds[:SEEDS])))
         gone = answers(case.model.fit(dataclasses.replace(absent.worlds, seeds=seeds[SEEDS:])))
         missed, false = SEEDS - there.count(first[0]), gone.count(first[0])
-        return said(setting, f"{SHARE}, and without {absent.secret} another one", (false, missed))
+        return said(setting, f"{SHARE}, and without {absent.secret} the answer is another", (false, missed))
     return said(setting, f"{SHARE}, on every graph that was tried")
 
 
@@ -86,7 +89,9 @@ def answers(release: Release) -> list[bytes]:
 
 
 def said(setting: Setting, told: str, errors: tuple[int, int] | None = None) -> Outcome:
-    """errors: the number of runs without the secret that gave the answer, and of runs with it that did not; None if nothing was
+    """The outcome, with one bound and its explanation.
+
+    errors: the number of runs without the secret that gave the release, and of runs with it that did not; None if nothing was
     counted.
     """
     claim, epsilon = setting.case.claim, 0.0

@@ -16,10 +16,11 @@ from . import added_up, blackbox, differential, edge_sums, gradients, node_stars
 
 @dataclass(frozen=True)
 class Audit:
-    """refuses: why it cannot audit a case, or None. looks: how many of its bounds are statistical tests, and so spend alpha.
+    """An audit by name. refuses: why it cannot audit a case, or None. play: the function that runs it.
 
-    masks: whether it hides units by masks. Its bounds then hold only if the model treats a masked unit as absent.
-    trial_limited: whether more rounds are all that it needs to detect smaller violations; see `second_look`.
+    looks: the number of its bounds that are statistical tests; each of them spends a share of alpha. masks: whether it removes
+    units by masks; its bounds then hold only if the model treats a masked unit as absent. trial_limited: whether more rounds
+    alone let it detect smaller violations; see `second_look`.
     """
 
     name: str
@@ -30,9 +31,9 @@ class Audit:
     trial_limited: bool = False
 
     def run(self, setting: Setting) -> Outcome:
-        """Its bounds, each test at the setting's alpha, and the seconds that they took.
+        """The bounds of the audit, each test at the setting's alpha, and the seconds that they took.
 
-        Raises ValueError if it assumes something that the tool did not observe in a user's model.
+        Raises ValueError if the recorded draws of a user's model do not confirm what the audit assumes.
         """
         started = time.perf_counter()
         if reason := disbelieved(self.name, setting):
@@ -41,7 +42,7 @@ class Audit:
 
 
 def by_unit(of_edges: Callable[[Setting], Outcome], of_nodes: Callable[[Setting], Outcome]) -> Callable[[Setting], Outcome]:
-    """Joins an audit of claims about edges and one of claims about nodes under one name."""
+    """One audit made of two functions: the first audits claims about edges, the second claims about nodes."""
     return lambda setting: (of_nodes if setting.case.claim.unit is Unit.NODE else of_edges)(setting)
 
 

@@ -1,5 +1,6 @@
-"""Repeats a run with the same noise but without one edge or one node: the move of every mean, over the move that its noise
-covers.
+"""Repeats a run with the same noise but without one edge or one node, and computes how far each mean moves.
+
+A move beyond the sensitivity that the ledger's noise covers contradicts the claim.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 SENDERS = 5  # senders in the graph that defeats a degree cap, for each receiver that the cap allows
 ROUNDING = 1e-4  # relative; float32 gradients and sums
 
-Secrets = dict[str, tuple[Mask, int | None]]  # the name of the absent unit; and its id, if it is a node
+Secrets = dict[str, tuple[Mask, int | None]]  # name of a unit -> the mask that removes it, and its id if it is a node
 
 
 def refuses(case: Case) -> str | None:
@@ -55,7 +56,7 @@ def at_a_threshold(case: Case) -> bool:
 
 
 def play(setting: Setting) -> Outcome:
-    """Replays plain sums of edges all together, and everything else one by one."""
+    """Replays plain sums over edges with `replay_sums`, and everything else with `one_by_one`."""
     case, key = setting.case, setting.key
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.replay(setting)
@@ -63,10 +64,11 @@ def play(setting: Setting) -> Outcome:
 
 
 def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key) -> Outcome:
-    """Compares a run on the whole graph with the same run without each secret of a catalogue.
+    """For each secret in `absent`, compares a run on the whole graph with the same run without the secret.
 
     The audit makes every noisy value the same as before. So it computes, and does not estimate, how the values before noise
-    change, and compares the change with the move that the ledger's noise covers. Rows that only their own node sees are left out.
+    change, and compares the change with the move that the ledger's noise covers. It leaves out rows that only their own node
+    sees.
     """
     model = keeping(case.model, offered(case.model))
     whole = world(graph, key.fold("frozen").seed)
@@ -79,7 +81,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             coins = same_coins(before, graph, own)
             _, after = recorded(model, worlds, store.device, before.releases, coins=coins)
         except Diverged as where:
-            worst, told = np.inf, f"without '{name}' something else is run, from '{where}' on"
+            worst, told = np.inf, f"without '{name}' the run takes other steps, from '{where}' on"
             break
         hidden = kept_rows(release, own)
         for one, other in zip(before.releases, after.releases, strict=True):
@@ -94,8 +96,9 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
 
 
 def worth(case: Case, factor: float) -> float:
-    """The epsilon of the ledger if every mean moves `factor` times as far as its noise covers, or less than that if its
-    privacy-loss distribution would not fit the numbers of this machine.
+    """The epsilon that the ledger gives if every mean moves `factor` times as far as its noise covers.
+
+    If the privacy-loss distribution overflows, a smaller factor gives a smaller epsilon, which is still a lower bound.
     """
     if factor <= 1 + ROUNDING:
         return 0.0
@@ -109,11 +112,11 @@ def worth(case: Case, factor: float) -> float:
 
 
 def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
-    """The graph with canaries beside it, and the edges or nodes to remove.
+    """The graph with canaries added to it, and the edges or nodes to remove.
 
-    Edges: those of `catalogue`, and one whose ends fall below the minimum degree without it. Nodes: a hub, an isolated node, the
-    last one, nodes with rows of zeros or huge numbers, one of two equal nodes, and in mode "paper" one that defeats the degree
-    cap.
+    Edges: those of `catalogue`, and an edge whose removal brings its ends below the minimum degree. Nodes: those of the largest
+    and the smallest degree, the last node, nodes with rows of zeros or huge numbers, one of two equal nodes, and in mode "paper"
+    a node that defeats the degree cap.
     """
     gone = np.zeros((1, 1), dtype=bool)
     model = case.model
@@ -135,7 +138,7 @@ def secrets(case: Case, graph: Graph, key: Key) -> tuple[Graph, Secrets]:
 
 
 def rows_moved(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> str:
-    """The number of changed rows of sums in words; "" if the value has no row for each node."""
+    """The number of changed rows in words, as "3 rows of "; "" if the value has no row for each node."""
     if before.shapes[0][1:-1] != (nodes,):
         return ""
     changed = np.flatnonzero((before.clean != after.clean).reshape(nodes, -1).any(1))

@@ -1,4 +1,4 @@
-"""Replay: the same noise on neighbouring graphs, so that the audit computes the effect of one edge and need not estimate it."""
+"""Replay of released sums: the same noise on neighbouring graphs, so that the effect of one edge is computed, not estimated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THEOREM = "the noise that the ledger charges on means that are a known distance 
 MOVES = proved("the means move so far", "computed along the released history, with the noise of the first run")
 OURS = proved("the noise is as stated", "this package draws it; 'residual' and 'differential' test its size")
 HEARD = Condition(
-    "the noise is as stated", "checked", "every draw was recorded, and removing a secret does not change which are made"
+    "the noise is as stated", "checked", "every draw was recorded, and removing a secret does not change which draws are made"
 )
 UNHEARD = Condition("the noise is as stated", "checked", "what is left of two runs has this size and is normal, level 1e-9")
 
@@ -55,9 +55,10 @@ def reads_no_edge(case: Case) -> bool:
 def replay(setting: Setting) -> Outcome:
     """Runs with one seed: the whole graph, and the graph without each edge of a catalogue and without each of the worst edges.
 
-    With the noise fixed, a released sum minus its known mean must be the same in all runs; then the edge moves the means by
-    exactly (A - A') inputs. If that is too much even for noise of the stated size, the recipe itself contradicts the claim. The
-    first run tells the move of every edge, so the worst of all edges is among those that are removed.
+    With the noise fixed, a released sum minus its known mean must be the same in all runs. Then the edge moves the means by
+    exactly (A - A') inputs, where A and A' are the adjacency matrices with and without the edge. If noise of the stated size does
+    not cover this move, the recipe itself contradicts the claim. The first run shows how far every edge moves the means, so the
+    worst of all edges is among those that are removed.
     """
     case, store = setting.case, setting.store
     union = case.counted(setting.graph)
@@ -75,7 +76,7 @@ def replay(setting: Setting) -> Outcome:
         whole = model.fit(without_each(union, seed, listed)[:1], store.device)
         edges = np.union1d(listed, heaviest(whole["inputs"][0], union))
         worlds = without_each(union, seed, edges)[1:]
-        step = store.chunk(case.model, union)  # results do not depend on it
+        step = store.chunk(case.model, union)  # results do not depend on the number of runs in a chunk
         parts = (model.fit(worlds[at : at + step], store.device) for at in range(0, len(worlds), step))
         strength, stray = moves(chain([whole], parts), union, edges)
         epsilon = float(epsilon_of(strength * (1 - ROUNDING), case.claim.delta))
@@ -96,9 +97,10 @@ def without_each(graph: Graph, seed: int, edges: NDArray[np.int64]) -> Worlds:
 
 
 def heaviest(inputs: NDArray[np.float32], graph: Graph) -> NDArray[np.int64]:
-    """The ids of the EACH edges that move the sums most, of all edges, along one history. inputs: (hops, nodes, dim).
+    """The ids of the few edges (EACH of `edge_catalogue`) that move the sums most along one history. inputs: (hops, nodes, dim).
 
-    An edge adds its sender's row to the sum of its receiver, so its squared move is that row's squared norm, over all hops.
+    An edge adds its sender's row to the sum of its receiver, so its squared move is the squared norm of that row, summed over the
+    hops. An undirected edge has two senders.
     """
     squares, at = np.zeros(graph.nodes), 0
     most: NDArray[Any] = np.zeros((2, 0))
@@ -112,8 +114,9 @@ def heaviest(inputs: NDArray[np.float32], graph: Graph) -> NDArray[np.int64]:
 
 
 def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf, moves: Condition = MOVES) -> Bound:
-    """The bound of a replay. A move within the claim proves nothing, because other audits test whether the noise is as large as
-    stated. moves: how the moves of the means are known.
+    """The bound of a replay. It is 0 if the moves stay within the claim, because replay does not test the size of the noise.
+
+    moves: the condition that says how the moves of the means are known.
     """
     refuted, reach = epsilon > case.claim.epsilon, case.claim.epsilon * notices
     bound = Bound(
@@ -143,7 +146,7 @@ def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> t
 
 
 def summed(graph: Graph, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum over every node's neighbours, for some nodes at a time, because there may be very many arcs."""
+    """The sum over every node's neighbours, for a part of the nodes at a time, because there may be very many arcs."""
     total = np.empty_like(rows)
     for some, starts, senders in graph.into(np.arange(graph.nodes)):
         ones = np.ones(len(senders), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The game on randomised response: edges with a coin, and whether the randomised graph contains them."""
+"""The game on randomised response: guesses from the randomised graph whether each edge was in the true graph."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-COINS = 5000  # edges with a coin in one run; every entry is randomised separately, so they are independent trials
+COINS = 5000  # edges with a coin in one run; each entry is randomised separately, so these edges are independent trials
 DECOYS = 50_000  # pairs without an edge: additional trials of world 0
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a model that trains on a graph drawn by randomised response, and a claim on edges."""
+    """It needs a model that trains on a graph drawn by randomised response, and a claim about edges."""
     if case.claim.unit not in EDGES:
         return f"entries of the adjacency matrix are about edges; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, RandomisedEdges)
 
 
 def play_entries(setting: Setting) -> Outcome:
-    """The score is how many of a pair's entries the randomised graph has; the threshold follows from the declared probabilities.
+    """Draws randomised graphs. The score of a pair is the number of its entries that the randomised graph has.
 
-    The network reads the edges only in the randomised graph, so nothing is trained. Given the noisy density entries are
-    independent, and one density serves all pairs in mode "sound". In mode "paper" each block of rows has its own density, so
-    pairs without an edge, which are in other blocks, are left out.
+    The declared probabilities fix the threshold. The network reads the edges only in the randomised graph, so the audit trains
+    nothing. Given the noisy density, entries are independent. In mode "sound" one density serves all pairs. In mode "paper" each
+    block of rows has its own density, so the audit leaves out pairs without an edge, which are in other blocks.
     """
     case, key, rounds, alpha = setting.case, setting.key, setting.rounds, setting.alpha
     model = case.model
@@ -65,7 +65,7 @@ def play_entries(setting: Setting) -> Outcome:
 
 
 def entries(graph: Graph, drawn: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(pairs,) how many of each pair's two entries the randomised graph has. drawn, pairs: (2, ·) node ids, from and to."""
+    """(pairs,) how many of the two entries of each pair the randomised graph has. drawn, pairs: (2, ·) node ids, from and to."""
     there = among(graph, pairs, drawn).astype(np.float64)
     return there if graph.directed else there + among(graph, pairs[::-1], drawn)
 
@@ -84,10 +84,10 @@ def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 
 
 def rates(case: Case, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The error rates of the test "at least one entry is present" and, if the two entries are randomised separately, of "both are
-    present".
+    """The error rates (false positive, false negative) of the test "at least one entry is present".
 
-    Entries are randomised with `kappa` times the epsilon, at the graph's own density.
+    If the two entries of a pair are randomised separately, also those of "both are present". Entries are randomised with `kappa`
+    times the epsilon, at the graph's own density.
     """
     assert isinstance(case.model, RandomisedEdges)
     density = graph.arc_count / (graph.nodes * (graph.nodes - 1))

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
-GRID = 1e-4  # relative: the privacy-loss distribution of many votes is rounded up by less
-STEP = 1e-4  # nats: of the grid for a single entry
+GRID = 1e-4  # relative: the rounding of the privacy-loss distribution of many votes raises epsilon by less
+STEP = 1e-4  # nats: grid of the privacy-loss distribution of a single entry
 THEOREM = "the definition of (epsilon, delta) over the outputs of a channel, composed over independent draws"
 OURS = proved("the channel is as declared", "this package draws from it; 'reports', 'votes' and 'entries' test the draws")
 DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # densities of graphs; the probabilities of an entry depend on them
 
 
 def refuses(case: Case) -> str | None:
-    """It needs finite channels that a model says it is made of, labels by noisy argmax, or randomised response on edges."""
+    """It needs finite channels that the model declares, labels by noisy argmax, or randomised response on edges."""
     if np.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if any(has(case.model, capability) for capability in (NoisyVotes, RandomisedEdges, FiniteChannels)):
@@ -37,14 +37,14 @@ def refuses(case: Case) -> str | None:
 
 
 def enumerate_channels(setting: Setting) -> Outcome:
-    """The epsilon of the worst pair of inputs of every channel, times its copies: the epsilons of independent draws about one
-    person add up.
+    """Computes epsilon from the channels and the noise as declared.
 
-    This is the epsilon of channels and noise as declared. The games test whether the model draws as declared, and state what they
-    could detect.
+    Each channel costs the epsilon of its worst pair of inputs times the number of its copies. These costs add up, because the
+    draws about one person are independent. The games test whether the model draws as declared, and state what they could detect.
 
-    Noisy labels: teachers that are certain of one class, or of another if the node is sampled. The composition over all votes is
-    exact and includes the secret samples. Edges under randomised response: one entry that is flipped, and the noisy density.
+    For noisy labels, the teachers are certain of one class, or of another class if the node is sampled. The composition over all
+    votes is exact and includes the secret samples. For randomised response on edges, the bound covers one flipped entry and the
+    noisy density.
     """
     case, graph = setting.case, setting.graph
     model, delta = case.model, case.claim.delta
@@ -80,8 +80,8 @@ def enumerate_channels(setting: Setting) -> Outcome:
 def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 1.0) -> float:
     """Epsilon (nats) of all noisy labels of teachers that are certain of one class, or of another if one node is sampled.
 
-    kappa: the noise is divided by it. The law of one label has three values: the class before, the class after, and any other.
-    From its privacy-loss distribution.
+    kappa: the factor that divides the noise. One label has three outcomes: the class without the node, the class with it, and any
+    other class. Epsilon follows from the privacy-loss distribution of these outcomes.
     """
     from ...accounting.closed_forms import argmax_pair
     from ...accounting.events.mechanisms import on_sampled_nodes, repeated

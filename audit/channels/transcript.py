@@ -1,4 +1,4 @@
-"""The game on what one party sends the other: log-likelihood ratios of the messages themselves."""
+"""The game on the messages that one party sends to another: scores are log-likelihood ratios of the messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..games.game import Game
 if TYPE_CHECKING:
     pass
 
-CANARIES = 1000  # edges in one run
+CANARIES = 1000  # canary edges in one run
 DECOYS = 2000  # pairs without an edge and without a coin: additional trials of world 0 that cost no run
 READ = ("transcript",)
 
@@ -37,8 +37,8 @@ def play_messages(setting: Setting) -> Outcome:
     """The likelihood-ratio game on all messages, with many disjoint canary edges in every run.
 
     Given the earlier messages, canaries that move different rows are independent. A message contains the direction of a noisy sum
-    but not its length, so the ratio is only nearly normal, and a rank test compares it with the ledger's curve. Its mean moves by
-    about mu squared, from which the smallest detectable violation follows.
+    but not its length, so the log-likelihood ratio is only nearly normal, and a rank test compares it with the ledger's curve.
+    The mean of the ratio moves by about mu squared, and this mu gives the smallest detectable violation.
     """
     case = setting.case
     wider, edges, ends = pairs(setting.graph, CANARIES, DECOYS)
@@ -50,5 +50,5 @@ def play_messages(setting: Setting) -> Outcome:
     more: dict[str, Any] = {"decoys": decoys, "shown": gaussian_family(min(strength, mu_of_claim(case.claim))), "normal": False}
     named: dict[str, Any] = {"attack": attack.name, "audit": "transcript", "seed": setting.key.fold("coin").seed}
     bound, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), setting.alpha, **more, **named)
-    reach = f"{len(seen)} rounds of {CANARIES} planted edges and {DECOYS} that are never there; independence: {apart.reason}"
+    reach = f"{len(seen)} rounds of {CANARIES} planted edges and {DECOYS} that are never present; independence: {apart.reason}"
     return Outcome("transcript", (bound,), {}, reach, READ)

@@ -1,4 +1,4 @@
-"""The game on what users send under local privacy: the reports of planted users at the two ends of every range."""
+"""The game on users' reports under local privacy: planted users have all features at one end of the range or at the other."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from ..key import Key
 
 USERS = 5000  # planted users in one run
-PILOT = 100_000  # reports of each world, drawn from the declared channels; they choose the threshold and use no trial
+PILOT = 100_000  # reports of each world, drawn from the declared channels; they choose the threshold and cost no trial
 READ = ("reports", "label_reports")
 THEOREM = "correct guesses of coins from each channel of epsilon x are at most 1 / (1 + e^-x); the channels' epsilons add up"
 
 
 def refuses(case: Case) -> str | None:
-    """It needs reports that consist of finite channels, and a claim on one user's features."""
+    """It needs reports that consist of finite channels, and a claim about one user's features."""
     if case.claim.unit is not Unit.FEATURES:
         return f"the game on reports is about one user's features; this claim is about {case.claim.unit}"
     if not set(READ) <= set(offered(case.model)):
@@ -44,13 +44,13 @@ def refuses(case: Case) -> str | None:
 
 
 def play_reports(setting: Setting) -> Outcome:
-    """A coin gives each planted user all features low and one label, or all high and another; each bit and label is then guessed.
+    """A coin gives each planted user all features low and label 0, or all high and label 1. The audit guesses each bit and label.
 
-    The tests of the elementary channels are added up exactly. That needs separate draws for all channels, which is checked. If
-    the check fails, a test of whole reports takes its place, which needs independent users only: its score is the log-likelihood
-    ratio of the declared channels, whose distribution fixes the threshold beforehand. Both spend their own share of alpha. The
-    smallest detectable violation is computed for channels whose log-ratios are all larger by one factor. Reports are drawn before
-    the training, so one training step is enough.
+    The lower bounds of the elementary channels add up exactly if all channels have separate draws, which is checked. If the check
+    fails, a test of whole reports replaces the first test. It needs independent users only. Its score is the log-likelihood ratio
+    of the declared channels, whose distribution fixes the threshold beforehand. Each of the two tests spends its own share of
+    alpha. The smallest detectable violation is that of channels whose log-ratios are all larger by one factor. Reports are drawn
+    before the training, so one training epoch is enough.
     """
     case, graph, key = setting.case, setting.graph, setting.key
     model = case.model
@@ -76,9 +76,10 @@ def play_reports(setting: Setting) -> Outcome:
 
 
 def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool_]) -> Bound:
-    """The bound from all bits and labels, each guessed on its own: on both outputs equally often, or on one of them alone.
+    """The bound from all bits and labels, each guessed on its own. bits: (runs, users), the coins.
 
-    bits: (runs, users), the coins.
+    One test (see SIDES) guesses from both outputs of a channel, the others from one output alone. They share alpha, and the
+    largest bound counts.
     """
     case, graph = setting.case, setting.graph
     assert isinstance(case.model, RandomisedReports)
@@ -131,7 +132,7 @@ def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np
 def planted(model: RandomisedReports, graph: Graph, coins: NDArray[np.bool_]) -> tuple[Graph, NDArray[np.int64]]:
     """The graph with one isolated training user for each coin: features at the high end and label 1, or at the low end and 0.
 
-    The ends are those that the recipe takes to be public; as published, the extremes over all users.
+    The ends are those that the model takes to be public. As published, they are the extremes over all users.
     """
     low, high = model.ends(graph)
     x = np.where(coins[:, None], high, low).astype(np.float32)
@@ -160,7 +161,7 @@ def rates(model: RandomisedReports, graph: Graph, kappa: float) -> tuple[NDArray
 
 
 def _louder(channel: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
-    """All log-ratios of randomised response times kappa. channel: (inputs, outputs)."""
+    """Randomised response with all log-ratios of `channel` multiplied by kappa. channel: (inputs, outputs)."""
     powers: NDArray[np.float64] = (channel / channel.max(axis=1, keepdims=True)) ** kappa
     return powers / powers.sum(axis=1, keepdims=True)
 
@@ -174,7 +175,9 @@ def log_ratio(model: RandomisedReports, release: Release, graph: Graph) -> NDArr
 def ratio(
     model: RandomisedReports, graph: Graph, ups: NDArray[np.int64], downs: NDArray[np.int64], sent: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """(users,) log-likelihood ratios of reports with so many sampled features up and down, and these labels."""
+    """(users,) log-likelihood ratios of reports. ups, downs: the numbers of sampled features that report high and low. sent: the
+    reported labels.
+    """
     (bits, _), (labels, _) = model.channels(graph.dim, graph.classes)
     of_sign, of_label = np.log(bits[1]) - np.log(bits[0]), np.log(labels[1]) - np.log(labels[0])
     return np.asarray(ups * of_sign[1] + downs * of_sign[0] + of_label[sent])

@@ -1,4 +1,4 @@
-"""The game on noisy labels: coins choose the class that all teachers vote for, and each noisy label is guessed on its own."""
+"""The game on noisy labels: coins choose the class that the teachers vote for, and the audit guesses each coin from its label."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TRIALS = 1000  # sets of queries that are answered in one round
 THEOREM = "correct guesses of coins from each vote of epsilon x are at most 1 / (1 + e^-x); the ledger's curve composes the votes"
-LEAST, NEAR = 1e-3, 1e-4  # of factors on the noise
+LEAST, NEAR = 1e-3, 1e-4  # smallest factor on the noise in a search, and relative precision of the factor found
 
 
 def refuses(case: Case) -> str | None:
@@ -42,11 +42,12 @@ def refuses(case: Case) -> str | None:
 
 
 def play_votes(setting: Setting) -> Outcome:
-    """Teachers are certain of class 0 or of class 1, as a coin for each vote says: the largest effect that a node can have.
+    """For each vote, a coin makes the teachers certain of class 0 or of class 1, the largest effect that a node can have.
 
-    The model itself adds the noise. One vote's epsilon is proved from all votes, and the ledger's curve composes it with the
-    secret samples. That needs separate noise for all votes, which is checked. If the check fails, a test of whole sets of votes
-    takes its place. Both spend their own share of alpha. This audit tests neither the sampling nor the training of the teachers.
+    The model itself adds the noise. All votes together prove a lower bound on the epsilon of one vote, and the ledger's curve
+    composes it with the secret samples. That needs separate noise for all votes, which is checked. If the check fails, a test of
+    whole sets of votes replaces the first test. Each of the two spends its own share of alpha. This audit tests neither the
+    sampling nor the training of the teachers.
     """
     model, key = setting.case.model, setting.key
     assert isinstance(model, NoisyVotes)
@@ -103,7 +104,7 @@ def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.boo
 
 
 def factor(of: Callable[[float], float], value: float) -> float:
-    """Where this increasing function of a factor on the noise has this value, between 1/1000 and 1000, to less than NEAR."""
+    """The factor on the noise, between 1/1000 and 1000, at which the increasing function `of` has this value, up to NEAR."""
     low, high = 1.0, 1.0
     while low > LEAST and of(low) > value:
         low /= 2
@@ -115,9 +116,10 @@ def factor(of: Callable[[float], float], value: float) -> float:
 
 
 def of_whole_sets(setting: Setting) -> Bound:
-    """The bound from the log-likelihood ratios of whole sets of votes, the canary's samples unknown.
+    """The bound from the log-likelihood ratios of whole sets of votes.
 
-    The sample is secret, so a query counts ln(1 - q + q e^z), where z is the log-ratio of its vote.
+    The attacker does not know which samples hold the canary, so the score of a query is ln(1 - q + q e^z), where z is the
+    log-ratio of its vote.
     """
     key, model = setting.key.fold("whole"), setting.case.model
     assert isinstance(model, NoisyVotes)
@@ -147,7 +149,7 @@ def votes(model: NoisyVotes, worlds: Worlds, queries: NDArray[np.int64], turned:
 
 
 def log_ratio(model: NoisyVotes, classes: int, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(K,) the log-likelihood ratio of all votes of a run, the canary's samples unknown. labels: (K, queries)."""
+    """(K,) the log-likelihood ratio of all votes of a run if the canary's samples are secret. labels: (K, queries)."""
     top = argmax_top_probability(classes, model.vote_noise or 0.0)
     z = np.zeros(classes)
     z[1] = np.log(top * (classes - 1) / (1 - top))

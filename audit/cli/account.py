@@ -54,7 +54,7 @@ def account(
     options: dict[str, Any] = {"models": models, "mode": mode, "epsilon": epsilon, "delta": delta, "data": data}
     plan = read(None, {**options, "data_dir": data_dir, "param": param})
     graph = load(plan.data, plan.data_dir, trust=trust)
-    # A ledger depends on the public facts only. So the whole answer is cached, and a second call loads no model.
+    # A ledger depends on public facts only. So the whole answer is cached, and a second call computes no epsilon.
     here = Path(__file__).parents[1]
     code = [sources(folder) for folder in (here, here.parent / "models")]
     wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), tuned_over, code)
@@ -66,7 +66,7 @@ def account(
 
 
 def show(document: dict[str, Any], style: str = "table") -> None:
-    """Prints one line for each model, mode and budget, then why figures differ, the warnings, and what was skipped."""
+    """Prints one line for each model, mode and budget, then the reasons why values differ, the warnings, and the skipped rows."""
     accounts = [row for row in document["rows"] if row["kind"] == "account"]
     lines = [cells(list(rows)) for _, rows in groupby(accounts, lambda r: (r["model"], r["mode"], r["unit"], r["epsilon"]))]
     if style == "table":
@@ -106,13 +106,13 @@ def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style:
     else:
         print(markdown(body, head) if style == "markdown" else latex(body, head))
     print(f"fixed: exactly {over} trainings; all count. logarithmic, geometric, poisson: a random number with mean {over} that")
-    print("nobody sees (Papernot and Steinke 2022). Valid if the score that chooses follows from what the ledger charges for.")
+    print("nobody sees (Papernot and Steinke 2022). Valid if the choice uses only what the ledger charges for.")
     for reason in dict.fromkeys(f"{row['selection']}: {row['unsupported']}" for row in rows if row["unsupported"]):
         print(f"  {reason}")
 
 
 def tables(lines: list[tuple[str, ...]]) -> None:
-    """A table for each unit, or several where the terminal is too narrow for all columns side by side."""
+    """Prints one table for each unit, or several if the terminal is too narrow for all columns."""
     out = console() if console().is_terminal else console(width=200)
     for unit in dict.fromkeys(line[UNIT] for line in lines):
         alike = [line for line in lines if line[UNIT] == unit]
@@ -167,7 +167,7 @@ def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _reason(row: dict[str, Any]) -> str:
-    """Why an accountant differs or declines. The percentage is left out: the table shows both values."""
+    """Why the value of an accountant differs or is missing. The percentage is left out, because the table shows both values."""
     if row["accountant"] == "published":
         return ""
     return row["unsupported"] or row["note"].partition(": ")[2] or row["note"]

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
-UNFAIR = 2e-6  # p-value of the number of bits that are 1, below which they are no fair coins
-COUNTED_COINS = "Steinke et al. 2023"  # method of the bounds whose limit is known
+UNFAIR = 2e-6  # p-value of the number of ones below which the bits are not taken for fair coins
+COUNTED_COINS = "Steinke et al. 2023"  # name of the method for which `limits` computes the largest provable bound
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: true epsilons for which the limit is printed if nothing is claimed
-USUAL = 2.0  # nats: the number of guesses is optimal for this epsilon, independently of the claim; the choice matters little
+USUAL = 2.0  # nats: the number of guesses is the best one for this epsilon, whatever the claim; the choice matters little
 
 
 def bound(
@@ -68,11 +68,12 @@ def bound(
 
     Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
     value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
-    With --delta above 0, rounds too are counted as guesses of coins. If their bits do not look like fair coins, the command draws
-    coins, and each takes a random round of its world. It then prints how much any rule could prove from so many coins.
+    With --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
+    coins, it draws coins itself, and each coin takes a random round of its world. It then prints the largest bound that any rule
+    could prove from so many coins.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
-    claim for every mechanism. It refuses scores with few values or a hard limit, which cannot come from a Gaussian mechanism.
+    claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
 
     Exit codes: 0 the claim is not refuted, or none was given; 1 the claim or its Gaussian curve is refuted; 2 wrong use; 3 the
     test is too weak, or depends on an unchecked assumption.
@@ -164,13 +165,13 @@ def refuse_unused(shape: str, anytime: bool, one_run: bool, given: dict[str, boo
 
 
 def refuse_discrete(columns: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError where scores cannot be those of a Gaussian mechanism's likelihood ratio."""
+    """Raises ValueError if the scores cannot be likelihood ratios of a Gaussian mechanism."""
     from ...accounting.checks.score_law import not_continuous
 
     score, bit = columns["score"], columns["bit"]
     if reason := not_continuous(score[~bit], score[bit]):
         raise ValueError(
-            f"shape='gaussian': {reason}. Gaussian noise has neither atoms nor limits, so that such scores say nothing of its "
+            f"shape='gaussian': {reason}. Gaussian noise has neither atoms nor limits, so such scores say nothing about its "
             "curve. Use --shape any, or give the scores as they were before they were rounded or cut."
         )
 
@@ -228,7 +229,7 @@ def _anytime(
             raise ValueError("--anytime with --shape gaussian needs --sd, the sd of the scores, known beforehand.")
         return sequential.anytime(scores, bits, claim, _gaussian(claim), alpha, sd=sd, rounds=rounds)
     if threshold is None:
-        raise ValueError("--anytime needs --threshold: a threshold chosen on the way is not fixed beforehand.")
+        raise ValueError("--anytime needs --threshold: a threshold chosen during the rounds is not fixed beforehand.")
     return sequential.any_shape(scores, bits, claim, Rule(threshold, 1), alpha, rounds=rounds)
 
 
@@ -256,7 +257,7 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
 
 
 def _gaussian(claim: Claim) -> Any:
-    """Replaces the Gaussian trade-off curve of the claim: it has only mu, so that no accountant is loaded.
+    """A stand-in for the Gaussian trade-off curve of the claim. It has only mu, so that no accountant is loaded.
 
     Raises ValueError for delta = 0, at which no Gaussian mechanism has a finite epsilon (Dong, Roth & Su 2022, Cor. 2.13).
     """
@@ -296,7 +297,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         return [
             *lines,
             f"The Gaussian curve of {claimed} is REFUTED ({p}): no Gaussian mechanism that keeps the claim gave these scores.",
-            "The claim itself is not refuted by that: it may hold for another reason than this curve. --shape any tests the "
+            "The claim itself is not refuted by that: a mechanism with another curve may keep it. --shape any tests the "
             "claim for every mechanism.",
         ]
     seen = (
@@ -311,7 +312,10 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
 
 
 def limits(found: Bound, claim: Claim) -> dict[float, float]:
-    """Epsilon (nats) of a Gaussian mechanism -> the most that any rule for every mechanism usually proves from these coins."""
+    """Epsilon (nats) of a Gaussian mechanism -> the largest bound that any rule valid for every mechanism usually proves.
+
+    It depends on the number of coins. Empty for other methods than COUNTED_COINS, and for delta = 0.
+    """
     from ...accounting.lower.guessing import most_provable
 
     if found.method != COUNTED_COINS or claim.delta == 0:
@@ -321,7 +325,7 @@ def limits(found: Bound, claim: Claim) -> dict[float, float]:
 
 
 def limit_in_words(found: Bound, claim: Claim) -> list[str]:
-    """A line that says how much of the bound is the limit of all rules at this number of coins; nothing for other methods."""
+    """A line with the largest bound that any rule could usually prove from this number of coins; nothing for other methods."""
     each = [f"{most:.2f} of {epsilon:g}" for epsilon, most in limits(found, claim).items()]
     if not each:
         return []
@@ -332,7 +336,7 @@ def limit_in_words(found: Bound, claim: Claim) -> list[str]:
 
 
 def _bound_in_words(found: Bound, claim: Claim, rows: int) -> list[str]:
-    """rows: of the file. The rounds that do not count chose the threshold."""
+    """The bound and its method in words. rows: the number of rows in the file, some of which may not count as rounds."""
     counted = sum(found.trials)
     others = "were not drawn by a coin" if found.method == COUNTED_COINS else "chose the threshold"
     rest = f" of {rows}; the other {rows - counted} {others}" if counted < rows else ""

@@ -43,7 +43,7 @@ def show(model: Model, json: bool) -> int:
         print_json([dataclasses.asdict(c) for c in checks])
         return int(any(c.failure for c in checks))
     shown = table("clause", "", "smallest example of a failure", title=f"Model contract: {model.name}")
-    alike: dict[str, list[str]] = {}  # failure -> the clauses that fail by it
+    alike: dict[str, list[str]] = {}  # failure -> the clauses that fail for this reason
     for check in checks:
         if check.failure is not None:
             alike.setdefault(check.failure, []).append(check.name)
@@ -52,10 +52,10 @@ def show(model: Model, json: bool) -> int:
             shown.add_row(literal(check.name), check.how, literal(check.unasked or ""))
         elif alike[check.failure][0] == check.name:
             more = len(alike[check.failure]) - 1
-            others = f" ({more} more clause{'s' * (more > 1)} stopped by the same)" if more else ""
+            others = f" ({more} more clause{'s fail' if more > 1 else ' fails'} for the same reason)" if more else ""
             shown.add_row(literal(check.name), "FAILS", literal(f"{check.failure}{others}"))
     console().print(shown)
     failed = [check for check in checks if check.failure]
     if hint := next((clauses.hint(check) for check in failed if clauses.hint(check)), None):
-        print(hint)  # the first one only: later failures often follow from the first
+        print(hint)  # only the first hint: later failures often follow from the first failure
     return int(bool(failed))

@@ -1,4 +1,4 @@
-"""`audit data`: the list of data sets, the facts of one, and a copy of one that is memory-mapped."""
+"""`audit data`: lists the data sets, shows the facts of a data set, and stores a copy that runs can memory-map."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def map_data(
     split: Split = 0,
     trust: Trust = False,
 ) -> None:
-    """Store a graph in a folder that runs memory-map instead of reading. For graphs that fill much of the memory.
+    """Store a graph in a folder from which runs memory-map it instead of reading it. For graphs that fill much of the memory.
 
     Example: audit data map campus:n=1000000 million
     """
@@ -120,7 +120,7 @@ def in_words(value: Any) -> str:
 
 
 def folded(title: str, *columns: str) -> Table:
-    """A table whose cells are wrapped, the first column excepted."""
+    """A table whose cells are wrapped, except those of the first column."""
     from rich.table import Column
 
     first, *rest = (Column(c, overflow="fold") for c in columns)

@@ -1,5 +1,6 @@
-"""The command line: the app, its short commands, and the handling of errors and signals. Libraries are imported by the command
-that needs them.
+"""The command line: the app, its short commands, and the handling of errors and signals.
+
+Each command imports the libraries that it needs only when it runs.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ def ui(
 
 @app.command()
 def compare(
-    one: Annotated[Path, typer.Argument(help="Folder of a run: what is compared against.", metavar="BEFORE")],
-    other: Annotated[Path, typer.Argument(help="Folder of another run.", metavar="AFTER")],
+    one: Annotated[Path, typer.Argument(help="Folder of the run to compare with.", metavar="BEFORE")],
+    other: Annotated[Path, typer.Argument(help="Folder of the run to compare.", metavar="AFTER")],
     every: Annotated[
         bool, typer.Option("--all", help="Also show unchanged verdicts and differences that chance explains.")
     ] = False,
@@ -134,8 +135,8 @@ def compare(
 ) -> None:
     """Compare two runs: which verdicts changed, and which attacks gained or lost, with 95 % intervals.
 
-    A claim is identified by model, mode, unit and epsilon; with a larger delta it is another, weaker claim. A change of an attack
-    alone does not change the exit code.
+    A claim is identified by model, mode, unit and epsilon. A claim with a larger delta counts as another, weaker claim. A change
+    of an attack alone does not change the exit code.
 
     Exit codes: 0 no verdict is worse; 1 a verdict is worse; 2 wrong use; 3 a claim of BEFORE is not in AFTER, or the two runs
     have nothing in common. The command names the claims behind 1 and 3.
@@ -151,7 +152,7 @@ def main() -> None:
     """Console entry point. Bad input is one line and exit code 2; Ctrl-C and errors of the machine are one line and 3.
 
     Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means
-    "refuted" and 0 "not refuted": code that crashed or called sys.exit must never return either.
+    "refuted" and 0 "not refuted", so code that crashed or called sys.exit must return neither of them.
     """
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: on busy cores its thread pools take minutes

@@ -34,7 +34,7 @@ def print_json(document: Any, indent: int | None = 1) -> None:
 
 
 def finite(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with "inf" for every positive infinity, which JSON has no number for."""
+    """The row with "inf" for every positive infinity, because JSON has no number for it."""
     return {name: "inf" if value == math.inf else value for name, value in row.items()}
 
 

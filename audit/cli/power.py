@@ -14,7 +14,7 @@ SCORES = {
     "likelihood-ratio": "log-likelihood ratios of Gaussian releases",
     "gate": "any scores, against the Gaussian ledger's curve",
     "any": "any scores, against any mechanism",
-    "coins": "guesses of fair coins, against the Gaussian ledger's curve, as of the black box: 20 of each world in a training",
+    "coins": "guesses of fair coins, against the Gaussian ledger's curve, as in the audit blackbox: 20 per world and training",
 }
 
 
@@ -68,4 +68,5 @@ def power(
         if rounds is not None:
             line += f"; {rounds} rounds detect a factor of {row['notices']:.3g}, epsilon {row['reach']:.3g}"
         print(line)
-    print("One round of `audit run` holds up to 1000 of these. Its report states the smallest violation that it could detect.")
+    print("One round of `audit run` has up to 1000 canaries, and each of them counts as a round here.")
+    print("The report of a run states the smallest violation that it could detect.")

@@ -93,9 +93,9 @@ def run(
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Train, attack, bound, judge and report. The main job.
+    """Train models, attack them, bound epsilon from below, judge the claims and report. The main job.
 
-    The same plan in the same --out resumes; another plan there is refused without --fresh.
+    The same plan with the same --out resumes. A folder that holds the run of another plan is refused without --fresh.
 
     Exit codes: 0 no claim is refuted, and each test could detect what --notices asks for; 1 a claim is refuted, or its ledger
     exceeds it; 2 wrong use; 3 the run did not finish, or a test was too weak.

@@ -27,16 +27,16 @@ def selftest(
     data_dir: DataDir = None,
     strangers: Annotated[
         bool,
-        typer.Option("--strangers", help="Run each one as a user's own model, through all of `audit run`."),
+        typer.Option("--strangers", help="Run each model as a user's own, through all of `audit run`."),
     ] = False,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Audit models with planted privacy faults, which must be refuted, and honest ones, which must pass.
+    """Audit models with planted privacy faults, which must be refuted, and honest models, which must pass.
 
     With --strangers the audits do not know which system the model is. A faulty model may then also be inconclusive.
 
-    Exit codes: 0 all faulty models are refuted and all honest ones pass; 1 not all; 2 wrong use.
+    Exit codes: 0 all faulty models are refuted and all honest models pass; 1 otherwise; 2 wrong use.
 
     Example: audit selftest --seed today
     """
@@ -82,7 +82,7 @@ def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) ->
 
 
 def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
-    """The same rows for every model run as a user's own; `audit` is then "run"."""
+    """The rows of `results` for every model, run as a user's own model; in the column "audit" they have "run"."""
     from ...models.data.loading import load
     from ...models.facts import Facts
     from ..faults.as_strangers import everything, whole_run
@@ -101,7 +101,7 @@ def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = Fals
 
 
 def audited(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, float, str]:
-    """Whether the audit that should catch the fault refutes the claim, its largest lower bound (nats), and its sentence."""
+    """Whether the audit that should catch the fault refutes the claim, its largest lower bound (nats), and its explanation."""
     from ...reports.evidence import judge, lowest
     from ..case import Case
     from ..planning.ledgers import uppers

@@ -1,6 +1,4 @@
-"""Runs planted faults and honest models as a user's own models, through all of `audit run`, from the contract to the exit
-code.
-"""
+"""Runs planted faults and honest models as a user's own models, through all of `audit run` up to the exit code."""
 
 from __future__ import annotations
 
@@ -89,7 +87,7 @@ class Stranger:
 
 
 def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
-    """Name, whether it is faulty, claim and model: all planted faults and honest models, and models as users would write them.
+    """(name, whether the model is faulty, claim, model) of all planted faults, all honest models, and models as users write them.
 
     Faults that no sampling can show are left out.
     """
@@ -106,9 +104,7 @@ def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
 
 
 def whole_run(name: str, planted: bool, claim: Claim, model: Model, graph: Graph, seed: str) -> tuple[bool, str]:
-    """Whether `audit run` gives the correct verdict on the model, and the verdict. It also has to write the report, JUnit and
-    results.
-    """
+    """Whether `audit run` gives the correct verdict on the model and writes its files; and the verdict in words."""
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         out = Path(folder) / "run"
         given: dict[str, Any] = {"attacks": "none", "repeats": 1, "mlflow": "none", "jobs": 1, "seed": f"{seed} {name}"}

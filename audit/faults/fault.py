@@ -1,6 +1,4 @@
-"""The type of a planted fault: a real model with one privacy fault, the claim that it breaks, and the audit that must catch
-it.
-"""
+"""The type of a planted fault: a real model with a privacy fault, the claim that it breaks, and the audit that must catch it."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ Shortfall = Callable[[Any, "Graph"], float]
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 DIRECTED_EDGE = dataclasses.replace(EDGE, unit=Unit.DIRECTED_EDGE)
 SMALL_EPSILON = dataclasses.replace(EDGE, epsilon=0.5)
-LARGE_EPSILON = dataclasses.replace(EDGE, epsilon=16.0)  # its sigma is below one
+LARGE_EPSILON = dataclasses.replace(EDGE, epsilon=16.0)  # so large that the calibrated sigma is below one
 NODE = Claim(4.0, 1e-5, Unit.NODE)
 LOCAL = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
 VOTES = Claim(2.0, 0.0, Unit.NODE)
@@ -34,12 +32,12 @@ VOTES = Claim(2.0, 0.0, Unit.NODE)
 
 @dataclass(frozen=True)
 class Fault:
-    """A model with a privacy fault, or an honest one.
+    """A model with a privacy fault, or an honest model.
 
     name: the fault. audit: the audit that must catch it, or "account", which compares the ledger with the claim.
     shortfall(model, graph): the factor by which the noise is too small for the claim, computed from what the model does; infinite
-    if no noise would be enough, None for honest models. undetectable: no sampling can show it, and the self-test says so.
-    rounds: trainings or draws of the audit, so many that it misses the fault less than once in a thousand seeds.
+    if no noise would be enough, None for honest models. undetectable: whether no sampling can show the fault; the self-test then
+    says so. rounds: trainings or draws of the audit. With so many, it misses the fault less than once in a thousand seeds.
     """
 
     name: str
@@ -52,7 +50,7 @@ class Fault:
 
 
 def with_noise_of(honest: Recipe, claim: Claim, kind: type[Any], **fields: Any) -> Factory:
-    """A faulty model with the noise of the honest one."""
+    """A faulty model of type `kind` with the calibrated noise of the honest model."""
 
     def make(facts: Facts) -> Any:
         model = calibrate(honest(facts), claim)

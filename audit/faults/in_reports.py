@@ -97,7 +97,7 @@ class EitherOfTwoReports(Lpgnn):
 
 @dataclass(frozen=True)
 class StoredZeros(EdgeRand):
-    """An edge that the response drops stays in the sparse matrix as a zero that is stored (LinkTeller's baselines do so)."""
+    """Keeps each edge that the response drops as a stored zero of the sparse matrix, as LinkTeller's baselines do."""
 
     def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
         true = worlds.graph.arcs[:, arc_present(worlds[run : run + 1])[0]]
@@ -130,7 +130,7 @@ class TwoClassPate(Pate):
 
 @dataclass(frozen=True)
 class MarginSensitivityOne(TwoClassPate):
-    """Assumes margin sensitivity 1, because a node changes one vote; it is 2."""
+    """Assumes that the margin has sensitivity 1, because a node changes one vote. The sensitivity is 2."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -156,7 +156,7 @@ class NoSampling(PrivGnn):
 
 @dataclass(frozen=True)
 class HalfTheQueriesCharged(PrivGnn):
-    """Charges only the half of the queries whose answers it used."""
+    """Charges only half of its queries."""
 
     @property
     def ledger(self) -> DpEvent:
@@ -165,7 +165,7 @@ class HalfTheQueriesCharged(PrivGnn):
 
 @dataclass(frozen=True)
 class ScreensBeforeNoise(PrivGnn):
-    """Keeps the queries with confident teachers, judged by answers without noise."""
+    """Trains the student only on queries with confident teachers, and judges the confidence by answers without noise."""
 
     def answered(self, worlds: Worlds, taught: Taught, device: str = "cpu") -> Release:
         release = super().answered(worlds, taught, device)

@@ -75,7 +75,7 @@ class TooLittleNoise(Gap):
 
 @dataclass(frozen=True)
 class OtherNoise(Gap):
-    """GAP whose released sums have other noise: `changed` turns the noise, (runs, hops, nodes, dim), into the faulty one."""
+    """GAP with faulty noise on its released sums: `changed` turns honest noise, (runs, hops, nodes, dim), into faulty noise."""
 
     def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
         raise NotImplementedError
@@ -105,7 +105,7 @@ class OneNoiseRowForAll(OtherNoise):
 
 @dataclass(frozen=True)
 class NoiseTiledOverBlocks(OtherNoise):
-    """Adds the same noise to every block of rows, as a generator does that is copied into each task."""
+    """Adds the same noise to every block of rows, as happens if each task gets a copy of one generator."""
 
     blocks: int = 4
 
@@ -197,7 +197,7 @@ class UnchargedSumsForPredictions(Gap):
 
 @dataclass(frozen=True)
 class GreedyDegreeCap(Gap):
-    """Keeps each edge in turn if both ends have kept fewer than `most`: removing one edge admits others."""
+    """Visits the edges in turn and keeps an edge if both ends have kept fewer than `most`. So removing one edge admits others."""
 
     most: int = 10
 

@@ -43,7 +43,7 @@ class FaultyTraining(Mlp):
 
 
 def rescaled(by: Any) -> Any:
-    """`private_gradient` with its sums multiplied afterwards: by(sums, real, clip) -> (runs,) factors."""
+    """A `private_gradient` that multiplies its sums by the factors by(sums, real, clip), (runs,), at the end."""
     honest = dpsgd.private_gradient
 
     def gradient(
@@ -119,7 +119,7 @@ class NoiseNotScaledByClip(FaultyTraining):
 
 @dataclass(frozen=True)
 class NoiseScaledForMean(FaultyTraining):
-    """Adds to the sum of gradients noise that is calibrated for their mean."""
+    """Adds noise that is calibrated for the mean of the gradients to their sum."""
 
     def change(self) -> dict[str, Any]:
         honest = dpsgd.add_noise
@@ -187,7 +187,7 @@ class SelectsEpochByPrivateLabels(FaultyTraining):
 
 @dataclass(frozen=True)
 class OneOfTwoModulesCharged(Gap):
-    """Trains an encoder and a classifier on the same private nodes, and charges for one of them."""
+    """Trains an encoder and a classifier on the same private nodes, and charges for one training only."""
 
     @property
     def ledger(self) -> DpEvent:

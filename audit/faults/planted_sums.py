@@ -38,7 +38,7 @@ def faulty_gap(kind: type[Any], **fields: Any) -> Factory:
 
 
 def less_noise(share: Callable[[float], float], claim: Claim = EDGE) -> Factory:
-    """GAP that adds this share, a function of sigma, of the noise."""
+    """GAP that adds only a share of its noise. share: a function of sigma."""
 
     def make(facts: Facts) -> Any:
         honest = calibrate(Gap(), claim)

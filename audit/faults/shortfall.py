@@ -34,12 +34,12 @@ def of_model(value: Callable[[Any], float]) -> Shortfall:
 
 
 def against_honest_noise(honest: Recipe, claim: Claim) -> Shortfall:
-    """The sigma of honest accounting over the sigma of the model."""
+    """The sigma that honest accounting requires, over the sigma of the model."""
     return lambda model, graph: float(calibrate(honest(Facts.of(graph)), claim).sigma / model.sigma)
 
 
 def against_true_ledger(true: Callable[[Any], DpEvent], claim: Claim = NODE) -> Shortfall:
-    """The factor on the noise at which the declared ledger costs as much as the true one, both by RDP."""
+    """The factor by which the noise of the declared ledger must be divided to cost as much as the true ledger, both by RDP."""
 
     def factor(model: Any, graph: Graph) -> float:
         target, low, high = rdp.epsilon(true(model), claim.delta), 1.0, 64.0
@@ -67,7 +67,7 @@ def changed_rows(model: Any, graph: Graph) -> float:
 
 
 def with_own_row(model: Any, graph: Graph) -> float:
-    """A node's own row sums all its neighbours' rows, in addition to the max_degree rows that contain its own."""
+    """A node moves the max_degree rows that its features enter, and its own row, which sums the rows of all its neighbours."""
     return math.sqrt(1 + float(graph.degree.max()) ** 2 / model.max_degree)
 
 
@@ -83,7 +83,10 @@ def largest_degree(model: Any, graph: Graph) -> float:
 
 
 def undivided_budget(model: Any, graph: Graph) -> float:
-    """Twice the feature budget, for two features or two reports, and the label budget, over the claim."""
+    """The budget spent over the claimed budget.
+
+    It spends twice the feature budget, for two features or two reports, and the label budget.
+    """
     return (2 * model.feature_budget + model.label_budget) / LOCAL.epsilon
 
 

@@ -123,7 +123,7 @@ class AroundTheSum(Sums):
 
 
 class TwoServers(Sums):
-    """Each of two adds noise of half the variance."""
+    """Two servers each add noise of half the variance."""
 
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         return (super().noise(seed, shape, hop) + super().noise(seed, shape, hop + 100)) / 2**0.5
@@ -162,7 +162,7 @@ class LaplaceSums(Sums):
 
 @dataclass(frozen=True)
 class GeometricCounts(Sums):
-    """Labels of neighbours are counted, with two-sided geometric noise; an edge moves two counts by one each."""
+    """Counts the labels of neighbours, with two-sided geometric noise. An edge moves two counts by one each."""
 
     hops: int = 1
     moves: ClassVar[int] = 2
@@ -183,7 +183,7 @@ class GeometricCounts(Sums):
 
 
 class GeometricForOneCount(GeometricCounts):
-    """Its noise pays for one of the two counts."""
+    """Its noise covers only one of the two counts that an edge moves."""
 
     moves: ClassVar[int] = 1
 
@@ -293,7 +293,7 @@ class SecondPass(Sums):
 
 
 class CentredByFew(TrainedHead):
-    """Centres noisy rows by their mean over nodes with many neighbours, which one edge in twenty changes."""
+    """Centres noisy rows by their mean over nodes with many neighbours. One edge in twenty changes which nodes these are."""
 
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         many = degree >= np.quantile(degree, 0.9)

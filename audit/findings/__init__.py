@@ -1,1 +1,1 @@
-"""Published privacy claims that do not hold, each with an experiment that anyone can run again."""
+"""Published privacy claims that an experiment or an argument contradicts. Anyone can run the experiments again."""

@@ -1,6 +1,4 @@
-"""The result of one experiment: a bound on epsilon, one sentence, a figure, and for an exact bound the values of two
-computations.
-"""
+"""The result of one experiment: a bound on epsilon, a summary, a figure, and for exact bounds the value of each computation."""
 
 from __future__ import annotations
 
@@ -45,8 +43,8 @@ class Figure:
 class Certificate:
     """The result of one experiment.
 
-    bound: on the epsilon of the mechanism as run; it refutes `claim` or does not. summary: the result in one or two sentences.
-    libraries: for an exact number, the value of each independent computation (nats).
+    bound: a lower bound on the epsilon of the mechanism as run, tested against `claim`. summary: the result in one or two
+    sentences. libraries: for an exact number, the value of each independent computation (nats).
     """
 
     claim: Claim
@@ -66,7 +64,7 @@ def computed(claim: Claim, epsilon: float, summary: str, figure: Figure, method:
 def confirmed(claim: Claim, libraries: Mapping[str, float], summary: str, figure: Figure) -> Certificate:
     """A certificate from independent computations of one epsilon. The smallest value counts.
 
-    Raises ValueError where they differ by more than one per cent.
+    Raises ValueError if the values differ by more than one per cent.
     """
     values = list(libraries.values())
     if max(values) - min(values) > AGREEMENT * max(1e-3, *values):
@@ -83,7 +81,7 @@ def bars(y: str, values: Mapping[str, float], level: float | None = None, log: s
 def moved(claim: Claim, shift: float, noise_std: float, summary: str, covered: float, y: str, log: str = "") -> Certificate:
     """A certificate for one Gaussian release that the unit moves by `shift`.
 
-    covered: the change for which the noise is made, which the figure shows beside `shift`, in the units of y.
+    covered: the change that the noise covers, in the units of `y`. The figure shows it beside `shift`.
     """
     from . import exact_epsilons as exact
 
@@ -93,7 +91,7 @@ def moved(claim: Claim, shift: float, noise_std: float, summary: str, covered: f
 
 
 def seen(claim: Claim, table: ArrayLike, summary: str, names: Sequence[str], method: str = "enumeration") -> Certificate:
-    """A certificate for a release whose outcomes the table lists: (2, outcomes), row 0 without the unit.
+    """A certificate from a table of the outcomes' probabilities: (2, outcomes), row 0 without the unit, row 1 with it.
 
     method: "enumeration" of all cases, or "replay" of runs in which the unit alone decides the outcome.
     """

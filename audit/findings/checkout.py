@@ -1,4 +1,4 @@
-"""The experiment of a finding on a user's copy of the public code: their file runs in a process of its own, none is shipped."""
+"""The experiment of a finding on a user's copy of the public code. The user's file runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CHILD, SECONDS = Path(__file__).parent / "checkout_child.py", 300
 
 @dataclass(frozen=True)
 class Checkout:
-    """files: what is imported, relative to the checkout; the first that is there. needs: the name in it that is called.
+    """files: paths in the checkout, of which the first that exists is imported. needs: the name in that file that is called.
 
-    claim: what is tested. score: of one round.
+    claim: the claim that is tested. score: what the score of one round is, as the label of the figure.
     """
 
     files: tuple[str, ...]

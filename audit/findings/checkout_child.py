@@ -1,7 +1,7 @@
-"""Plays an experiment on one file of a user's checkout. A script: it needs NumPy and what the file needs.
+"""A script that runs an experiment on one file of a user's checkout. It needs NumPy, and the packages that the file needs.
 
 python checkout_child.py ID FILE SEED: prints one JSON document {"without": [...], "present": [...], "note": "..."}, the scores of
-independent rounds without and with the protected unit. Nothing of the file is shipped with this package.
+independent rounds without and with the protected unit. This package ships no part of the file.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def needs_stand_in() -> bool:
 
 
 def load(path: Path) -> ModuleType:
-    """The file as a module of its own name, with its folder on the path; worker processes of the file find it there."""
+    """Imports the file as a module of its own name, and puts its folder on the path, where its worker processes find it."""
     if needs_stand_in():
         stand_in: Any = ModuleType("torch_sparse")
         stand_in.SparseTensor = SparseTensor
@@ -80,7 +80,10 @@ def load(path: Path) -> ModuleType:
 
 
 def density_chunk(module: ModuleType, seed: int) -> Scores:
-    """A last chunk of one row, with no edge or one: how many ones the released row has; -1 where the mechanism stops."""
+    """The last chunk of a graph is one row, with no edge or one.
+
+    The score is the number of ones in the released row; -1 if the mechanism stops.
+    """
     import torch
     from torch_sparse import SparseTensor as Sparse  # type: ignore[import-not-found,unused-ignore]
 
@@ -95,7 +98,7 @@ def density_chunk(module: ModuleType, seed: int) -> Scores:
         for _ in range(rounds):
             try:
                 seen.append(float(mechanism(adjacency, chunk_size=nodes - 1).to_dense()[-1].sum()))
-            except RuntimeError:  # a negative probability: whoever waits for the release sees this, too
+            except RuntimeError:  # a negative probability: everyone who receives the releases also sees the error
                 seen.append(-1.0)
         stopped += seen.count(-1.0)
         scores.append(seen)
@@ -103,7 +106,7 @@ def density_chunk(module: ModuleType, seed: int) -> Scores:
 
 
 def symmetric_response(module: ModuleType, seed: int) -> Scores:
-    """All pairs (i, i + 1) are friends, or none is: the released entry of each such pair."""
+    """In one world every pair (i, i + 1) has an edge, in the other none. The scores are the released entries of these pairs."""
     import torch
 
     torch.manual_seed(seed)
@@ -120,7 +123,10 @@ def symmetric_response(module: ModuleType, seed: int) -> Scores:
 
 
 def pooled_counts(module: ModuleType, seed: int) -> Scores:
-    """Nodes j and 20 + j have 40 friends in cluster 0; j has one more or not. Whether the noisy counts differ by exactly 1."""
+    """Nodes j and 20 + j have 40 neighbours in cluster 0, and j has one more or not.
+
+    The score is whether their noisy counts differ by exactly 1.
+    """
     slices, rounds, scores = 20, 24, ([], [])  # type: ignore[var-annotated]
     coins = np.random.default_rng(seed)
     for _ in range(rounds):
@@ -138,7 +144,10 @@ def pooled_counts(module: ModuleType, seed: int) -> Scores:
 
 
 def stored_zeros(module: ModuleType, seed: int) -> Scores:
-    """All pairs (i, i + 1) are friends, or none is: whether the sparse matrix that is released stores a zero for such a pair."""
+    """In one world every pair (i, i + 1) has an edge, in the other none.
+
+    The score is whether the released sparse matrix stores a zero for such a pair.
+    """
     import scipy.sparse as sp
 
     nodes, rounds, scores = 40, 40, []
@@ -158,7 +167,10 @@ def stored_zeros(module: ModuleType, seed: int) -> Scores:
 
 
 def kept_directions(module: ModuleType, seed: int) -> Scores:
-    """A star, with the friendship of its centre and one leaf or without: the released entry; -1 where the mechanism stops."""
+    """A star with or without the edge between its centre and one leaf.
+
+    The score is the released entry of this pair; -1 if the mechanism stops.
+    """
     import scipy.sparse as sp
 
     leaves, rounds, scores = 200, 120, []
@@ -172,14 +184,17 @@ def kept_directions(module: ModuleType, seed: int) -> Scores:
                 try:
                     graph = module.LoadData.gaussvdgraph(loader, star + star.T, 1.0, 20, str(Path(folder, "decomposed")))
                     seen.append(float(graph[0, leaves]))
-                except ValueError:  # the noisy number of edges is negative: whoever waits for the release sees this, too
+                except ValueError:  # the noisy number of edges is negative: everyone who receives the releases sees the error
                     seen.append(-1.0)
         scores.append(seen)
     return scores[0], scores[1], f"A star of {leaves} leaves, rank 20, {rounds} releases of each graph."
 
 
 def pushed_flow(module: ModuleType, seed: int) -> Scores:
-    """The centre of a star and one leaf are friends or not: log-likelihood ratios of the noisy scores from the centre."""
+    """A star with or without the edge between its centre and one leaf.
+
+    The score of a round is the log-likelihood ratio of the noisy PageRank values from the centre.
+    """
     import pandas as pd
 
     np.random.seed(seed % 2**32)

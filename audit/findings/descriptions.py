@@ -14,11 +14,11 @@ PROOFS = ("experiment", "exact", "argued")
 class Description:
     """The text of a finding.
 
-    paper: where the claim was published. short: the claim in a few words. plain: what is wrong, for readers who know nothing of
-    the field. claim: what is claimed, under which adjacency, in the
-    paper's terms. printed: its epsilon (nats). view: what the adversary sees. argument: why the claim does not hold, with the
-    smallest graph that shows it. remains: what remains true. repair: the counterpart that holds. source: where the paper
-    and the code say so. proof: "experiment" (sampled), "exact" (computed, nothing sampled) or "argued" (reasoned only).
+    paper: where the claim was published. short: the claim in a few words. plain: the fault, for readers who do not know the
+    field. claim: the claim in the paper's terms, with its neighbouring relation. printed: the claimed epsilon (nats). view: what
+    the adversary sees. argument: why the claim does not hold, with the smallest graph that shows it. remains: what remains true.
+    repair: the repaired mechanism, for which the claim holds. source: the places in the paper and in the code. proof:
+    "experiment" (sampled), "exact" (computed, nothing sampled) or "argued" (reasoned only).
     """
 
     id: str

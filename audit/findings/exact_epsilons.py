@@ -1,4 +1,4 @@
-"""Exact epsilons, each by two independent computations: dp_accounting, and a closed form or Opacus."""
+"""Exact epsilons, each computed twice independently: by dp_accounting, and by a closed form or Opacus."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sampled_steps(mu: float, rate: float, count: int, delta: float) -> dict[str,
 
 
 def sampled_gaussian_closed(mu: float, rate: float, delta: float) -> float:
-    """The same by the closed form alone."""
+    """The epsilon of `sampled_gaussian`, by the closed form alone."""
     return amplified(lambda e: float(delta_of(mu, e)), rate, delta)
 
 
@@ -86,7 +86,7 @@ def coin_flips(high: float, low: float, count: int, delta: float) -> dict[str, f
 
 
 def coin_flips_closed(high: float, low: float, count: int, delta: float) -> float:
-    """The same from the binomial distribution of the number of heads, in both orders of the worlds."""
+    """The epsilon of `coin_flips`, from the binomial distribution of the number of heads, in both orders of the worlds."""
     from scipy.stats import binom
 
     logs = [binom.logpmf(np.arange(count + 1), count, chance) for chance in (high, low)]
@@ -140,7 +140,7 @@ def convolved(losses: NDArray[np.float64], masses: NDArray[np.float64], count: i
     place = (losses - domain.t_min) / domain.dt
     low = np.floor(place).astype(int)
     pmf = np.zeros(domain.size)
-    np.add.at(pmf, low, masses * (1 - (place - low)))  # shared by the two nearest points, which keeps the mean
+    np.add.at(pmf, low, masses * (1 - (place - low)))  # each mass is split between the two nearest points, which keeps the mean
     np.add.at(pmf, low + 1, masses * (place - low))
     whole = prv.compose_heterogeneous([prv.DiscretePRV(pmf, domain)], [count])
     return epsilon_of_losses(whole.domain.t_min, whole.domain.dt, whole.pmf, delta)

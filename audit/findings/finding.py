@@ -28,7 +28,7 @@ class Finding(Description):
     repaired: Experiment | None
 
     def verdict(self, certificate: Certificate) -> str:
-        """refuted, not-refuted, or argued where no experiment could decide."""
+        """refuted, not-refuted, or argued if no experiment can decide."""
         if self.proof == "argued":
             return "argued"
         return "refuted" if certificate.bound.refuted else "not-refuted"
@@ -60,7 +60,7 @@ def run(finding: Finding, key: Key) -> Result:
 def with_experiments(file: str, experiments: Mapping[str, tuple[Experiment, Experiment | None]]) -> tuple[Finding, ...]:
     """The findings of a TOML file in its order, each with its pair (published, repaired) of experiments.
 
-    Raises ValueError where a description has no experiments, or experiments have no description.
+    Raises ValueError if a description has no experiments, or if experiments have no description.
     """
     descriptions = read(Path(__file__).parent / "systems" / file)
     for name in descriptions.keys() ^ experiments.keys():

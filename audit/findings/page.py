@@ -1,4 +1,4 @@
-"""Shows findings as a table, as findings.json, and as one HTML page with a plot and a text for each."""
+"""Shows findings as a table, as findings.json, and as one HTML page with a plot and a text for each finding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
 SHORT = {"refuted": "refuted", "argued": "argued", "not-refuted": "not refuted"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
-FEW = 8  # a logarithmic axis with at most so many points labels each of them
+FEW = 8  # a logarithmic axis with at most so many points has a label at each point
 
 
 def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
@@ -88,7 +88,7 @@ def document(results: Sequence[Result], seed: str) -> dict[str, Any]:
 
 
 def checkout_document(name: str, certificate: Certificate, seed: str) -> dict[str, Any]:
-    """What an experiment on a user's checkout showed, as a document with one row."""
+    """The result of an experiment on a user's checkout, as a document with one row."""
     claim, bound = certificate.claim, certificate.bound
     verdict = "refuted" if bound.refuted else "not-refuted"
     facts = {"kind": "finding", "id": name, "unit": str(claim.unit), "epsilon": claim.epsilon, "delta": claim.delta}
@@ -140,13 +140,13 @@ def repaired_verdict(result: Result) -> str:
 
 
 def severity(result: Result) -> tuple[int, float]:
-    """Sorts the worst first: refuted before argued, and among the refuted by how many times epsilon exceeds the claim."""
+    """The sort key that puts the worst finding first: refuted before argued, then by epsilon over the claimed epsilon."""
     epsilon, claimed = result.certificate.bound.epsilon, result.certificate.claim.epsilon
     return list(WORDS).index(result.verdict), -epsilon / max(claimed, 1e-9)
 
 
 def letter(result: Result) -> str:
-    """What could be sent to the authors: what, where, how to see it, what remains true, how to mend it. Markdown."""
+    """A letter to the authors in Markdown: the claim, the place, the fault, how to see it, what remains true, and the repair."""
     from .checkout import CHECKOUTS
 
     f, c = result.finding, result.certificate
@@ -222,7 +222,7 @@ def in_words(certificate: Certificate) -> str:
 
 
 def plot(result: Result) -> Plot:
-    """The figure of a certificate, as the other figures of this package are drawn."""
+    """The figure of a certificate, in the style of the other figures of this package."""
     from ...reports.figures.style import Plot
 
     figure, f = result.certificate.figure, result.finding

@@ -1,6 +1,4 @@
-"""Canaries: nodes and edges added to a graph. Each has the largest possible effect on the release, and no two affect the same
-row.
-"""
+"""Canaries: nodes and edges that an audit adds to a graph, so that each has a large and known effect on the release."""
 
 from __future__ import annotations
 
@@ -102,8 +100,9 @@ def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
 def cap_breaker(graph: Graph, cap: int, senders: int) -> tuple[Graph, NDArray[np.int64]]:
     """`senders` nodes joined to the same cap + 1 receivers, so that a degree cap of `cap` drops one edge of each sender.
 
-    If one receiver is removed, every sender that had kept it keeps instead the receiver that it had dropped, so a row changes
-    for each sender. Returns the graph and the cap + 1 receivers; all new nodes are training nodes.
+    If one receiver is removed, every sender whose edge to it had been kept keeps the edge that it had dropped before. So the
+    removal moves the sums of other receivers once for each such sender. Returns the graph and the cap + 1 receivers; all new
+    nodes are training nodes.
     """
     means, classes = aligned(graph)
     new = senders + cap + 1
@@ -128,7 +127,7 @@ def double_star(graph: Graph, floor: int) -> tuple[Graph, int]:
 def strange_rows(graph: Graph) -> tuple[Graph, dict[str, int]]:
     """Training nodes with features that clipping or normalisation may mishandle, each joined to an ordinary test node.
 
-    Returns the graph and their ids by name: zero, huge, negative, and two equal rows.
+    Returns the graph and the ids by name: zero, huge, negative, twin and other twin, of which the twins have equal rows.
     """
     means, classes = aligned(graph)
     rows = {

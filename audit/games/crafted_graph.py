@@ -47,8 +47,8 @@ def crafted(canaries: int) -> Crafted:
     A cell has two sides of different kinds. A side is a pool and some ends, each joined to the whole pool, so noise hardly
     changes the direction of an end's sum at any hop. An edge between ends of the two sides adds a nearly orthogonal direction,
     which normalisation of the row preserves. Half of the ends of a cell are joined to ends of the other side; a canary joins
-    two of the others. All cells are isomorphic. So the joined ends of the reference cells, whose edges the adversary knows,
-    show the effect of a canary's edge on the posteriors of its ends.
+    two of the remaining ends. All cells are isomorphic apart from canaries. So the joined ends of the reference cells, whose
+    edges the adversary knows, show the effect of a canary's edge on the posteriors of its ends.
 
     Training nodes: isolated ones of every kind, and the ends of the first cells, labelled by side and by whether they are
     joined, which aligns the classifier with the direction of an edge. Cells are components: given the trained classifier,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..key import Key
 
 
-EACH = 3  # edges of every kind in the catalogue
+EACH = 3  # largest number of edges of each kind in the catalogue
 
 
 def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:

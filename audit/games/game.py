@@ -42,7 +42,7 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """The releases of rounds, with their challenge and bits. Slices of one pool of runs are pilots and targets."""
+    """The releases of rounds, with their challenge and bits. Slices of it serve as pilot runs and as target runs."""
 
     release: Release
     challenge: Challenge
@@ -128,9 +128,9 @@ class Game:
 
 
 def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
-    """At most `limit` random edge ids without a common node: canaries that change different rows, so independent trials.
+    """At most `limit` random edges, no two with a common node. Returns their ids, (c,) int64, ascending.
 
-    Given the earlier releases, an edge changes only the aggregates of its own ends. Returns (c,) int64, ascending.
+    Given the earlier releases, an edge changes only the aggregates of its own ends, so these edges are independent trials.
     """
     used = np.zeros(graph.nodes, dtype=bool)
     chosen: list[int] = []
@@ -145,9 +145,10 @@ def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
 
 
 def shuffled(graph: Graph, used: NDArray[np.bool_], key: Key) -> Iterator[int]:
-    """Edge ids in random order; edges at nodes that are `used` by then may be repeated or missing.
+    """Edge ids in random order. Edges at nodes that are `used` when they are drawn may be repeated or missing.
 
-    On a large graph a random sample comes first and then a shuffle of the free edges, so no permutation of all is stored.
+    On a large graph a random sample comes first and then a shuffle of the free edges, so that no permutation of all edges is
+    stored.
     """
     random, count = key.generator(), graph.edges.shape[1]
     if count > MANY:

@@ -1,7 +1,6 @@
 """Examines a model by recording its random draws.
 
-The result: certain faults, how far one secret moves the noisy means, and the arrays about which nothing can be stated, with
-reasons.
+The result states certain faults, how far one secret moves the noisy means, and about which arrays nothing is known, and why.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-SHARED = 3  # largest number of values of two draws that may be equal by chance
+SHARED = 3  # largest number of equal values in two draws that is taken for chance
 NOTHING = 1e-4  # in units of the noise: moves by rounding errors
 ATTEMPTS = 4  # number of secrets, among those that change an entry, for which a certificate is tried
 SECRETS = ((5_000, 24), (20_000, 6))  # number of nodes -> number of secrets that are removed one by one; three for larger graphs
@@ -80,7 +79,7 @@ class Examination:
 
 
 def examine(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
-    """Examines the model on the whole graph, and on a small graph with unusual nodes; a program is studied on the whole graph."""
+    """Examines the model on the whole graph and on a small graph with unusual nodes. A program runs on the whole graph only."""
     if isinstance(model, External):
         made = study(model, graph, key)
         return Examination(made, (), {"": made.doubts[0]} if made.doubts else {}, told="the draws of a program were recorded")
@@ -139,7 +138,7 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
 
 
 def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:
-    """The entries that change without a secret, the run, and for each changed array why nothing is stated about it."""
+    """The entries that change without a secret, the run without it, and for each changed array why nothing is stated about it."""
     try:
         other = forced(made.model, absent.worlds, made.base, made.sources, made.copies)
     except Diverged as line:
@@ -166,7 +165,10 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
 
 
 def resized(made: Study, absent: Without, other: Forced) -> str | None:
-    """Whether the noise itself has another size without a secret. Then the move of a mean does not determine epsilon."""
+    """Says whether the noise itself has another size without a secret; None if not.
+
+    If it has, the move of a mean does not determine epsilon.
+    """
     for i, source in enumerate(made.sources):
         change = nudge(source.block, i)
         shifts = [d + (change if j == i else 0) for j, d in enumerate(other.shifts)]
@@ -189,7 +191,7 @@ def weakest(made: Study) -> NDArray[np.int64]:
 
 
 def reseeded(made: Study, absent: Without) -> dict[str, str]:
-    """Whether the same seed draws other noise in a world without secrets. Then no draw can be held fixed."""
+    """array -> a doubt, if the same seed draws other noise in a world without some secrets: then no draw can be held fixed."""
     draws = play(made.model, absent.worlds).draws
     for source in made.sources:
         for at, _ in source.block.parts:
@@ -199,7 +201,7 @@ def reseeded(made: Study, absent: Without) -> dict[str, str]:
 
 
 def used_twice(made: Study) -> str | None:
-    """Whether the same numbers serve as noise twice, at another place or with another seed."""
+    """Says which numbers serve as noise twice, at two places or with two seeds; None if no numbers do."""
     seen: dict[str, NDArray[np.float64]] = {}
     for number, draws in enumerate((made.base.draws, made.others[0])):
         for source in made.sources:

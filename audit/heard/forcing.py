@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Forced:
-    """play: the run on the other graph. shifts: the change of each source's numbers, in units of their law at scale 1."""
+    """A run on another graph with adjusted noise.
+
+    play: the run. shifts: the change of each source's numbers, in units of their law at scale 1.
+    """
 
     play: Play
     shifts: tuple[Floats, ...]
 
 
 def forced(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> Forced:
-    """A run on `worlds` with the draws of `base`, in which the numbers of each source become number + (clean - other clean) /
-    factor.
+    """A run on `worlds` with the draws of `base`, whose noise is adjusted so that the noisy values are those of `base`.
 
-    The clean values of a hop follow from the earlier releases, so each repetition makes one more hop the same. There are as many
-    repetitions as sources, and one more. If several sources add to one entry, each changes in proportion to its variance; of
-    sources of whole numbers, which cannot be divided, the first alone changes.
+    Each number of a source becomes number + (clean value in `base` - clean value here) / factor. The clean values of a hop follow
+    from the earlier releases, so each repetition makes one more hop the same. If several sources add to one entry, each changes
+    in proportion to its variance. Whole numbers cannot be divided, so among their sources only the first changes.
     """
     shifts = [np.zeros(s.block.size) for s in sources]
     variance: dict[Cell, Floats] = {}

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-OF_SUMS = ("replay", "residual", "game")  # audits that assume sums of the inputs with Gaussian noise; for nodes, replay does not
+# audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges
+OF_SUMS = ("replay", "residual", "game")
 EQUAL = 1e-3  # relative tolerance between the stated and the recorded size of the noise
-INSIDE: list[tuple[Any, str, Inside | str]] = []  # what was followed in the current model
+INSIDE: list[tuple[Any, str, Inside | str]] = []  # the mechanisms within a run of the current model
 LAST: list[tuple[Any, str, Examination]] = []  # examinations of the current model, which several audits use
 
 
@@ -36,7 +37,7 @@ def a_strangers(model: Model) -> bool:
 
 
 def examined(case: Case, graph: Graph, key: Key) -> Examination:
-    """The examination of the case's model, releasing all arrays that it offers. Cached for other audits."""
+    """The examination of the case's model when it releases all arrays that it offers. Cached for other audits."""
     for model, digest, found in LAST:
         if model is case.model and digest == graph.digest:
             return found
@@ -48,7 +49,7 @@ def examined(case: Case, graph: Graph, key: Key) -> Examination:
 
 
 def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
-    """The mechanisms within a run of the case's model, or why there are none. Cached for other audits."""
+    """The mechanisms within a run of the case's model, or why none are known. Cached for other audits."""
     for model, digest, heard in INSIDE:
         if model is case.model and digest == graph.digest:
             return heard
@@ -61,7 +62,7 @@ def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
 
 
 def _with_small(heard: Inside, model: Model, graph: Graph, unit: Unit, key: Key) -> Inside:
-    """The same, and the arrays that secrets of a small graph of unusual nodes change past the mechanisms."""
+    """Adds the arrays that secrets of a small graph of unusual nodes change although every mechanism gives the same value."""
     try:
         made = study(model, small(graph), key)
         other = None if made.doubts else inside(made, unit, key)
@@ -73,12 +74,12 @@ def _with_small(heard: Inside, model: Model, graph: Graph, unit: Unit, key: Key)
 
 
 def heard_at_all(model: Model) -> bool:
-    """Whether the model's draws can be recorded: it is a user's own, and runs in this process or as a program that may be."""
+    """Whether the model's draws are recorded: it is a user's own, and runs in this process or as a program with `record`."""
     return model.record if isinstance(model, External) else a_strangers(model)
 
 
 def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examination:
-    """The same, unless the model's release depends on which arrays it is asked to keep."""
+    """The same examination, with a doubt about all arrays if the release depends on which arrays the model is asked to keep."""
     if set(case.model.releases) == set(offered(case.model)) or "" in found.doubts:
         return found
     served = play(case.model, Worlds.of(graph, found.study.whole.seeds))
@@ -90,7 +91,7 @@ def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examin
 
 
 def disbelieved(name: str, setting: Setting) -> str | None:
-    """The reason why the assumptions of an audit of sums fail for this model; None if the recorded draws confirm all of them."""
+    """Why the assumptions of an audit of sums fail for this model; None if the recorded draws confirm all of them."""
     case = setting.case
     if isinstance(case.model, External):
         return doubted(name, setting)
@@ -105,6 +106,7 @@ def disbelieved(name: str, setting: Setting) -> str | None:
 
 
 def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
+    """Why 'aggregates' are not the sums of 'inputs' over neighbours with Gaussian noise of the stated size; None if they are."""
     from ...accounting.events.tree import gaussian_mu
 
     made = found.study
@@ -115,10 +117,10 @@ def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
     for cell in cells:
         sources = made.on(cell)
         if len(sources) != 1 or sources[0].block.law != "normal":
-            return f"{cell} is no value with one draw of Gaussian noise"
+            return f"{cell} does not carry exactly one draw of Gaussian noise"
         factor, source = sources[0].factor, sources[0]
         if float(np.ptp(factor)) > EQUAL * float(np.abs(factor).max()):
-            return f"the noise on {cell} is not of one size"
+            return f"the noise on {cell} has different sizes at different entries"
         if stated is None or abs(abs(float(factor.flat[0])) - stated) > EQUAL * stated:
             return f"the noise on {cell} has a standard deviation of {abs(float(factor.flat[0])):.4g}; noise_std says {stated}"
         rows = next((a for c, a in made.base.cells.items() if (c.array, c.hop) == ("inputs", cell.hop)), None)
@@ -126,5 +128,5 @@ def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
             return f"the model does not release the rows that {cell} sums"
         clean = made.base.cells[cell] - factor * source.numbers(made.base.draws)
         if np.abs(clean - graph.adjacency() @ rows).max() > EQUAL * abs(float(factor.flat[0])):
-            return f"{cell} is no sum over neighbours of the rows that go in"
+            return f"{cell} is not the sum of 'inputs' over neighbours"
     return None

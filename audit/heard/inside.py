@@ -1,4 +1,8 @@
-"""Mechanisms within a run, whose noisy values need not be released: what one secret moves while all of them stay the same."""
+"""Mechanisms within a run, whose noisy values need not be released: how far one secret moves their clean values.
+
+A clean value is a value before its noise is added. A run is repeated without the secret, with every noisy value made the same as
+before. If the release then still changes, a path past the mechanisms leads from the secret to the release.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +32,27 @@ if TYPE_CHECKING:
     from .study import Study
     from .worlds import Without
 
-SECRETS, OF_PROGRAM = 12, 4  # that are taken away one by one; each is a training, and a program starts anew for each
-SAME = 1e-6  # relative: a size of noise that does not depend on the secret
-REPEATED = 1e-4  # over the scale: two values that move alike
-Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism how far the clean value moves, over the scale
+# secrets that are removed one by one, each in a training of its own; fewer for a program, which starts anew for each training
+SECRETS, OF_PROGRAM = 12, 4
+SAME = 1e-6  # relative tolerance between the sizes of the noise with and without the secret
+REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
+Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism, how far its clean value moves, in units of the scale
 
 
 class Incomparable(Exception):
-    """Without a secret, a run cannot be compared with the one that it repeats; the message says why."""
+    """A run without a secret cannot be compared with the run that it repeats; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """meetings: the mechanisms in order. moves: (secret, move of each mechanism over its scale). past: array -> what changes it
-    although every mechanism gives the same value. doubts: why some secrets could not be tried. worst: the secret with the
-    largest move in all. shifts: what it moves. again: mechanisms with the noise of an earlier one at all entries: place -> its
-    place. sums: mechanisms of whose noisy values nothing but the sum is used, each group in order. shared: why other mechanisms
-    share noise, so that no sum of moves is their cost; "" if none does. together: whether very many secrets were taken away at
-    once.
+    """The mechanisms within a run, and how far secrets move them.
+
+    meetings: the mechanisms in order; each is a place where noise is added to data. moves: (secret, move of each mechanism in
+    units of its scale). past: array -> the secret that changes it although every mechanism gives the same value. doubts: why some
+    secrets could not be tried. worst: the secret with the largest total move. shifts: how far `worst` moves each mechanism.
+    again: place of a mechanism -> place of the earlier mechanism whose noise it uses again at all entries. sums: groups of
+    mechanisms; the run uses only the sum of the noisy values of a group. shared: why other mechanisms share noise, so that their
+    moves cannot be composed; "" if none do. together: whether a run without very many secrets at once was possible.
     """
 
     meetings: tuple[Meeting, ...]
@@ -62,8 +69,8 @@ class Inside:
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves, each counted once.
 
-        0 for a value that is computed again: it has the noise of an earlier one, and moves as that one does. Of a sum, the last
-        term has the move of the sum over all its noise, and the others 0.
+        A value that is computed again gets 0: it has the noise of an earlier value and moves as that value does. In a group of
+        `sums`, the last term gets the move of the sum over the noise of the sum, and the other terms get 0.
         """
         each = [
             np.zeros_like(by) if i in self.again and np.abs(by - shifts[self.again[i]]).max(initial=0) <= REPEATED else by
@@ -80,10 +87,10 @@ class Inside:
 
 
 def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
-    """Groups of mechanisms of one line, with normal noise, of whose noisy values nothing but the sum is used.
+    """Groups of mechanisms of one line of code, with normal noise, whose noisy values the run uses only in their sum.
 
-    All are changed at once by random amounts. They are terms of a sum if amounts that add up to 0 change nothing else, or if each
-    amount changes the clean value of the next term alone and by as much, as in a running sum.
+    The test changes all noisy values of a group at once by random amounts. They are terms of a sum if amounts that add up to 0
+    change nothing else, or if each amount changes only the clean value of the next term, by the same amount, as in a running sum.
     """
     lines: dict[object, list[int]] = {}
     for i, m in enumerate(first.meetings):
@@ -101,7 +108,7 @@ def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tupl
 
 
 def added_only(made: Study, first: History, i: int, j: int) -> bool:
-    """Whether nothing but the sum of two noisy values is used."""
+    """Whether the run uses two noisy values only in their sum."""
     one, other = first.meetings[i], first.meetings[j]
     if one.clean.shape != other.clean.shape:
         return False
@@ -130,12 +137,12 @@ def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts,
 
 
 def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
-    """The mechanisms of the whole graph's run; or why there are none, "" where no noise meets data."""
+    """The mechanisms of the run on the whole graph; or why they are not known, "" if no noise is added to data."""
     first = history(made, 0)
     cells = made.base.cells
     same = first.play.cells.keys() == cells.keys() and all(np.array_equal(a, first.play.cells[c]) for c, a in cells.items())
     if not same:
-        return "a run in which noise is followed is another one"
+        return "recording the mechanisms within a run changes its release"
     if not first.complete:
         return "the values of the mechanisms within the run take more than 1 GiB, and were not followed"
     if not first.meetings:
@@ -176,7 +183,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
 
 
 def changed(made: Study, first: History, absent: Without, after: Play, known: dict[str, str]) -> dict[str, str]:
-    """`known`, and the arrays that differ without the secret although every mechanism gives the same value."""
+    """`known`, with the arrays added that differ without the secret although every mechanism gives the same value."""
     past = dict(known)
     for cell, before in made.base.cells.items():
         other = after.cells.get(cell)
@@ -187,12 +194,15 @@ def changed(made: Study, first: History, absent: Without, after: Play, known: di
             continue
         told = f"{absent.secret} changes '{cell.array}' although every mechanism gives the same value"
         where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
-        past[cell.array] = f"{told}; its way past them begins at {where}" if where else told
+        past[cell.array] = f"{told}; the path past the mechanisms begins at {where}" if where else told
     return past
 
 
 def parted(made: Study, first: History, absent: Without) -> str:
-    """The line of the model whose result is the first to differ without a secret though no mechanism's clean value is it."""
+    """The line of the model where a path past the mechanisms begins.
+
+    It is the first line whose result differs without the secret and is not the clean value of a mechanism.
+    """
     with returned() as one:
         play(made.model, first.worlds, script=first.play.draws, follow=Meetings(first.meetings))
     with returned() as other:
@@ -201,9 +211,9 @@ def parted(made: Study, first: History, absent: Without) -> str:
 
 
 def history(made: Study, number: int) -> History:
-    """A run of the whole graph with its mechanisms: number 0 has the study's own seed, each other another one.
+    """A run on the whole graph with its mechanisms. Number 0 has the seed of the study; every other number has another seed.
 
-    Nearby seeds would not do: a model may drop the lowest bits.
+    These seeds are hashed, because a model may drop the lowest bits of its seed.
     """
     if number < len(made.histories):
         return made.histories[number]
@@ -215,9 +225,9 @@ def history(made: Study, number: int) -> History:
 
 
 def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]:
-    """The same run without a secret, with every noisy value the same, and how far each clean value moves over its scale.
+    """Repeats a run without a secret, with every noisy value the same. Returns the run and the move of each clean value.
 
-    Raises Incomparable if the run cannot be repeated so.
+    Raises Incomparable if the run cannot be repeated in this way.
     """
     again = Meetings(first.meetings)
     worlds = dataclasses.replace(absent.worlds, seeds=first.worlds.seeds)
@@ -225,7 +235,7 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
         after = play(made.model, worlds, script=first.play.draws, follow=again)
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
-    except Exception as fault:  # a stranger's model may refuse a graph in its own way
+    except Exception as fault:  # a user's model may refuse a graph with any exception
         told = f"{absent.secret}: without it the training ends ({type(fault).__name__}: {one_line(fault)})"
         raise Incomparable(told) from None
     if len(again.found) != len(first.meetings):
@@ -237,7 +247,7 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
 
 
 def _shift(one: Meeting, other: Meeting, absent: Without) -> NDArray[np.float64]:
-    """How far the clean value moves, over the scale."""
+    """How far the clean value moves, in units of the scale."""
     by = one.over(other.clean - one.clean)
     if absent.hidden is not None and by.ndim and len(by) == absent.worlds.graph.nodes:
         by[absent.hidden] = 0.0

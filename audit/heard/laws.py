@@ -1,6 +1,6 @@
-"""The laws of noise whose privacy curve is known: what a ledger may charge for them, and what moves of the means cost under them.
+"""The laws of noise whose trade-off function is known: which ledgers charge for them, and the epsilon of a move of the means.
 
-The cost is exact for means that move by known amounts (Dong, Roth and Su 2022; for whole numbers by enumeration).
+The epsilon is exact for means that move by known amounts (Dong, Roth and Su 2022; for whole numbers by enumeration).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 SLACK = 2e-4  # relative: rounding error of a move in float32
 GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
-MOST = 64  # largest number of moved entries whose curves are composed; the others are left out
-LARGEST = 64.0  # factor of the noise up to which the smallest detectable one is searched
+MOST = 64  # largest number of moved entries whose curves are composed; smaller moves are left out
+LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
 CELLS = 5.0  # smallest expected count of a value in a chi-squared test
-PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # each bounds the likelihood ratio
+PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # events that bound the likelihood ratio
 
 
 @dataclass(frozen=True)
 class Law:
-    """charged: what a ledger says that charges for this noise. pays: whether a ledger is of that kind.
+    """charged: the name of the mechanisms in a ledger that charges for this noise. pays: whether a ledger consists of them.
 
     costs(found, move, factor, delta): the epsilon (nats) of a move of the means with all noise divided by a factor.
-    p_value: of "these numbers, at location 0 and scale 1, follow the law that source asked for".
+    p_value: of "the numbers of this source, at location 0 and scale 1, follow the law that the model requested".
     """
 
     charged: str
@@ -51,7 +51,7 @@ class Law:
 
 
 def law_of(found: Examination) -> Law | None:
-    """The law of all noise that was recorded; None if there are several, or its curve is not known."""
+    """The law of all recorded noise; None if there are several laws, or if its trade-off function is not known."""
     if len(found.laws) != 1:
         return None
     (name,) = found.laws
@@ -78,17 +78,17 @@ def _geometric_cost(found: Examination, move: Move, factor: float, delta: float)
 
 
 def laplace_epsilon(entries: Sequence[float], delta: float) -> float:
-    """A lower bound on the epsilon of Laplace noise of scale 1 on entries that move by so much."""
+    """A lower bound on the epsilon of Laplace noise of scale 1 on entries that move by `entries`."""
     return composed([dp.LaplaceDpEvent(1 / entry) for entry in largest(entries)], delta)
 
 
 def largest(entries: Sequence[float]) -> list[float]:
-    """The entries that move farthest. What an adversary learns from some of them is a lower bound on what the release tells."""
+    """The MOST entries that move farthest. Their epsilon bounds that of all entries from below."""
     return sorted(entries, reverse=True)[:MOST]
 
 
 def composed(events: list[dp.DpEvent], delta: float) -> float:
-    """A lower bound on the epsilon of some mechanisms together, up to the accountant's grid."""
+    """A lower bound on the epsilon of the composition of some mechanisms: the accountant's value less its grid error."""
     return float(curve(dp.ComposedDpEvent(events)).epsilon(delta)) * (1 - GRID) if events else 0.0
 
 
@@ -105,8 +105,9 @@ def shifted_geometric(rate: float, steps: int) -> FiniteDpEvent:
 
 
 def two_sided(found: Examination) -> float | None:
-    """The rate of two-sided geometric noise, -log(1 - p). None unless every noisy cell holds the difference of two draws of one
-    p.
+    """The rate -log(1 - p) of two-sided geometric noise.
+
+    None unless every noisy cell holds the difference of two geometric draws, all with the same p.
     """
     sources, rates = found.study.sources, set()
     for cell in {s.cell for s in sources}:
@@ -127,7 +128,7 @@ def _distance(law: str, source: Source, found: Examination) -> float:
 
 
 def _whole(source: Source, found: Examination) -> float:
-    """Chi-squared over the values that are expected often enough, and one cell for all larger ones."""
+    """The p-value of a chi-squared test. Each value with a large enough expected count has its own cell; the rest share one."""
     numbers, chance = source.numbers(found.study.base.draws).ravel(), _chance(source, found)
     expected = numbers.size * stats.geom.pmf(np.arange(1, 1000), chance)
     common = int((expected >= CELLS).sum())

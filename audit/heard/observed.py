@@ -1,4 +1,4 @@
-"""The observed ledger: the mechanisms that were heard in a training, in order, beside what the model declares and claims."""
+"""The observed ledger: the mechanisms that were recorded in a training, in order, compared with the model's ledger and claim."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ if TYPE_CHECKING:
     from .examination import Examination
     from .study import Study
 
-SLACK = 1e-3  # relative: what rounding leaves of a move
+SLACK = 1e-3  # relative: rounding error of a move
 WITHIN = "used within the run"
-EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # by the multiplier: scale over move
+EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each takes the noise multiplier, the scale over the move
 
 
-Moves = list[tuple[str, tuple[float, ...]]]  # a secret, and how far it moves each mechanism, over the scale
+Moves = list[tuple[str, tuple[float, ...]]]  # a secret, and how far it moves each mechanism, in units of the scale
 
 
 def observe(case: Case, graph: Graph, key: Key) -> Observed:
-    """What was heard of the case's model, as a ledger: mechanisms within the run where they were found, else those on releases.
+    """The recorded mechanisms of the case's model, as a ledger.
 
+    They are the mechanisms within the run, unless more mechanisms were found on the release; then they are those on the release.
     graph: with one edge for each unit of the claim.
     """
     found = examined(case, graph, key)
@@ -78,7 +79,7 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
 
 
 def _on_releases(found: Examination) -> tuple[tuple[Mechanism, ...], Moves]:
-    """Noise that was found on what is released. Normal noise from several draws on the same value is one mechanism."""
+    """The noise that was found on released values. Normal noise from several draws on the same value counts as one mechanism."""
     sources = found.study.sources
     first = [source.block.parts[0] for source in sources]
     groups: dict[object, list[int]] = {}
@@ -101,7 +102,7 @@ def _on_releases(found: Examination) -> tuple[tuple[Mechanism, ...], Moves]:
 
 
 def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
-    """Noise that was followed to where it meets data, whether or not the sum is released."""
+    """The mechanisms within the run: noise that was followed to the data that it is added to. The sum need not be released."""
     found = []
     for number, m in enumerate(within.meetings, 1):
         sizes, covered = np.asarray(m.scale), float(m.covered.mean())
@@ -113,7 +114,7 @@ def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
 
 
 def _stale(within: Inside, i: int, made: Study) -> str:
-    """Why the noise of a mechanism is not fresh; "" where it is."""
+    """Why the noise of a mechanism is not fresh; "" if it is."""
     meeting = within.meetings[i]
     if i in within.again and (not within.shifts or np.any(within.counted(within.shifts)[i])):
         return f"the noise of mechanism {within.again[i] + 1} again: {meeting.draw.where}"
@@ -123,18 +124,18 @@ def _stale(within: Inside, i: int, made: Study) -> str:
 
 
 def _is(meeting: Meeting, cell: NDArray[np.float64]) -> bool:
-    """Whether what is released is the noisy value itself."""
+    """Whether the noisy value of a mechanism is released as it is."""
     return cell.shape == meeting.noisy.shape and bool((np.abs(cell - meeting.noisy) <= rounding(cell)).all())
 
 
 def _worst(mechanism: Mechanism, i: int, moves: Moves) -> Mechanism:
-    """The mechanism with the largest of its moves; of equal ones the first."""
+    """The mechanism with its largest move and the secret that causes it, the first one if several moves are equally large."""
     by, secret = max(((each[i], name) for name, each in moves), key=lambda t: float(f"{t[0]:.4g}"), default=(None, ""))
     return replace(mechanism, move=by, secret=secret if by else "")
 
 
 def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, ...]:
-    """Every array that is released, and what stands between it and the secrets."""
+    """Every released array, and how it depends on the secrets: noisy, computed from noisy values, past the noise, not known."""
     noisy, arrays = set(found.noisy), dict.fromkeys(cell.array for cell in found.study.base.cells)
     told = []
     for array in arrays:
@@ -152,7 +153,7 @@ def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, 
 
 
 def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
-    """Draws that were heard and are the noise of no mechanism: weights, samples, noise that was not followed."""
+    """Recorded draws that are the noise of no mechanism: weights, samples, or noise that was not followed."""
     made = found.study
     placed = {at for source in made.sources for at, _ in source.block.parts}
     followed = {m.draw.values.tobytes() for m in within.meetings} if within is not None else set()
@@ -168,7 +169,7 @@ def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
 
 
 def _costs(laws: list[str], moves: Moves, delta: float) -> float | None:
-    """What the mechanisms cost for the worst secret that was tried, in nats; None where a law is not one of EVENTS."""
+    """The epsilon (nats) of the mechanisms for the worst secret that was tried; None if it cannot be computed for their laws."""
     if not set(laws) <= set(EVENTS):
         return None
     if set(laws) <= {"normal"}:
@@ -184,7 +185,7 @@ def _costs(laws: list[str], moves: Moves, delta: float) -> float | None:
 def _compared(
     case: Case, mechanisms: tuple[Mechanism, ...], moves: Moves, known: bool, costs: float | None
 ) -> tuple[bool | None, tuple[str, ...]]:
-    """Whether the declared ledger pays for what was heard, None where that cannot be told; and the comparison in sentences."""
+    """Whether the declared ledger covers the recorded mechanisms, None if that is not known; and the comparison in sentences."""
     ledger, claim, heard = case.model.ledger, case.claim, _counted(len(mechanisms))
     told = []
     agrees: bool | None = None
@@ -206,7 +207,7 @@ def _compared(
 
 
 def laplace_total(ledger: dp.DpEvent) -> float | None:
-    """How far Laplace noise that a ledger composes may be moved in all, over its scale; None for any other ledger."""
+    """The total move, in units of the scale, that a ledger of Laplace mechanisms covers; None for any other ledger."""
     events = list(parts(ledger))
     if not all(isinstance(event, dp.LaplaceDpEvent) for event, _ in events):
         return None

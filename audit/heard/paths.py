@@ -1,5 +1,6 @@
-"""Finds paths from a secret to the release that no noise covers: entries that change although every noisy value stays the
-same.
+"""Finds paths from a secret to the release that no noise covers.
+
+Such a path shows in entries that change although every noisy value stays the same.
 """
 
 from __future__ import annotations
@@ -55,10 +56,11 @@ def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -
 
 
 def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secret: str) -> Certificate | None:
-    """Entries that no draw can change in one of two neighbouring worlds, and that differ between them; None without any.
+    """A certificate of entries that differ between two neighbouring worlds and that no draw changes in one of the worlds.
 
-    Given the noisy values, these entries are then a function of the graph alone, so they certainly differ between the two graphs.
-    If a noisy cell also differs elsewhere, its noise could not be adjusted, and the audit concludes nothing from later values.
+    Given the noisy values, these entries are a function of the graph alone, so they certainly differ between the two graphs. If a
+    noisy cell also differs in other entries, its noise could not be adjusted, and the result is None. It is also None if there
+    are no such entries.
     """
     sides = ((made.whole, None), (worlds, other))
     found: dict[Cell, NDArray[np.bool_]] = {}
@@ -82,10 +84,10 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
 
 
 def exchanged(made: Study, cell: Cell) -> NDArray[np.bool_]:
-    """The entries of a cell that change if noise on another cell is exchanged between the draws that add up to it.
+    """The entries of a cell that change if two draws, whose sum is the noise on another cell, change by opposite amounts.
 
-    Such a draw is noise on both cells, and the other draws make up for its change on one of them: then the entries have noise
-    although every noisy value stays the same.
+    The noisy value of the other cell then stays the same. So these entries have noise although all noisy values are fixed, and no
+    certificate may use them.
     """
     loose = np.zeros(made.base.cells[cell].shape, dtype=bool)
     for other in {s.cell for s in made.sources} - {cell}:
@@ -105,8 +107,9 @@ def exchanged(made: Study, cell: Cell) -> NDArray[np.bool_]:
 def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDArray[np.bool_]:
     """The entries of a cell that no draw changes while the noise on other cells stays the same.
 
-    Entries that the first replacement does not change must stay the same under all others; otherwise they carry another kind of
-    noise, and none counts. On a cell without noise of its own, all entries must stay the same.
+    On a noisy cell, the entries that the first replacement of draws does not change must stay the same under all later
+    replacements; otherwise they carry another kind of noise, and no entry counts. On a cell without noise of its own, all entries
+    must stay the same.
     """
     shifts = other.shifts if other is not None else tuple(np.zeros(s.block.size) for s in made.sources)
     start: dict[int, NDArray[Any]] = moved_by(

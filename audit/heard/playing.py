@@ -40,7 +40,9 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Play:
-    """cells: the released values, in float64. draws: all recorded draws, in order. notes: what of a program was not recorded."""
+    """cells: the released values, in float64. draws: all recorded draws, in order. notes: the parts of a program whose draws were
+    not recorded.
+    """
 
     cells: Mapping[Cell, NDArray[np.float64]]
     draws: list[Draw]
@@ -50,8 +52,8 @@ class Play:
 def play(
     model: Model, worlds: Worlds, instead: Numbers | None = None, script: list[Draw] | None = None, follow: Follow | None = None
 ) -> Play:
-    """One run of one world. script: the draws of another run, which this one must make too. instead: other numbers for some of
-    them.
+    """One run of one world. script: the draws of another run, whose numbers this run gets. instead: place -> other numbers for
+    some of them.
 
     follow: what the training gets of each draw, as in `Hearing`. Raises Diverged if the run makes other draws than the script.
     """
@@ -68,7 +70,7 @@ def play(
 
 
 def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, follow: Follow | None) -> Play:
-    """The same for a program, whose mechanisms are always followed."""
+    """`play` for a program. Its mechanisms are always recorded."""
     asked = follow if isinstance(follow, Meetings) else Meetings()
     release, heard = model.recorded(worlds, Request(script, asked.script))
     if heard.diverged:
@@ -80,7 +82,7 @@ def _of_program(model: External, worlds: Worlds, script: list[Draw] | None, foll
 
 
 def same_numbers(one: Draw, other: Draw) -> bool:
-    """Whether two draws gave the same numbers, up to the rounding of a location that is data."""
+    """Whether two draws gave the same numbers. Rounding may differ if the location of a draw is data."""
     if one.law != other.law or one.values.shape != other.values.shape:
         return False
     size = np.abs(np.asarray(one.loc)) + np.abs(np.asarray(other.loc))
@@ -88,7 +90,7 @@ def same_numbers(one: Draw, other: Draw) -> bool:
 
 
 def cells(release: Release) -> dict[Cell, NDArray[np.float64]]:
-    """The parts of what the first run of a release gave away."""
+    """The released values of the first run, by cell."""
     found = {}
     for name, array in release.arrays.items():
         only = np.asarray(array[0], dtype=np.float64)

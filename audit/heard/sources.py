@@ -1,7 +1,7 @@
 """Finds where drawn noise is in a release: which numbers of which draw are added to which entry, and with what factor.
 
-Replaces some drawn numbers by others, twice. An entry that equals a mean + factor × number then moves by factor × change both
-times, and no other entry does.
+The search changes some drawn numbers, twice. An entry that equals a mean + factor × number moves by factor × change both times;
+other entries do not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MOST = 24  # largest number of blocks that are tested one by one
-AGREE = 0.9  # share of the entries moved by a block that must follow it
+AGREE = 0.9  # smallest share of the moved entries that must move in proportion to the numbers of a block
 WHOLE = ("choice", "geometric", "poisson", "binomial", "integers")  # laws of whole numbers
 ADDED = (*SHIFTED, *WHOLE)  # laws whose numbers may be added to a value
 Part = tuple[int, slice]  # a draw, and a slice of its numbers
@@ -33,7 +33,7 @@ Part = tuple[int, slice]  # a draw, and a slice of its numbers
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Consecutive numbers, as many as a cell has entries. copies: draws that always repeat the numbers of this one."""
+    """Consecutive numbers of one or several draws, as many as a cell has entries. line: the line of code that draws them."""
 
     parts: tuple[Part, ...]
     size: int
@@ -58,7 +58,7 @@ class Source:
         return self.factor != 0
 
     def numbers(self, draws: Sequence[Draw]) -> Floats:
-        """Its numbers in a run with these draws, standardised to location 0 and scale 1, in the order of the cell's entries."""
+        """The numbers of the source in a run with these draws, at location 0 and scale 1, in the order of the cell's entries."""
         line = np.concatenate([draws[at].units.ravel()[part] for at, part in self.block.parts])
         return laid_out(line, self.factor.shape, self.across)
 
@@ -69,12 +69,16 @@ def laid_out(numbers: Floats, shape: tuple[int, ...], across: bool) -> Floats:
 
 
 def in_line(entries: Floats, across: bool) -> Floats:
-    """The reverse."""
+    """The reverse of `laid_out`."""
     return (entries.T if across else entries).ravel()
 
 
 def blocks(draws: Sequence[Draw], sizes: Iterable[int], known: Iterable[int] = ()) -> list[Block]:
-    """Candidates: a draw as large as a cell, parts of a larger one, consecutive small ones of one line. known: no candidates."""
+    """The blocks that may be noise on a cell: a draw as large as the cell, equal parts of a larger draw, or consecutive smaller
+    draws of one line of code.
+
+    known: places of draws that are left out.
+    """
     allowed, found = set(sizes), []
     pending: list[Part] = []
     skipped = set(known)
@@ -151,7 +155,7 @@ def _located(model: Model, worlds: Worlds, base: Play, block: Block, copies: Map
 
 
 def _factor(before: Floats, after: Sequence[Floats], changes: Sequence[Floats]) -> Floats | None:
-    """The factor on each entry, if nearly all entries that move do so in proportion to their own number; else None."""
+    """The factor of the noise on each entry; None unless nearly all entries that move do so in proportion to their own number."""
     one, other = (a - before for a in after)
     slack = rounding(np.maximum(np.abs(before), np.maximum(np.abs(after[0]), np.abs(after[1]))))
     moves = (np.abs(one) > slack) | (np.abs(other) > slack)

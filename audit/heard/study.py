@@ -1,4 +1,4 @@
-"""Studies a model on one graph: its draws, which of them are noise and on which cells, and what else a draw could change."""
+"""Studies a model on one graph: its random draws, which of them are noise on which cells, and what the other draws change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clippin
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A run with its mechanisms, in order. complete: whether all of them fitted into memory."""
+    """A run. meetings: its mechanisms, in order. complete: whether all of them fitted into memory."""
 
     worlds: Worlds
     play: Play
@@ -49,9 +49,9 @@ class Study:
     """base: the run on the whole graph. others: the draws of other seeds. sources: noise that was located in the release.
 
     slack: how far rounding alone moves each cell. doubts: why nothing can be stated about this model. unplaced: why no noise was
-    looked for in the release; "" if it was. constant: draws that are the same for every seed. copies: draws that repeat an
-    earlier one. free: all other draws that are not sources. histories: runs of the whole graph whose mechanisms were followed,
-    each with another seed; the first is `base`.
+    looked for in the release; "" if it was. constant: the places of draws that are the same for every seed. copies: place of a
+    draw -> place of the earlier draw that it repeats. free: the places of all other draws that are not sources. histories: runs
+    of the whole graph, each with another seed, whose mechanisms were recorded; the first is `base`.
     """
 
     model: Model
@@ -79,7 +79,7 @@ class Study:
 def study(model: Model, graph: Graph, key: Key) -> Study:
     """Runs the model on the whole graph a few times, and finds the noise in its release.
 
-    In a program, which starts anew for each run, noise is followed and not searched for in the release.
+    For a program, which starts anew for each run, the study records mechanisms and does not search the release for noise.
     """
     if isinstance(model, External):
         return study_of_program(model, graph, key)
@@ -103,7 +103,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     copies = repeats([base.draws, others[0].draws])
     tried = blocks(base.draws, {c.size for c in base.cells.values()}, constant | set(copies))
     if len(tried) > MOST:
-        told = f"{len(tried)} draws may be noise on what is released, and no more than {MOST} are looked for there"
+        told = f"{len(tried)} draws may be noise on the release, and no more than {MOST} are searched for in it"
         return Study(model, worlds[0], base, tuple(o.draws for o in others), constant=constant, copies=copies, unplaced=told)
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack = _slack(model, worlds[0], base, sources, copies)
@@ -111,7 +111,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
 
 
 def study_of_program(model: External, graph: Graph, key: Key) -> Study:
-    """Runs a program four times: unrecorded, recorded, repeated with another seed, and with that seed alone."""
+    """Runs a program four times: unrecorded; recorded; with the recorded draws but another seed; and recorded with that seed."""
     worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(2)]
     bare = Play(cells(model.fit(worlds[0])), [])
     histories = []
@@ -121,7 +121,7 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
             played = play(model, world, follow=heard)
             histories.append(History(world, played, tuple(heard.found)))
             if len(histories) == 1 and not same(bare, played):
-                return _doubted(Study(model, world, played), "the same seed, or a recorded run, gives another release")
+                return _doubted(Study(model, world, played), "recording the run, or the same seed again, gives another release")
             if len(histories) == 1 and not close(played, _repeated(model, worlds[1], histories[0])):
                 return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
     except Unheard as reason:
@@ -146,25 +146,25 @@ def _doubted(made: Study, reason: str) -> Study:
 
 
 def same(one: Play, other: Play) -> bool:
-    """Whether two runs released the same, bit for bit."""
+    """Whether the releases of two runs are equal bit for bit."""
     return one.cells.keys() == other.cells.keys() and all(np.array_equal(a, other.cells[c]) for c, a in one.cells.items())
 
 
 def close(one: Play, other: Play) -> bool:
-    """Whether two runs released the same up to rounding, if standardised numbers were reused."""
+    """Whether the releases of two runs are equal up to the rounding that reusing standardised numbers causes."""
     pairs = ((a, other.cells.get(c)) for c, a in one.cells.items())
     return all(b is not None and a.shape == b.shape and bool((np.abs(a - b) <= 10 * rounding(a)).all()) for a, b in pairs)
 
 
 def _fixed(draw: Draw, others: Sequence[Draw]) -> bool:
-    """Whether every seed draws the same numbers although the law is not constant."""
+    """Whether every seed draws the same numbers from a continuous law."""
     if draw.law not in CONTINUOUS:
         return False
     return all(alike(draw, o) and np.array_equal(draw.values, o.values) for o in others)
 
 
 def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
-    """Draws that, in every one of the runs, give the numbers of an earlier draw: their place -> its place."""
+    """Draws that repeat the numbers of an earlier draw in every run: place of the copy -> place of the original."""
     first: dict[Any, int] = {}
     found = {}
     for at, draws in enumerate(zip(*runs, strict=False)):
@@ -193,8 +193,9 @@ def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
 
 
 def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
-    """Other numbers for all free draws, and large changes of the noise on `cell`: every draw that can affect its entries changes
-    them.
+    """Six replacements of all free draws, each with large changes of the noise on `cell`.
+
+    They are chosen so that every draw that can affect the entries of the cell changes them.
     """
     rng = np.random.default_rng(1)
     own = [] if cell is None else made.on(cell)
@@ -216,7 +217,7 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
 
 
 def withstands(made: Study) -> bool:
-    """Whether no other draw changes the noisy cells. Then the recorded noise is all of their noise."""
+    """Whether no free draw changes the noisy cells. If so, the recorded noise is all of their noise."""
     if not made.free:
         return True
     cells = {s.cell for s in made.sources}

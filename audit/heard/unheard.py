@@ -1,4 +1,4 @@
-"""Whether the noisy sums of a program, which nobody can listen to, are what audits of sums assume of them."""
+"""Checks whether the noisy sums that a program releases are Gaussian noise on sums over neighbours, as audits of sums assume."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
     from ...models.base import Release
 
-ONCE = 1e-9  # how often an honest program may be doubted
-MOST = 1_000_000  # numbers whose law is tested
-EQUAL = 1e-3  # relative: what rounding of float32 sums adds to noise
+ONCE = 1e-9  # the probability that an honest program fails a check
+MOST = 1_000_000  # largest number of noise values whose law is tested
+EQUAL = 1e-3  # relative: how much the rounding of float32 sums adds to the size of the noise
 
 
 def doubted(name: str, setting: Setting) -> str | None:
-    """Why `name` may conclude nothing from a program's sums; None where it may.
+    """Why the audit `name` may conclude nothing from a program's sums; None if it may.
 
-    Two trainings, on the whole graph and without one edge: what is released less the sum of the inputs must pass for Gaussian
-    noise, for a replay of at most the size that is stated. Noise that is smaller only makes a replay's bound too low.
+    The check trains twice, on the whole graph and without one edge. In both, the released sums minus the sums of the inputs must
+    pass a test for Gaussian noise. For a replay, the noise must also not be larger than stated. Smaller noise only makes the
+    bound of a replay too low.
     """
     case = setting.case
     if name == "replay" and isinstance(case.model.ledger, NoOpDpEvent):
@@ -54,7 +55,7 @@ def doubted(name: str, setting: Setting) -> str | None:
 
 
 def left_over(release: Release, worlds: Worlds, run: int) -> NDArray[np.float64]:
-    """(hops * nodes * columns,): the released sums of a run less the sums of its inputs over the neighbours that it has."""
+    """(hops * nodes * columns,): the released sums of a run minus the sums of its inputs over the neighbours in its world."""
     adjacency = worlds.removed(run).graph.adjacency()
     sums, inputs = (release[name][run].astype(np.float64) for name in SUMS)
     return np.concatenate([(s - adjacency @ x).ravel() for s, x in zip(sums, inputs, strict=True)])

@@ -1,6 +1,7 @@
-"""Worlds without secrets: without any edge, or without one; and a small graph with unusual nodes that a real graph may lack.
+"""Worlds that lack one secret or many, and a small graph with unusual nodes that a real graph may lack.
 
-The secrets are physically removed, not masked, so results in these worlds do not depend on how the model treats masks.
+A secret is an edge, a node, or the features of a node. It is removed, not masked, so results in these worlds do not depend on how
+the model treats masks.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from ..key import Key
 
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: degree of the hub, number of nodes without edges, size of the clique
-NEAR = 6  # number of edges tried at rows that changed when all edges were removed
+NEAR = 6  # largest number of rows, among those that changed without all secrets, at which one secret is removed
 
 
 @dataclass(frozen=True, eq=False)
 class Without:
-    """A world of one run without some secrets, which `secret` describes. hidden: nodes whose own rows are not compared."""
+    """One run in a world without some secrets. secret: their description. hidden: nodes whose own rows are not compared."""
 
     secret: str
     worlds: Worlds
@@ -38,7 +39,9 @@ class Without:
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
-    """Worlds without any edge, or without each half of the nodes, or with the features of each half replaced."""
+    """For edges, a world without any edge; for nodes, two worlds, each without one half of the nodes; for features, two worlds,
+    each with the features of one half replaced.
+    """
     graph = whole.graph
     if unit in EDGES:
         yield _without_edges(whole, np.arange(graph.edges.shape[1], dtype=np.int64), "the absence of all edges")
@@ -49,7 +52,7 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
 
 
 def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without, ...]]:
-    """Worlds without very many secrets, then without fewer, for models that cannot be trained without so many."""
+    """The worlds of `without_any`, then worlds without fewer secrets, for models that cannot be trained without so many."""
     yield tuple(without_any(whole, unit, key))
     graph, in_edges = whole.graph, unit in EDGES
     order = key.fold("some").generator().permutation(graph.edges.shape[1] if in_edges else graph.nodes)
@@ -62,8 +65,9 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without,
 
 
 def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None) -> Iterator[Without]:
-    """Worlds without one edge or node, or with one node's features replaced. rows: rows that changed unexpectedly; their edges
-    come first.
+    """Worlds without one edge or node, or with one node's features replaced.
+
+    rows: rows that changed in a world without many secrets; edges at these rows come first. limit: largest number of worlds.
     """
     graph = whole.graph
     if unit in EDGES:
@@ -95,10 +99,10 @@ def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: st
 
 
 def small(graph: Graph) -> Graph:
-    """A hub with leaves, nodes without edges, a path, a clique of nodes with equal features, a class without nodes, no validation
-    set.
+    """A small graph with as many classes and columns as `graph`, whose rows are its features.
 
-    Features are rows of `graph`, of which it has as many classes and columns.
+    It has a hub with leaves, nodes without edges, a path, a clique of nodes with equal features, a class that no training node
+    has, and no validation set.
     """
     clique = [(LEAVES + 1 + i, LEAVES + 1 + j) for i in range(CLIQUE) for j in range(i + 1, CLIQUE)]
     start = LEAVES + 1 + CLIQUE
@@ -112,7 +116,7 @@ def small(graph: Graph) -> Graph:
     rows = np.arange(nodes) % graph.nodes
     rows[LEAVES + 1 : start] = rows[LEAVES + 1]
     y = np.arange(nodes, dtype=np.int64) % max(graph.classes - 1, 1)
-    y[-1] = graph.classes - 1  # counts as a class, and is in no training set
+    y[-1] = graph.classes - 1  # the only node of the last class, and no training node
     train = np.arange(nodes) % 3 != 2
     train[-1] = False
     part = {"train": train, "val": np.zeros(nodes, dtype=bool), "test": ~train}

@@ -26,15 +26,15 @@ NOTHING = "this model reports nothing about its noise"
 
 
 def unknown(bound: Bound) -> Bound:
-    """The bound without a smallest detectable violation, for an attack that may not be the best one, whose power is unknown."""
+    """The bound without a smallest detectable violation, for an attack whose power is unknown because it may not be optimal."""
     return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
 
 
 def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
-    """The bound with the reach of canaries that move the means by `strength` noise sds, where the claim allows mu.
+    """The bound, with its smallest detectable violation corrected for canaries that move the means by `strength` noise sds.
 
-    The bound's reach assumes canaries that move by mu. With weaker canaries the noise must be smaller in proportion before the
-    test detects it.
+    The bound assumed canaries that move the means by mu of the claim. With weaker canaries the noise must be smaller in
+    proportion before the test detects it.
     """
     mu = mu_of_claim(claim)
     if not (strength > 0 and 0 < mu < math.inf):
@@ -44,12 +44,12 @@ def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
 
 
 def assumed(residuals: NDArray[np.float64]) -> str:
-    """The p-values of the assumptions about residuals, in words."""
+    """The p-values of the tests of what is assumed about residuals, in words."""
     return ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
 
 
 def family(ledger: DpEvent) -> Callable[[float], Curve]:
-    """The curve of the ledger with all noise divided by a factor; each is computed once."""
+    """The function factor -> trade-off curve of the ledger with all noise divided by the factor. Curves are cached."""
 
     @cache
     def member(kappa: float) -> Curve:

@@ -1,4 +1,4 @@
-"""A witness that records a run, and can repeat it without one secret."""
+"""Records the samples, draws and noisy values of one run, and can impose them on another run, such as one without a secret."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ Join = Callable[[str, int], "NDArray[np.int64] | None"]
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """One release of one run. clean, noisy: the entries of all its parts. scale, events, order: as reported, see `witness`."""
+    """One release of one run. clean, noisy: the entries of all its parts, before and after noise. scale, events, order: as the
+    model reported them, see `witness`.
+    """
 
     purpose: str
     shapes: tuple[tuple[int, ...], ...]
@@ -46,15 +48,15 @@ class Noisy:
 
 
 class Diverged(Exception):
-    """The run differs from the one that it should repeat."""
+    """The run differs from the run that it should repeat."""
 
 
 @dataclass(eq=False)
 class Record:
-    """The record of one run. script: the releases of another run, whose noisy values replace those of this one.
+    """The record of one run. script: the releases of another run, whose noisy values replace those of this run.
 
-    join: candidates that are forced into every sample, whatever their coins. coins: the sample of another run, which replaces
-    that of this one.
+    join: candidates that are forced into every sample, whatever their coins. coins: the samples of another run, which replace
+    those of this run.
     """
 
     script: Sequence[Noisy] | None = None

@@ -1,4 +1,4 @@
-"""Repeats a run without edges or nodes, with every noisy value made the same: what may change, and what may not."""
+"""Repeats a run without some edges or nodes, with every noisy value made the same, and reports what changes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ Nodes = np.ndarray[Any, np.dtype[np.int64]]  # ids
 
 
 def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger: Charged, key: Key) -> tuple[float, list[str]]:
-    """The largest move over the one that the ledger's noise covers, and everything else that changed, over all secrets.
+    """The largest move by one secret, over the move that the ledger's noise covers; and the contradictions that were found.
 
     whole, record: the run on the whole graph, with the seed `key.fold("frozen", 0)`. Given the released history, a sum moves by
-    exactly what is computed here, and all that is not a noisy value is a function of noisy values and public data. Without many
-    secrets at once nothing is said of moves, but a path of any of them to the release is found.
+    exactly the amount computed here, and all else that is released must be a function of noisy values and public data. One
+    repetition lacks many secrets at once. It does not measure moves, but shows whether any of them reaches the release past the
+    noise.
     """
     moves: dict[str, float] = {}
     faults: list[str] = []
@@ -46,7 +47,7 @@ def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger:
         try:
             release, again = recorded(model, worlds, script=record.releases, coins=same_coins(record, graph, own))
         except Diverged as where:
-            faults.append(f"what is run depends on the secret, from '{where}' on")
+            faults.append(f"the steps of the run depend on the secret, from '{where}' on")
             continue
         for before, after in zip(record.releases, again.releases, strict=True):
             if worlds is not secrets[-1][0]:
@@ -56,7 +57,7 @@ def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger:
                 faults.append(f"the noise of '{before.purpose}' itself depends on the secret")
         for name in whole.arrays:
             if differs(whole[name], release[name], own, graph.nodes):
-                faults.append(f"'{name}' depends on the secret by a way that no noise covers")
+                faults.append(f"'{name}' depends on the secret in a way that no noise covers")
     faults += [f"'{p}' moves by {m:.4g} times what the ledger's noise covers" for p, m in moves.items() if m > 1 + MARGIN]
     return max(moves.values(), default=0.0), faults
 
@@ -83,9 +84,10 @@ def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, Nod
 
 
 def without_many(unit: Unit, graph: Graph, key: Key) -> tuple[Worlds, Nodes]:
-    """The world of `neighbours` without any edge, or without a random half of the training nodes.
+    """One run without any edge, or without a random half of the training nodes.
 
-    A path that one node takes only with luck, as by a count that must pass a threshold, is taken by one of so many.
+    Some paths to the release show only for few nodes, for example if a count must pass a threshold. Removing many nodes at once
+    shows such a path.
     """
     whole = world(graph, key.fold("frozen", 0).seed)
     if unit in EDGES:
@@ -99,7 +101,8 @@ def without_many(unit: Unit, graph: Graph, key: Key) -> tuple[Worlds, Nodes]:
 def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
     """The samples of a run, for its repetition without these nodes: all other nodes join the same batches as before.
 
-    Candidates are the training nodes in ascending order, with or without the absent ones; other samples are not changed.
+    The candidates of a sample must be the training nodes in ascending order, with or without the absent nodes. Samples of other
+    candidates are not changed.
     """
     trained = np.flatnonzero(graph.train)
     places = np.flatnonzero(np.isin(trained, absent))
@@ -116,7 +119,7 @@ def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
 
 
 def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.float64]:
-    """How far every entry of a release's mean moves. hidden: nodes whose own rows are not released, and left out."""
+    """How far every entry of a release's mean moves. hidden: nodes whose own rows are not released, and are left out."""
     change = after.clean - before.clean
     if hidden.size and before.shapes[0][1:-1] == (nodes,):
         return np.delete(change.reshape(nodes, -1), hidden, axis=0)
@@ -137,7 +140,7 @@ def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: Nodes, nodes: in
 
 
 def kept_rows(release: Release, absent: Nodes) -> Nodes:
-    """The absent nodes, if their own sums are not released; none if they are, or if the secret is an edge."""
+    """The absent nodes if their own sums are not released; no nodes if these are released, or if the secret is an edge."""
     return NO_NODE if "aggregates" in release and np.any(release["aggregates"][:, :, absent]) else absent
 
 
@@ -153,7 +156,7 @@ def differs(a: NDArray[Any], b: NDArray[Any], own: Nodes, nodes: int) -> bool:
 
 
 def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
-    """Local mechanisms: which reports of other users change with one user's features, if the coins stay the same."""
+    """For local mechanisms: the reports of other users that change with one user's features although the coins stay the same."""
     # the result of the training does not matter
     quick = dataclasses.replace(model, epochs=1) if hasattr(model, "epochs") else model
     user = int(graph.degree.argmax())

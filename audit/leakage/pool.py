@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
-QUERIED = 100  # members, and as many non-members, that are scored by attacks that pay per query
+QUERIED = 100  # number of members, and of non-members, that attacks with a cost per query score
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The challenges, the shadow runs, whose bits the attacker knows, and the target runs, which are others."""
+    """The challenges; the shadow runs (`pilot`), whose bits the attacker knows; and the target runs, which are different runs."""
 
     asked: Question
     pilot: Seen
@@ -64,13 +64,13 @@ def membership(
     targets: int,
     games: tuple[str, ...] = tuple(GAMES),
 ) -> Measured:
-    """Every named attack on one pool of runs per game; the first `shadows` runs are shadows, the other `targets` targets."""
+    """Every named attack on one pool of runs per game. Of these runs, the first `shadows` are shadows, the others targets."""
     found, seen = Measured(), view(case)
     for kind, query in ((kind, query) for kind, query in GAMES.items() if kind in games):
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
         if kind == "node" and ALONE not in seen:  # the label game runs the same attacks
             if "label" not in games and names:
-                reason = f"{case.model.name} answers no query of a node without its edges; the label game runs these attacks"
+                reason = f"{case.model.name} answers no queries for a node without its edges; the label game runs these attacks"
                 found = found.joined(Measured(skips=(case.skipped("game node", f"{reason}: --games label"),)))
             continue
         given = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
@@ -154,7 +154,7 @@ def scored_rows(case: Case, split: Pool, attacks: list[Any], groups: dict[str, N
 
 
 def measured(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> Leak | str:
-    """The success of scores (targets, columns), or why they have no ROC, such as few units with equal bits."""
+    """The success of scores (targets, columns), or why they have no ROC curve, for example because all bits are equal."""
     try:
         return measure(scores, bits)
     except ValueError as reason:
@@ -162,7 +162,9 @@ def measured(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> Leak | str
 
 
 def answers_of(attack: Any, split: Pool, bits: NDArray[np.bool_]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
-    """`scored` by the attack fitted on the pilot, or, if `within`, on half of the challenges of each target."""
+    """The result of `scored` for an attack fitted on the shadow runs. An attack with `within` is fitted on half of the challenges
+    of each target and scored on the other half.
+    """
     asked, target = split.asked, split.target
     if not getattr(attack, "within", False):
         return scored(attack.fit(split.pilot.pilot), target, asked)

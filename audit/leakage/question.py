@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..case import Case
     from ..key import Key
 
-ASKED = 1000  # the largest number of units, and of pairs of each other kind
+ASKED = 1000  # the largest number of units with random bits, and of fixed pairs of each kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +39,11 @@ class Question:
     kinds: dict[str, NDArray[np.int64]]
 
     def bits(self, units: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Bits of all challenges (runs, challenges), from those of the units (runs, units)."""
+        """The bits of all challenges, (runs, challenges), from the bits of the units, (runs, units)."""
         return np.concatenate([units, np.tile(self.there, (len(units), 1))], axis=1)
 
     def few(self, count: int) -> Question:
-        """The same with at most `count` members and `count` non-members of each kind, for attacks that pay per query."""
+        """The same game with at most `count` members and `count` non-members of each kind, for attacks with a cost per query."""
         thinned = {kind: self._halves(kind, columns, count) for kind, columns in self.kinds.items()}
         return dataclasses.replace(self, kinds=thinned)
 
@@ -56,7 +56,9 @@ class Question:
 
 
 def question(graph: Graph, kind: str, key: Key) -> Question:
-    """Label and node games: training nodes. Edge game: edges with random bits, known edges, and pairs without an edge."""
+    """The challenges of a game. Label and node games have training nodes. The edge game has edges with random bits, known edges,
+    and pairs without an edge.
+    """
     if kind != "edge":
         items = sample(np.flatnonzero(graph.train), ASKED, key.fold("nodes"))
         game = Game(graph, kind, items, key.fold(kind), watch=items, paired=True)
@@ -77,10 +79,7 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
 
 
 def public_part(graph: Graph, key: Key) -> Graph:
-    """The graph of the nodes that are not trained on: public data for shadow models. It has its own split, 75/10/15.
-
-    key: of the split.
-    """
+    """The graph of the nodes that are not training nodes: public data for shadow models. `key` draws its split, 75/10/15."""
     nodes = np.flatnonzero(~graph.train)
     place = np.full(graph.nodes, -1)
     place[nodes] = np.arange(len(nodes))
@@ -104,7 +103,7 @@ def random_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 
 
 def two_hop_pairs(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
-    """(<= count, 2) int64: distinct pairs without an edge that have a common neighbour: two random steps along the arcs."""
+    """(<= count, 2) int64: distinct pairs without an edge that have a common neighbour, drawn by two random steps along arcs."""
     rng = key.generator()
     send, receive = graph.arcs[:, np.argsort(graph.arcs[0], kind="stable")]
     first = np.searchsorted(send, np.arange(graph.nodes + 1))

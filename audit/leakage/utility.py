@@ -1,4 +1,4 @@
-"""Utility: accuracy and macro F1 of trainings on the whole graph."""
+"""Utility: accuracy and macro F1 on the test nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
-COINS = 8  # edges of a world in which a user's own model is measured that may be absent
+COINS = 8  # edges with a coin in the worlds in which the accuracy of a user's own model is measured
 
 
 def utility(case: Case, graph: Graph, store: Store, key: Key, repeats: int) -> list[UtilityRow]:

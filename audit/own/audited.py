@@ -1,4 +1,4 @@
-"""What was audited, for the report: the files of somebody's own model or program, with their hashes."""
+"""What was audited, for the report: the files of a user's own model or program, with their hashes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def audited(model: Model) -> dict[str, str]:
-    """What -> its name and hash, or its version. Empty for a system of this package, whose version the report holds."""
+    """Name of a part -> its files and their hash, or its version. Empty for systems of this package."""
     if isinstance(model, Declared):
         return model.audited
     if isinstance(model, External):

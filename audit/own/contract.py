@@ -48,7 +48,7 @@ class Unasked(Exception):
 
 
 def contract(model: Model) -> list[Check]:
-    """Runs every clause on graphs of increasing size, each until its first failure."""
+    """Checks every clause on graphs of increasing size, up to its first failure."""
     checks = []
     for name, clause in CLAUSES.items():
         try:

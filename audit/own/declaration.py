@@ -52,11 +52,11 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Declared(External):
-    """A user's own program, and what its declaration says of it.
+    """A user's own program with its declaration.
 
-    charged: the ledger as text, "" for none. values: of the names in it. noise: the standard deviation of the noise on
-    "aggregates" as text; "": the program writes noise_std.npy. keep: the arrays that are read of it, all by default. about: what
-    was audited, as it stands in the report. digest: of the declaration and of the program's files.
+    charged: the ledger as text, "" for none. values: the values of the names in the ledger. noise: the standard deviation of the
+    noise on "aggregates" as text; "" if the program writes noise_std.npy. keep: the arrays of the program that are read, by
+    default all. about: what was audited, as the report prints it. digest: a hash of the declaration and of the program's files.
     """
 
     charged: str = ""
@@ -107,9 +107,10 @@ class Declared(External):
 
 
 def declared(path: Path, *, checkout: Path | None = None, python: str | None = None, **limits: Any) -> Declared:
-    """The program of a declaration. checkout, python: in place of those that it names. limits: other fields of `External`.
+    """The program that a declaration describes. limits: other fields of `External`.
 
-    Raises ValueError, one line, with the file, the key, the value and the way out.
+    checkout, python: replace the folder and the interpreter that the declaration names. Raises ValueError, one line, with the
+    file, the key, the value and the way out.
     """
     table, digest = read_toml(path)
     if checkout is not None:
@@ -182,7 +183,7 @@ def _typed(table: Mapping[str, Any]) -> None:
 
 
 def _command(text: str, folder: Path, python: str, values: Mapping[str, float], checkout: Path | None) -> tuple[str, list[Path]]:
-    """The command with its places filled, files beside the declaration by their full path; and the program's files."""
+    """The command, with its placeholders replaced and full paths for files beside the declaration; and the program's files."""
     try:
         words = shlex.split(text)
     except ValueError as fault:
@@ -205,7 +206,7 @@ def _command(text: str, folder: Path, python: str, values: Mapping[str, float], 
 
 
 def _packages(names: list[str], command: str, python: str) -> str:
-    """The versions of what is required in the program's Python. Raises ValueError for what is not installed there."""
+    """The versions of the required packages in the program's Python. Raises ValueError for a package that it lacks."""
     if "{python}" not in command:
         raise ValueError("requires: needs a command that begins with {python}, whose packages are looked up.")
     wanted = dict(name.partition("==")[::2] for name in names)

@@ -1,4 +1,4 @@
-"""The files that a user brings: Python files with the hash by which a report names them, and TOML files; and recipes."""
+"""A user's files: Python files and the hash by which a report names them, TOML files, and the recipes of this package."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...models.errors import one_line
 
 CLAIM = ("epsilon", "delta", "unit")  # keys of a declaration's table `claim`, which are options of `audit run`
 RECIPES = Path(str(resources.files("gnnaudit"))) / "recipes"
-MOST_FILES = 2000  # whose bytes are hashed
+MOST_FILES = 2000  # largest number of files that are hashed
 
 
 def python_files(folder: Path) -> list[Path]:
-    """The Python files of a folder, as far as MOST_FILES. Environments and hidden folders are left out."""
+    """The Python files of a folder, at most MOST_FILES. Virtual environments and hidden folders are left out."""
     found: list[Path] = []
     for here, folders, names in os.walk(folder):
         inside = [f for f in sorted(folders) if not f.startswith((".", "__")) and not (Path(here) / f / "pyvenv.cfg").exists()]
@@ -29,7 +29,7 @@ def python_files(folder: Path) -> list[Path]:
 
 
 def hashed(files: list[Path]) -> str:
-    """How many files, and one hash of their names and bytes."""
+    """The number of files and one hash of their names and bytes, in words."""
     digest, every = hashlib.sha256(), sorted({f.resolve() for f in files if f.is_file()})
     for file in every:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
@@ -51,7 +51,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def recipe(name: str) -> Path:
-    """The declaration that comes with the tool under this name. Raises ValueError with the names that there are."""
+    """The path of the recipe of this name. Raises ValueError, with the known names, for any other name."""
     path = RECIPES / f"{name}.toml"
     if name not in (names := sorted(p.stem for p in RECIPES.glob("*.toml"))):
         raise ValueError(f"recipe={name}: must be one of {', '.join(names)}.")
@@ -59,7 +59,7 @@ def recipe(name: str) -> Path:
 
 
 def claim_of(path: Path) -> dict[str, Any]:
-    """The claim that a declaration states: epsilon, delta and unit, as far as it does. Raises ValueError as `declared`."""
+    """The parts of a claim (epsilon, delta, unit) that a declaration states. Raises ValueError, like `declared`."""
     table, _ = read_toml(path)
     claim = table.get("claim", {})
     if not isinstance(claim, dict) or not set(claim) <= set(CLAIM):

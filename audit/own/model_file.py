@@ -20,7 +20,7 @@ PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise"
 
 
 def load_model(address: str) -> Any:
-    """FILE.py:Name -> the object of that name. Raises ValueError if there is none or the file raises."""
+    """The object that FILE.py:Name names. Raises ValueError if there is none, or if the file raises an exception."""
     file, _, name = address.rpartition(":")
     path = Path(file)
     if not name or path.suffix != ".py":
@@ -44,7 +44,7 @@ def load_model(address: str) -> Any:
 
 
 def blamed(fault: BaseException, path: Path) -> str:
-    """The last line of the user's file in the traceback, and the exception, in one line."""
+    """The exception in one line, with the last line of the user's file that its traceback holds."""
     lines = [
         frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == path.resolve()
     ]

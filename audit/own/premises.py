@@ -1,6 +1,4 @@
-"""Checks the assumptions of audits about a user's model before they run; a failed assumption withdraws the bounds that need
-it.
-"""
+"""Checks what audits assume about a user's model before they run. A failed assumption withdraws the bounds that rest on it."""
 
 from __future__ import annotations
 
@@ -24,13 +22,14 @@ WITHOUT = {
     Unit.UNDIRECTED_EDGE: "a masked edge is an absent edge",
     Unit.DIRECTED_EDGE: "a masked edge is an absent edge",
     Unit.NODE: "a masked node is an absent node",
-}  # the clause that makes the two worlds of an audit the graphs with and without the unit
+}  # unit -> the clause by which a run with a masked unit is a run on the graph without it
 
 
 def checked_first(model: Model) -> tuple[Check, ...]:
-    """Checks the clauses of the contract on a user's model. None of a system of this package, whose tests check them.
+    """Checks the clauses of the contract on a user's model that runs in this process.
 
-    None of a program either: every training would start it again. `audit contract` does not take programs.
+    Systems of this package are not checked here, because the package's tests check them. Programs are not checked, because every
+    training would start the program again; `audit contract` does not take programs either.
     """
     return () if isinstance(model, External) or is_built_in(model) else tuple(contract(model))
 
@@ -41,7 +40,7 @@ def clauses(checks: Sequence[Check]) -> list[dict[str, str]]:
 
 
 def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
-    """A row for each cause for which clauses fail, with the smallest graph on which they do."""
+    """One row for each cause of failed clauses, with the smallest graph on which they fail."""
     causes: dict[str, list[str]] = {}
     for check in checks:
         if check.failure:
@@ -50,7 +49,7 @@ def broken(case: Case, checks: Sequence[Check]) -> list[SkippedRow]:
 
 
 def resting_on(case: Case, outcome: Outcome, checks: Sequence[Check]) -> Outcome:
-    """The outcome of an audit that masks units, its bounds with the clause on which they rest."""
+    """The outcome of an audit that masks units, with the clause on which its bounds rest added to their conditions."""
     found = next((c for c in checks if c.name == WITHOUT.get(case.claim.unit)), None)
     if found is None:
         return outcome

@@ -1,4 +1,4 @@
-"""A program of the user's own as a model: it reads worlds from a folder and writes posteriors to another."""
+"""A user's own program as a model: it reads worlds from one folder and writes posteriors to another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 OPTIONAL = {"aggregates": 2, "inputs": 2, "transcript": None, "gradients": None, "reports": 1, "votes": None}  # axis of nodes
 SECONDS = 3600.0  # time limit of one training
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
-LOG_BYTES = 1 << 20  # bytes of output that are kept of one run
+LOG_BYTES = 1 << 20  # size of a run's target.log in bytes, above which no more output is appended
 LAST = 1000  # characters of the last line of output that are reported
 
 
@@ -43,9 +43,10 @@ class External:
 
     command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is
     not calibrated. Its mechanisms are unknown, so every accountant declines. unit: the protected unit that the plan claims.
-    seconds: for one training, after which the program is ended. memory: bytes that an array, or a file that the program writes,
-    may take. run: the folder of the run, which is hidden from the program where the system can, and where its output is kept.
-    record: whether the recorder may listen to it.
+    seconds: time limit of one training, after which the program is ended. memory: largest size in bytes of an array, and of a
+    file that the program writes. run: the folder of the run. The program's output is kept there, and the system hides the folder
+    from the program if it can. record: whether the random draws of the program may be recorded.
+
     Raises ValueError if this machine has no such program.
     """
 
@@ -84,7 +85,7 @@ class External:
         return None
 
     def footprint(self, graph: Graph) -> int:
-        """A constant (bytes), because the program manages its own memory; it limits a chunk to few runs."""
+        """A constant (bytes), because the program manages its own memory. The constant limits a chunk to a few runs."""
         return 4 << 20
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
@@ -95,7 +96,7 @@ class External:
         return Release.join([self._fit_one(worlds[k : k + 1]) for k in range(len(worlds))])
 
     def recorded(self, world: Worlds, request: Request) -> tuple[Release, Recording]:
-        """The release of one world, and what was heard meanwhile. If the run diverges from the request, the release is empty.
+        """The release of one world, and the recorded draws. If the run diverges from the request, the release is empty.
 
         Raises ValueError as `fit`, and Unheard if nothing was recorded.
         """
@@ -104,7 +105,7 @@ class External:
         return release, found[0]
 
     def _fit_one(self, world: Worlds, request: Request | None = None, heard: list[Recording] | None = None) -> Release:
-        """request: what the recorder is to repeat, if the program is recorded; the recording is appended to `heard`."""
+        """request: what the run must repeat, if the program is recorded. heard: the recording is appended to this list."""
         with temporary() as folder:
             inputs, out = folder / "worlds", folder / "out"
             inputs.mkdir()
@@ -124,7 +125,7 @@ class External:
             return self.read(out, world)
 
     def read(self, out: Path, world: Worlds) -> Release:
-        """What the program wrote. Raises ValueError with the file and the expected shape."""
+        """The program's output as a release. Raises ValueError with the file and the expected shape."""
         return read_release(out, world, self.memory)
 
     def _call(self, words: list[str], folder: Path, environment: dict[str, str] | None = None) -> None:
@@ -152,7 +153,7 @@ class External:
             raise ValueError(f"target: {words[0]} ended with exit code {told['code']}: {last}")
 
     def _keep(self, output: str, errors: str) -> str:
-        """Appends the program's output to RUN/target.log, up to LOG_BYTES, and returns a sentence with its path."""
+        """Appends the program's output to RUN/target.log if that is below LOG_BYTES, and returns a sentence with its path."""
         path = None if self.run is None else self.run / "target.log"
         if path is None or not output + errors:
             return ""
@@ -200,7 +201,7 @@ def read_release(out: Path, world: Worlds, memory: int = 8 << 30) -> Release:
     nodes = world.graph.nodes
     posteriors = read_array(out / "posteriors.npy", (world.runs, nodes, world.graph.classes), memory)[:, world.watch]
     if (posteriors < 0).any():
-        raise ValueError("posteriors.npy: holds negative numbers; expected probabilities. Of logarithms, save numpy.exp.")
+        raise ValueError("posteriors.npy: holds negative numbers; expected probabilities. For logarithms, save their numpy.exp.")
     with np.errstate(divide="ignore"):
         total = posteriors.sum(-1, keepdims=True)
         if not (total > 0).all():

@@ -1,4 +1,4 @@
-"""Takes the recorder along into the Python of a user's program, and reads what it heard there."""
+"""Starts the recorder of random draws in the Python of a user's program, and reads what it recorded there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ try:
     import sitecustomize
 except ImportError:
     sys.modules["sitecustomize"] = own
-"""  # Python imports a module of this name at its start; the program's own one, if it has one, comes next
+"""  # Python imports `sitecustomize` when it starts; then a `sitecustomize` of the program's own is imported, if there is one
 
 
 class Unheard(ValueError):
@@ -40,14 +40,14 @@ class Unheard(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a recorded run repeats: the draws of another one, and its mechanisms, whose noisy values it takes; None: nothing."""
+    """What a recorded run must repeat from another run: its draws, and the noisy values of its mechanisms; None: nothing."""
 
     draws: Sequence[Draw] | None = None
     meetings: Sequence[Meeting] | None = None
 
 
 def brought(folder: Path, request: Request) -> dict[str, str]:
-    """The environment of a program that is to be recorded, with the recorder in `folder`."""
+    """The environment variables for a recorded program. Copies the recorder to `folder`."""
     path, own = folder / f"{CARRIED}-path", folder / "record"
     shutil.copytree(Path(hearing.__file__).parent, path / CARRIED, ignore=shutil.ignore_patterns("__pycache__"))
     (path / "sitecustomize.py").write_text(FIRST)
@@ -59,16 +59,16 @@ def brought(folder: Path, request: Request) -> dict[str, str]:
 
 
 def received(folder: Path, most: int) -> Recording:
-    """What was heard. most: bytes. Raises Unheard if nothing was."""
+    """What the recorder wrote. most: the largest size in bytes. Raises Unheard if nothing was recorded."""
     own = folder / "record"
     if not own.is_symlink() and (own / "unheard").is_file():
         raise Unheard(f"the recorder could not start in the program's Python ({_reason(own / 'unheard')})")
     if own.is_symlink() or not (own / "recording.npz").is_file():
-        raise Unheard("nothing was recorded: the program is not Python, ignores PYTHONPATH, or ends without clearing up")
+        raise Unheard("nothing was recorded: the program is not Python, ignores PYTHONPATH, or ends without its exit handlers")
     recording = load(own / "recording.npz", most)
     others = len(list(own.glob("another-*")))
     if others:
-        recording.notes.append(f"{others} more Python processes were started, whose draws are not heard")
+        recording.notes.append(f"{others} more Python processes were started, whose draws are not recorded")
     return recording
 
 

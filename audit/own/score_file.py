@@ -16,7 +16,7 @@ BITS = {"0", "1", "0.0", "1.0", "true", "false"}
 def read(path: Path) -> dict[str, NDArray[Any]]:
     """The columns score (rows,) float64, bit (rows,) bool and, if the file has it, run (rows,).
 
-    Raises ValueError, with the file and what is wrong in it, for anything else.
+    Raises ValueError, with the file and the fault, for any other content.
     """
     import numpy as np
     import pyarrow
@@ -98,7 +98,7 @@ def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 
 
 def first_wrong(path: Path) -> str:
-    """ ", line 17": the first row that is no score and bit, counted as editors count lines; "" if each row is one."""
+    """The first row that is not a score and a bit, as ", line 17", counted as editors count lines; "" if there is none."""
     import pyarrow
 
     with pyarrow.input_stream(str(path), compression="detect") as stream:
@@ -114,7 +114,7 @@ def first_wrong(path: Path) -> str:
 
 
 def _fits(row: dict[str, str]) -> bool:
-    """Whether a row holds a score that is a number, a bit, and a run if the file has runs."""
+    """Whether a row holds a number as its score, a bit, and a run if the file has the column run."""
     try:
         score = float(row["score"])
     except ValueError:

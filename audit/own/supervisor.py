@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-KEPT = 1 << 16  # bytes of each output that are kept: the last ones
+KEPT = 1 << 16  # number of bytes that are kept from the end of each output
 PARENT_DEATH = 1  # prctl
 SUBREAPER = 36  # prctl: orphans of the program become children of this process, so that it finds them
 NEW_MOUNTS, NEW_USER = 0x20000, 0x10000000
@@ -33,8 +33,8 @@ PRIVATE, RECURSIVE = 1 << 18, 1 << 14
 def hide(folder: str) -> None:
     """Hides `folder` behind an empty folder, for this process and its children only. Raises OSError if the system refuses.
 
-    It ends in a user namespace, where the program has no rights over the processes of the run, and where a program of root
-    cannot remove the empty folder: mounts from outside of the namespace are locked.
+    Afterwards the process is in a user namespace. There the program has no rights over the processes of the run, and even root
+    cannot remove the empty folder, because mounts from outside of the namespace are locked.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     root = libc.unshare(NEW_MOUNTS) == 0
@@ -50,7 +50,7 @@ def hide(folder: str) -> None:
 
 
 def _without_rights(libc: ctypes.CDLL) -> None:
-    """Enters a user namespace that has all users of this one, so that root keeps its rights over files, and no others."""
+    """Enters a user namespace that has all users of the present one: root keeps its rights over files, and loses all others."""
     maps = {kind: Path(f"/proc/self/{kind}_map").read_text().splitlines() for kind in ("uid", "gid")}
     pid, (entered, tell) = os.getpid(), os.pipe()
     child = os.fork()
@@ -77,7 +77,7 @@ def _do(result: int) -> None:
 
 
 def can_hide(folder: str | None) -> bool:
-    """Whether there is a folder to hide and the system allows it; a child process tries."""
+    """Whether there is a folder to hide and the system allows hiding it. A child process tries it."""
     if folder is None or not sys.platform.startswith("linux"):
         return False
     child = os.fork()
@@ -135,12 +135,12 @@ def supervise(words: list[str], seconds: float, hidden: str | None, most: int) -
 
 
 def follow(program: subprocess.Popen[bytes], tails: dict[IO[bytes], bytes], until: float) -> bool:
-    """Reads the outputs until the program ends or its time is over. Returns whether the run has died meanwhile."""
+    """Reads the outputs until the program ends, its time is over, or the run dies. Returns whether the run has died."""
     open_pipes = set(tails)
     while program.poll() is None and time.monotonic() < until:
         readable: list[Any] = select.select([sys.stdin, *open_pipes], [], [], 0.02)[0]
         if sys.stdin in readable:
-            return True  # nothing is ever written to it: it is readable when it closes
+            return True  # nothing is ever written to standard input, so it becomes readable only when it closes
         for pipe in readable:
             if not (part := os.read(pipe.fileno(), 1 << 16)):
                 open_pipes.discard(pipe)
@@ -173,7 +173,7 @@ def end(program: subprocess.Popen[bytes]) -> None:
 
 
 def descendants() -> list[int]:
-    """The processes below this one; none where the system has no /proc."""
+    """The ids of all descendants of this process; none if the system has no /proc."""
     below: dict[int, list[int]] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):

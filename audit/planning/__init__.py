@@ -1,1 +1,1 @@
-"""Plans a run: its options, the models with their claims as cases, the epsilon of each by every accountant, and its folder."""
+"""Plans a run: its options, its cases (models with claims), the epsilon of each case by every accountant, and its folder."""

@@ -1,4 +1,4 @@
-"""How many cores this process may use: not those of the machine, but those of its affinity mask and its control group."""
+"""How many cores this process may use, by its affinity mask and its control groups. The machine may have more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUPS = Path("/sys/fs/cgroup")
 def usable_cores(groups: Path = GROUPS, own: Path = Path("/proc/self/cgroup")) -> int:
     """The smallest of the cores of the affinity mask and the quotas of all control groups above this process, rounded up.
 
-    groups, own: where the system tells of them; both versions of control groups are read.
+    groups, own: where the system describes control groups. Both versions of control groups are read.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min([float(cores), *_quotas(groups, own)])))

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 
 def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
-    """rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: what no accountant can see, one sentence
-    each. tuned_over: the number of trainings from which the released one was chosen; 1 gives no rows of kind "tuning".
+    """The epsilon of every case of a plan by every accountant, as {"rows": [...], "warnings": [...]}.
+
+    rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: sentences about what no accountant can see.
+    tuned_over: the number of trainings from which the released one was chosen; 1 gives no rows of kind "tuning".
     """
     from ...models.facts import Facts
     from ...reports.files import plain
@@ -39,12 +41,12 @@ def is_document(stored: dict[str, Any]) -> bool:
 
 
 def uppers(case: Case) -> tuple[Upper, ...]:
-    """One upper bound per accountant; in mode "paper" the last one is the epsilon that the paper prints."""
+    """The epsilon of a case by every accountant, and last the epsilon that the paper prints, if the model has one."""
     from ...accounting.upper.accountants import Upper, upper
 
     found = upper(case.model.ledger, case.claim, stored=False)
     if case.claim.unit is not case.model.unit:
-        reason = f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"
+        reason = f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
         found = tuple(dataclasses.replace(u, epsilon=None, unsupported=reason) for u in found)
     printed = case.model.printed(case.claim.delta)
     if printed is None:
@@ -79,7 +81,7 @@ def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
 
     rows = []
     for selection in SELECTIONS if over > 1 else ():
-        found: dict[str, Any] = {"unsupported": f"the ledger counts one {case.model.unit}, the claim one {case.claim.unit}"}
+        found: dict[str, Any] = {"unsupported": f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"}
         if case.claim.unit is case.model.unit:
             ceiling = upper(tuned(case.model.ledger, over, selection), case.claim)
             best = tightest(ceiling)
@@ -90,9 +92,7 @@ def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
 
 
 def theorem(case: Case) -> float | None:
-    """What the theorem that the paper prints gives for this noise; None if the paper states none or the theorem is not
-    implemented.
-    """
+    """The epsilon that the theorem in the paper gives for this noise; None if there is no theorem or it is not implemented."""
     from ...models.capabilities import StatesTheorem
 
     model = case.model
@@ -100,7 +100,7 @@ def theorem(case: Case) -> float | None:
 
 
 def as_coded(case: Case) -> float | None:
-    """What the code of the paper computes for this noise; None where no code was published."""
+    """The epsilon that the code of the paper computes for this noise; None if no code was published."""
     from ...models.capabilities import HasReleasedCode
 
     model = case.model

@@ -90,7 +90,7 @@ class Plan(BaseModel):
     games: Words = ("all",)
     audits: Words = ("all",)
     rounds: int = Field(10, ge=1)  # rounds of the game on released arrays; each tests many canaries at once
-    minutes: float | None = Field(None, gt=0)  # for the black box on each claim, which then plays on until it has decided
+    minutes: float | None = Field(None, gt=0)  # time limit of the audit blackbox on each claim, which then adds rounds
     shadows: int = Field(8, ge=2, multiple_of=2)  # shadow runs, in pairs with complementary bits
     targets: int = Field(4, ge=1)
     repeats: int = Field(10, ge=1)  # trainings over which accuracy is averaged
@@ -107,7 +107,7 @@ class Plan(BaseModel):
     python: str | None = None  # of the environment in which the program runs
     target_timeout: float = Field(3600.0, gt=0)  # seconds for one training of the target
     model: str | None = None
-    record: bool = True  # own models that run in this process: which mechanisms are heard
+    record: bool = True  # whether the mechanisms of a user's own model or program are recorded
     alpha: float = Field(0.05, gt=0, lt=1)
     notices: float = Field(1.5, gt=1)
     fresh: bool = False

@@ -1,4 +1,4 @@
-"""Makes the calibrated cases of a plan, and the reasons for those that cannot be made."""
+"""Makes the calibrated cases of a plan, and says why others cannot be made."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def _program(plan: Plan, limits: Mapping[str, Any]) -> External | None:
 
 
 def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
-    """Every recipe in every mode at every budget, calibrated; and those that cannot be, with the reason.
+    """Every model in every mode at every budget, calibrated; and a row with the reason for each that cannot be calibrated.
 
-    Raises ValueError for wrong use: a field in `plan.param` that no model has, a value that a model refuses, and a unit that a
-    model does not have and that the plan asks of it by name, or that no model has.
+    Raises ValueError for wrong use: a field in `plan.param` that no model has, a value that a model refuses, and a unit that no
+    model of the plan protects, or that a model named in the plan does not protect.
     """
     facts = Facts.of(graph)
     made: list[Case] = []
@@ -114,8 +114,9 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
 
 
 def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
-    """A case calibrated for the model's own unit; in mode "paper", and for a program, the plan may claim another unit for it, at
-    that unit's delta.
+    """A case whose model is calibrated for its own unit.
+
+    In mode "paper", and for a program, the plan may claim another unit; the claim then has the delta of that unit.
     """
     claimed = Unit(plan.unit) if plan.unit else recipe.unit
     own_delta, delta = (
@@ -133,9 +134,9 @@ def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
 
 
 def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str, Any]) -> Any:
-    """The model with its fields set by those of `params` that it has, else by `defaults`.
+    """The model with its fields set by `defaults`, and then by those pairs in `params` that name a field of the model.
 
-    name: of the model, for MODEL.NAME=VALUE. Raises ValueError for a malformed pair, for sigma, and for a refused value.
+    name: the model's name, for MODEL.NAME=VALUE. Raises ValueError for a malformed pair, for sigma, and for a refused value.
     """
     taken = fitting(model, name, params)
     for _, field, value in taken:
@@ -156,7 +157,9 @@ def fitting(model: Any, name: str, params: Iterable[str]) -> list[tuple[str, str
 
 
 def same_type(value: Any, usual: Any) -> bool:
-    """Whether a value can replace `usual`: an int may replace a float, a bool no number, and any value None."""
+    """Whether a value can replace `usual`: an int may replace a float, but a bool may not replace a number. Any value may replace
+    None.
+    """
     if usual is None or type(value) is type(usual):
         return True
     if isinstance(usual, Enum):

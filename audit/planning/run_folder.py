@@ -24,9 +24,9 @@ from .plan import Plan, read
 log = logging.getLogger(__name__)
 VERSIONED = ("gnnaudit", "torch", "numpy", "scipy", "dp-accounting", "autodp", "opacus", "scikit-learn", "mlflow", "numba")
 STREAMS = (
-    "Each training has a seed of 64 bits, hashed from it by BLAKE2b; its streams are Philox 4x64, a generator for statistics and "
-    "not for cryptography. Noise on sums over neighbours is drawn and added in float64, noise of DP-SGD steps and of LPGNN's "
-    "reports in float32. A program or model of your own draws its own noise."
+    "From this word or these bits BLAKE2b derives a seed of 64 bits for each training; its streams are Philox 4x64, a generator "
+    "for statistics and not for cryptography. Noise on sums over neighbours is drawn and added in float64, noise of DP-SGD steps "
+    "and of LPGNN's reports in float32. A program or model of your own draws its own noise."
 )
 
 
@@ -34,8 +34,8 @@ STREAMS = (
 def opened(plan: Plan) -> Iterator[Path]:
     """The run's folder, locked against a second run.
 
-    Warns where another user could change what is kept there. Raises ValueError if it cannot be written, is in use, or holds the
-    run of another plan and the plan is not `fresh`.
+    Warns if another user could change its files. Raises ValueError if the folder cannot be written, is in use, or holds the run
+    of another plan and this plan is not `fresh`.
     """
     folder = plan.out
     try:
@@ -135,11 +135,11 @@ def machine() -> dict[str, Any]:
 
 
 def arithmetic() -> dict[str, str]:
-    """How models are trained, by compiled loops or by torch, and for which processor: long trainings amplify rounding."""
+    """Whether compiled loops or torch train the models, and for which processor. Long trainings amplify rounding errors."""
     return {"path": compiled.path(), "instruction_set": compiled.instruction_set()}
 
 
 def write_spec(folder: Path, audited: Mapping[str, Mapping[str, str]]) -> None:
-    """Writes RUN/spec.json: versions, machine, which arithmetic the run uses, and the files of somebody's own models."""
+    """Writes RUN/spec.json: versions, machine, the arithmetic of the run, and the files of a user's own models."""
     spec = {"versions": versions(), "machine": machine(), **arithmetic(), "audited": audited}
     (folder / "spec.json").write_text(json.dumps(spec, indent=1))

@@ -1,4 +1,4 @@
-"""The patterns in Python source that have broken privacy promises: each a function from a file to the nodes that it points at."""
+"""The rules: patterns in Python source that have broken privacy promises. Each has a function that finds its places in a file."""
 
 from __future__ import annotations
 

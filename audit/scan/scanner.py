@@ -27,7 +27,7 @@ class Hit:
 
 
 def scan_text(text: str, path: str = "<text>") -> list[Hit]:
-    """The hits in one file, by line. Raises SyntaxError where the text is no Python."""
+    """The hits in one file, by line. Raises SyntaxError if the text is not Python."""
     source, lines = Source(path, text, ast.parse(text)), text.splitlines()
     places = {(n.lineno, n.col_offset, rule.name) for rule in RULES.values() for n in _found(rule, source)}
     below.cache_clear()

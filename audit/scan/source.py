@@ -1,4 +1,4 @@
-"""One parsed Python file, and what can be asked of a part of it: its calls, its names, and what they are made of."""
+"""One parsed Python file, and questions about its parts: calls, names, and the names that a value is computed from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 
 @dataclass(frozen=True)
 class Source:
-    """One parsed file. functions: each function with its own nodes; the module itself is among them."""
+    """One parsed file. functions: all functions in it, methods and nested functions included."""
 
     path: str
     text: str
@@ -24,7 +24,7 @@ class Source:
 
 @cache
 def below(node: ast.AST) -> tuple[ast.AST, ...]:
-    """The node and all nodes below it, remembered for as long as one file is read."""
+    """The node and all nodes below it. The cache is cleared after each file."""
     return tuple(ast.walk(node))
 
 
@@ -52,7 +52,7 @@ def any_like(names: set[str], pattern: str) -> bool:
 
 
 def is_private(node: ast.AST) -> bool:
-    """Whether code speaks of privacy: epsilon or a budget, together with noise, or a library for it."""
+    """Whether code is about privacy: it names epsilon or privacy together with noise, or a privacy library."""
     names = names_in(node)
     return any_like(names, r"^(opacus|noise_multiplier|PrivacyEngine|dp_accounting)$") or (
         any_like(names, r"^(eps|epsilon|target_epsilon)|_eps(ilon)?$|privacy")
@@ -61,7 +61,7 @@ def is_private(node: ast.AST) -> bool:
 
 
 def assigned(function: ast.AST) -> dict[str, set[str]]:
-    """For each local variable, the names that its values are made of."""
+    """For each variable, the names in the expressions that are assigned to it."""
     made: dict[str, set[str]] = {}
     for n in below(function):
         if isinstance(n, ast.Assign | ast.AnnAssign | ast.AugAssign) and n.value is not None:
@@ -73,7 +73,7 @@ def assigned(function: ast.AST) -> dict[str, set[str]]:
 
 
 def traced(names: set[str], made: dict[str, set[str]]) -> set[str]:
-    """The names and, step by step, those that they are made of."""
+    """The names and all names that they are computed from, over any number of assignments."""
     seen: set[str] = set()
     while names - seen:
         new = names - seen

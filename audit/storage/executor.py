@@ -54,7 +54,7 @@ def without_graph(tasks: list[Task]) -> list[Task]:
 
 
 def with_graph(graph: Graph, tasks: list[Task]) -> list[Task]:
-    """The same tasks with their graph again."""
+    """The reverse of `without_graph`."""
     return [(model, replace(worlds, graph=graph), where, device) for model, worlds, where, device in tasks]
 
 
@@ -117,14 +117,14 @@ def compute_batch(path: str, batch: list[Task]) -> float:
 
 @functools.cache
 def say_alone(reason: str) -> None:
-    """Says why there are no workers."""
+    """Warns once that there are no workers, with the reason."""
     logging.getLogger(__name__).warning(
         "no worker processes: %s. Their locks need room in /dev/shm. This process computes alone.", reason
     )
 
 
 def workers_context() -> Any:
-    """Workers are forked from a process that holds torch and nothing else; where there is no fork, each imports torch itself."""
+    """Workers are forked from a process that has loaded little but torch. Without fork, each worker imports torch itself."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -152,13 +152,13 @@ def processes(jobs: int) -> Iterator[Execute]:
 
         def submit(batch: list[Task]) -> Any:
             nonlocal pool
-            for _ in range(2):  # again if its workers were killed
+            for _ in range(2):  # a second time if the workers were killed
                 try:
                     pool = pool or start()
                     return pool.submit(compute_batch, str(path), without_graph(batch))
                 except BrokenProcessPool:
                     pool = None
-                except OSError as fault:  # a full /dev/shm, which holds the locks of the workers, or no process more
+                except OSError as fault:  # no room in /dev/shm for the locks of the workers, or no more processes
                     say_alone(fault.strerror or str(fault))
                     break
             return None

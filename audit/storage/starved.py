@@ -1,4 +1,4 @@
-"""Tells a failure for lack of memory from others: libraries that find no room to load raise many kinds of errors."""
+"""Recognises failures for lack of memory. A library that finds no memory to load may raise many kinds of errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 WORDS = ("map segment", "cannot allocate memory", "unable to allocate", "out of memory")
-SHARE = 0.75  # of the limit: with so much in use, an error in a library means that it is reached
+SHARE = 0.75  # share of the memory limit in use above which an error in a library is taken for lack of memory
 
 
 def starved(fault: BaseException) -> str | None:

@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 Task = tuple["Model", "Worlds", str, str]
-CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger ones miss the caches, and lose more work if killed
+CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger chunks miss the processor's caches, and lose more work if killed
 
 
 @functools.cache
 def code_version() -> str:
-    """A hash of the source of models/ and its sub-packages. Parts of other code are not reused."""
+    """A hash of the source of models/ and its sub-packages. Parts that other code computed are not reused."""
     return sources(Path(models.__file__).parent)
 
 
 def own_code(model: Model) -> list[str]:
-    """Hashes of the files of a user's own model: its module, those of its functions, and files named in its command.
+    """Hashes of the files of a user's own model: its module, the modules of its functions, and files named in its command.
 
-    Files that these import are not included.
+    Files that these files import are not included.
     """
     fields: list[Any] = [getattr(model, f.name) for f in dataclasses.fields(model)] if dataclasses.is_dataclass(model) else []
     modules = {getattr(part, "__module__", "") for part in (type(model), *fields) if callable(part)}
@@ -54,7 +54,7 @@ def own_code(model: Model) -> list[str]:
 def identity(model: Model, game: Game) -> str:
     """A hash of everything that determines the releases of `model` in `game`: fields, seeds, units, graph, code, arithmetic."""
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
-    if dataclasses.is_dataclass(model):  # a field that does not count when models are compared changes no release
+    if dataclasses.is_dataclass(model):  # fields with compare=False do not change the release
         fields = {f.name: fields[f.name] for f in dataclasses.fields(model) if f.compare}
     code = [code_version(), *own_code(model), compiled.path(), compiled.instruction_set()]
     text = json.dumps([type(model).__name__, fields, game.identity, code], sort_keys=True, default=_named)
@@ -85,7 +85,7 @@ def save(release: Release, path: Path) -> None:
 
 
 def _for_others_to_read(path: str, flags: int) -> int:
-    """Opens a file that nobody but this user may write, whatever the umask: others could make the releases of a run."""
+    """Opens a file that only this user may write, whatever the umask. Otherwise others could replace the releases of a run."""
     return os.open(path, flags, 0o644)
 
 
@@ -138,16 +138,16 @@ def in_process(tasks: Iterable[Task]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Store:
-    """The parts of a run on disk, and the executor that computes missing ones."""
+    """The parts of a run on disk, and the executor that computes missing parts."""
 
     root: Path
-    memory: int = 8 << 30  # bytes of working memory a chunk may take, beside the graph
+    memory: int = 8 << 30  # bytes of working memory that a chunk may take in addition to the graph
     device: str = "cpu"
     execute: Callable[[Iterable[Task]], Iterator[Path]] = in_process
     fresh: bool = False  # whether to ignore stored parts
 
     def chunk(self, model: Model, graph: Graph) -> int:
-        """The number of runs in one chunk, at most CHUNK_BYTES of working memory where possible.
+        """The number of runs in one chunk. A chunk of several runs takes at most CHUNK_BYTES of working memory.
 
         Raises ValueError if a single run needs more than `memory`.
         """
@@ -160,13 +160,13 @@ class Store:
         return max(1, min(1024, CHUNK_BYTES // needed))
 
     def fit(self, model: Model, game: Game, runs: int) -> Seen:
-        """The results of `runs` rounds: stored chunks are read, the others computed."""
+        """The results of `runs` rounds. Stored chunks are read, and missing chunks are computed."""
         parts = list(self.parts(model, game, runs))
         bits = np.concatenate([part.bits for part in parts])
         return Seen(Release.join([part.release for part in parts]), parts[0].challenge, bits)
 
     def parts(self, model: Model, game: Game, runs: int) -> Iterator[Seen]:
-        """The same chunk by chunk, for callers that do not need all releases in memory."""
+        """The results of `fit`, chunk by chunk, for callers that do not need all releases in memory."""
         rounds = game.rounds(runs)
         folder = self.root / model.name / identity(model, game)
         size = self.chunk(model, game.graph)
@@ -184,6 +184,6 @@ class Store:
 
 
 def _whole(path: Path, runs: int) -> bool:
-    """Whether an undamaged part with so many runs is stored."""
+    """Whether an undamaged part with `runs` runs is stored."""
     part = load(path)
     return part is not None and len(part) == runs

@@ -1,4 +1,4 @@
-"""Temporary folders that are locked while their process lives, so that a later process removes those of killed ones."""
+"""Temporary folders that are locked while their process lives, so that a later process can remove those of killed processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX, LOCK = "gnnaudit-run-", "alive"
 
 @contextmanager
 def temporary() -> Iterator[Path]:
-    """A folder of this user's alone, removed at the end. The first one of a process removes those of dead processes."""
+    """A folder that only this user can read, removed at the end. The first call in a process removes those of dead processes."""
     sweep(tempfile.gettempdir())
     new = Path(tempfile.mkdtemp(prefix="gnnaudit-new-"))
     lock = FileLock(new / LOCK)
@@ -32,7 +32,7 @@ def temporary() -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder with its contents, also where the program has removed write permissions. Of a link, only the link goes."""
+    """Removes a folder and its contents, even without write permissions in it. Of a link, removes the link, not its target."""
     if folder.is_symlink():
         folder.unlink()
         return

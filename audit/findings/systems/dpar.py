@@ -23,7 +23,7 @@ NODE_RATE, SIGMA, RECORDS, BATCH, EPOCHS = 0.09, 0.95, 211, 60, 200  # the defau
 
 
 def amplification(linear: bool) -> Certificate:
-    """Randomised response on a sampled node. linear: its epsilon is 1 / q, which the code turns into 1."""
+    """Randomised response on a sampled node. linear: it has epsilon 1 / q, for which the code's linear amplification gives 1."""
     from ....accounting.closed_forms import channel_epsilon
 
     claim = Claim(1.0, 0.0, Unit.NODE)
@@ -69,7 +69,10 @@ def printed(epochs: int) -> float:
 
 
 def many_lists(cap: int | None) -> Certificate:
-    """One step over 60 rows that all list one node. cap: the largest number of lists besides its own, which the noise covers."""
+    """One step over 60 rows that all list one node.
+
+    cap: the largest number of lists that hold a node besides its own list, for which the noise is made; None: no cap.
+    """
     claim = Claim(1.0, 1e-5, Unit.NODE, exposes=("gradients",))
     rows = np.array([1, 2, 5, 10, 20, 60])
     moves = np.array([moved(int(k), cap) for k in rows])
@@ -132,7 +135,10 @@ def leaf_row(teleport: float, leaves: int = 30) -> float:
 
 
 def known_noise(key: Key, fixed: bool) -> Certificate:
-    """One DP-SGD step on ten nodes with one feature each; the adversary subtracts the noise of seed 0. fixed: it was used."""
+    """One DP-SGD step on ten nodes with one feature each. The adversary subtracts the noise of seed 0.
+
+    fixed: whether the mechanism drew its noise from that seed.
+    """
     from ....models.dpar.dpar import Dpar
     from ....models.graph.graph import Graph, Mask, Worlds
     from ....models.random.streams import stream

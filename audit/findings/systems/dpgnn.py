@@ -21,7 +21,8 @@ STEP = Claim(1.0, 1e-5, Unit.NODE)
 def kept_lists(own: bool) -> np.ndarray:
     """(LEAVES,) bool: the leaves of a star that read the hub.
 
-    own: each node limits how many neighbours it reads; a leaf reads one, so nothing is cut. Otherwise CAP nodes read the hub.
+    own: each node limits how many neighbours it reads; a leaf reads only the hub, so no edge is cut. Otherwise the number of
+    nodes that read the hub is limited to CAP.
     """
     return np.ones(LEAVES, dtype=bool) if own else np.arange(LEAVES) < CAP
 

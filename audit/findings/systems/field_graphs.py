@@ -1,6 +1,6 @@
 """Released graphs, counts and scores of public systems (LPGNet, Eclipse, Blink, LinkTeller, EdgeRand, PushFlow): experiments.
 
-Each mechanism is written from the description of the fault, as small as shows it; no public code is copied.
+Each mechanism is written from the description of the fault, in the smallest form that shows it. No public code is copied.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 FRIENDS, CALLS = 40, 100
 LEAVES, RANK, RELEASES = 200, 20, 1500
-SIZE, MOST = 501, 60  # nodes, the last of which is a chunk of its own; the most other ones that are told apart
+SIZE, MOST = 501, 60  # nodes, of which the last is a chunk of its own; the number of counts of other ones that are distinguished
 HUB, KEPT = 200, 0.8  # the leaves of the hub; beta, the share of the flow that walks on
 EDGE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",))
 
 
 def shared_noise(key: Key, spawned: bool) -> Certificate:
-    """Counts of friends of two nodes, from two tasks. Node 0 has one more friend or not; else both have FRIENDS.
+    """Noisy counts of the friends of two nodes, computed in two tasks. Both have FRIENDS friends; node 0 may have one more.
 
-    spawned: each task gets a generator of its own; else a pickled copy of one generator, as a process pool hands it over.
+    spawned: each task gets a generator of its own. Otherwise each gets a pickled copy of one generator, as in a process pool.
     """
     table, again = np.zeros((2, 2)), 0
     for call in range(CALLS):
@@ -53,7 +53,10 @@ def shared_noise(key: Key, spawned: bool) -> Certificate:
 
 
 def singular_vectors(key: Key, all_entries: bool) -> Certificate:
-    """A star whose last leaf has lost its edge or not, released at epsilon = 4. all_entries: noise on each entry."""
+    """A star with or without the edge of its last leaf, released at epsilon = 4.
+
+    all_entries: the noise is on each entry of the matrix. Otherwise it is on the singular values alone.
+    """
     claim, shown = Claim(4.0, 1e-5, Unit.UNDIRECTED_EDGE, exposes=("edges",)), []
     rng, upper = key.fold("noise").generator(), np.triu_indices(LEAVES + 1, 1)
     spread = 2 * math.sqrt(math.log(1.25 / claim.delta)) / (0.99 * claim.epsilon)  # scan: intended
@@ -80,7 +83,10 @@ def singular_vectors(key: Key, all_entries: bool) -> Certificate:
 
 
 def answered_twice(diagonal: int) -> Certificate:
-    """Randomised response on the pairs of three nodes, mirrored below the given diagonal; by all answers, for pair (0, 1)."""
+    """Randomised response on the pairs of three nodes. The answers up to the given diagonal are mirrored.
+
+    All answers are enumerated, for the pair (0, 1).
+    """
     flip, nodes, table = 1 / (1 + math.e), 3, np.zeros((2, 2))
     for bits in itertools.product((False, True), repeat=nodes * nodes):
         flips = np.array(bits).reshape(nodes, nodes)
@@ -100,7 +106,7 @@ def answered_twice(diagonal: int) -> Certificate:
 
 
 def stored_zero(dropped: bool) -> Certificate:
-    """Randomised response as a sum of sparse matrices, by its outcomes on one pair. dropped: stored zeros are removed."""
+    """The outcomes on one pair of randomised response as a sum of sparse matrices. dropped: stored zeros are removed."""
     hit = 2 / (math.e + 1)  # the chance that the pair is drawn anew
     table = np.zeros((2, 3))
     for world in (0, 1):
@@ -119,7 +125,7 @@ def stored_zero(dropped: bool) -> Certificate:
 
 
 def row_outcomes(noisy: NDArray[np.float64], edge: int) -> NDArray[np.float64]:
-    """The outcomes of the row at noisy densities: the edge's own bit times the number of other ones. (n,) -> (n, 2 MOST)."""
+    """(n,) noisy densities -> (n, 2 MOST): the probabilities of the row's outcomes (bit of the edge, number of other ones)."""
     from scipy.stats import binom
 
     keep = 1 / (1 + math.exp(-0.9))
@@ -130,7 +136,9 @@ def row_outcomes(noisy: NDArray[np.float64], edge: int) -> NDArray[np.float64]:
 
 
 def density(rows: int) -> Certificate:
-    """A chunk of one row of 501, with one edge or none. rows: of the chunk, as the noise of its density assumes."""
+    """A chunk that is one row of 501 entries, with one edge or none. rows: the number of rows that the noise on its density
+    assumes.
+    """
     from scipy.integrate import simpson
 
     claim, scale = Claim(1.0, 1e-5, Unit.DIRECTED_EDGE, exposes=("edges",)), 10 / (rows * SIZE)  # a tenth of the budget
@@ -162,7 +170,7 @@ def density(rows: int) -> Certificate:
 
 
 def pushed(leaves: int, limit: float) -> NDArray[np.float64]:
-    """The PageRank scores of a star, from its hub: no node but the source pushes more than `limit`. (leaves + 1,)."""
+    """(leaves + 1,): the PageRank scores of a star from its hub, if no node except the hub pushes more than `limit`."""
     flow, scores, sent = np.eye(1, HUB + 1)[0], np.zeros(HUB + 1), np.zeros(HUB + 1)
     limits = np.append(1.0, np.full(HUB, limit))
     for _ in range(100):
@@ -177,7 +185,10 @@ def pushed(leaves: int, limit: float) -> NDArray[np.float64]:
 
 
 def push_limit(public: bool) -> Certificate:
-    """A hub loses a leaf; the limit is eta times the largest degree. public: times a public bound, which the noise covers too."""
+    """A hub loses a leaf. The limit is eta times the largest degree.
+
+    public: the limit is eta times a public degree bound, for which the noise is made too.
+    """
     claim, eta = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("scores",)), 1e-6
     limits = [eta * (HUB if public else leaves) for leaves in (HUB, HUB - 1)]
     covered = (2 + KEPT) * eta * (HUB if public else 1)
@@ -190,7 +201,7 @@ def push_limit(public: bool) -> Certificate:
 
 
 def two_lists(key: Key) -> Certificate:
-    """Both users of a friendship report it by randomised response at epsilon = 1: by all four outcomes."""
+    """Both users of a friendship report it by randomised response at epsilon = 1. All four outcomes are enumerated."""
     flip = 1 / (1 + math.e)
     one = np.array([[1 - flip, flip], [flip, 1 - flip]])
     table = np.stack([np.kron(row, row) for row in one])

@@ -1,6 +1,6 @@
 """Training with noise in public systems (DPDGC, DP-GNN, DP-GNNs, SE-PrivGEmb, FedPerGNN, AdvSGM): experiments.
 
-Each mechanism is written from the description of the fault, as small as shows it; no public code is copied.
+Each mechanism is written from the description of the fault, in the smallest form that shows it. No public code is copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = Any
 ENTRY = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE, exposes=("aggregates",))
 STEP = Claim(1.0, 1e-5, Unit.NODE, Relation.REPLACE, exposes=("gradients",))
-NORM, HIDDEN, COLUMNS = 1e-8, 16, 50  # the column norm that the noise is made for; the sizes of the embedding
+NORM, HIDDEN, COLUMNS = 1e-8, 16, 50  # the column norm for which the noise is made; the sizes of the embedding
 DEGREE, BATCH_ROWS, TENSORS, NEIGHBOURS = 100, 256, 6, 5
 GRAPHS, HELD_OUT, BATCH, NOISE, CLIP, EPOCHS = 1210, 152, 24, 0.5, 5.0, 10  # MolBACE as split; the defaults of the script
 STEPS = 25
@@ -43,7 +43,10 @@ def clipped(rows: Array, clip: float = 1.0) -> Array:
 
 
 def normalisation(key: Key, stored: bool) -> Certificate:
-    """An embedding of adjacency rows. stored: the normalised weights replace the old ones; else they go into a fresh dict."""
+    """An embedding of adjacency rows.
+
+    stored: the normalised weights replace the old weights. Otherwise they go into a new dictionary and have no effect.
+    """
     scale = 1 / math.sqrt(COLUMNS)
     layer = {"weight": key.fold("weights").generator().uniform(-scale, scale, (HIDDEN, COLUMNS))}
     unit = NORM * layer["weight"] / np.linalg.norm(layer["weight"], axis=0)
@@ -76,12 +79,12 @@ def neighbours_rows(covered: float) -> Certificate:
 
 
 def numbered(rows: NDArray[np.int64], compact: bool) -> NDArray[np.int64]:
-    """The row numbers of stored entries in a batch. compact: counted by where the number changes, so empty rows vanish."""
+    """The row numbers of stored entries in a batch. compact: only rows with entries are counted, so empty rows vanish."""
     return np.cumsum(np.diff(rows, prepend=rows[0]) != 0) if compact else rows
 
 
 def row_shift(compact: bool) -> Certificate:
-    """One step on 256 rows: row 0 loses its only neighbour. Row i lists one of two hubs, the one of its label."""
+    """One step on 256 rows, in which row 0 loses its only neighbour. Each row lists one of two hubs, the hub of its label."""
     claim = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE, exposes=("gradients",))
     labels = np.arange(BATCH_ROWS) % 2
     sums, listed = [], []
@@ -102,10 +105,10 @@ def row_shift(compact: bool) -> Certificate:
 
 
 def per_tensor(joint: bool) -> Certificate:
-    """One step with six tensors, each clipped alone. joint: the noise of each is made for the norm of all together."""
+    """One step with six tensors, each clipped alone. joint: the noise on each tensor is made for the norm of all six together."""
     clips = np.geomspace(0.1, 1.0, TENSORS)
     covered = 2 * (NEIGHBOURS + 1) * (np.full(TENSORS, np.linalg.norm(clips)) if joint else clips)
-    moves = 2 * (NEIGHBOURS + 1) * clips  # K + 1 gradients turn round
+    moves = 2 * (NEIGHBOURS + 1) * clips  # the gradients of K + 1 rows change sign
     shift = float(np.linalg.norm(moves / covered))
     summary = (
         f"{TENSORS} tensors move together by {shift:.3f} times what the accountant composes as one mechanism. "
@@ -148,14 +151,14 @@ def opacus_rdp(multiplier: float, rate: float, steps: int, delta: float) -> floa
 
     rdp, orders = _opacus_accountants().analysis.rdp, [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the best order is the smallest one
+        warnings.simplefilter("ignore")  # the warning that the best order is the smallest order
         costs = rdp.compute_rdp(q=rate, noise_multiplier=multiplier, steps=steps, orders=orders)
         return float(rdp.get_privacy_spent(orders=orders, rdp=costs, delta=delta)[0])
 
 
 def touched_rows(key: Key, all_rows: bool) -> Certificate:
-    """25 steps on the embeddings of three nodes; node 2 has one edge or none. all_rows: noise also where the gradient is 0."""
-    moves = np.zeros((2, 2))  # world x (stays, leaves its start)
+    """25 steps on the embeddings of three nodes; node 2 has one edge or none. all_rows: rows with gradient 0 also get noise."""
+    moves = np.zeros((2, 2))  # row: world; column: the vector stays, or changes
     for world in (0, 1):
         rng = key.fold("noise", world).generator()
         edges = np.array([[0, 1], [1, 2]][: 1 + world])
@@ -178,13 +181,13 @@ def touched_rows(key: Key, all_rows: bool) -> Certificate:
 
 
 def laplace_on_weights(covered: float) -> Certificate:
-    """One batch of 32 users, 64 weights: one user turns the clipped mean gradient round. Scales in clipping norms.
+    """One batch of 32 users and 64 weights: one user reverses the sign of the clipped mean gradient. Scales in clipping norms.
 
     covered: the L1 change for which the Laplace noise is made.
     """
     claim = Claim(1.0, 0.0, Unit.NODE, Relation.REPLACE, exposes=("weights",))
     gradient = np.zeros((USERS, WEIGHTS))
-    gradient[0] = 100.0  # the others have none
+    gradient[0] = 100.0  # the gradients of the other users are 0
     step = clipped(gradient.mean(0, keepdims=True))[0]
     change = float(np.abs(step - -step).sum())
     densities = [abs(2 * w) / covered for w in step]  # the log-ratio of each coordinate at its worst point
@@ -210,7 +213,7 @@ def friendship(covered: float) -> Certificate:
 
 
 def reading(summary: str, y: str, values: dict[str, float]) -> Certificate:
-    """What follows from the code as read; nothing is run, so it refutes nothing."""
+    """A certificate from reading the code. Nothing is run, so it refutes nothing."""
     return computed(Claim(1.0, 1e-5, Unit.NODE), 0.0, summary, bars(y, values), "reading")
 
 

@@ -76,7 +76,7 @@ def calibrated(name: str, mode: str) -> Model:
 def degree_cap(key: Key, bounded_degree: bool) -> Certificate:
     """Every leaf is linked to every hub; one hub is present or absent.
 
-    bounded_degree: no cap, and noise for a public degree bound.
+    bounded_degree: the repaired mechanism, with no cap and with noise for a public degree bound.
     """
     from ....models.gap.published import progap_edge_coded
     from ....models.graph.degree_cap import arc_present, bounded

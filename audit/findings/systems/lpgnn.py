@@ -19,7 +19,7 @@ USERS = 100
 
 
 def scaling(by_data: bool) -> Certificate:
-    """The reports of other users if user 0 has feature 1 or 2; one user has 0, all others 1.
+    """The reports of other users if user 0 has feature 1 or feature 2. One user has feature 0, and all others have 1.
 
     by_data: features are scaled by their minimum and maximum over users.
     """

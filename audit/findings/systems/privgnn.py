@@ -62,7 +62,7 @@ def argmax(scale: float) -> Certificate:
 
 
 def two_classes(scale: float) -> tuple[float, float]:
-    """The probability that a sampled query is answered by the first class, with and without a node that decides the teacher."""
+    """The probability that the answer to a sampled query is the first class, with and without a node that decides the teacher."""
     low = 1 - mechanisms.argmax_top_probability(2, scale)
     return (1 - RATE) * low + RATE * (1 - low), low
 
@@ -108,7 +108,10 @@ def theorem_7(repaired: bool) -> Certificate:
 
 
 def single_sample(accounted: bool) -> Certificate:
-    """One sample and one teacher for all 1,000 labels of two classes at lambda = 1. accounted: claims the cost of one sample."""
+    """One sample and one teacher for all 1,000 labels of two classes at lambda = 1.
+
+    accounted: the claim is the proved cost of labels from one sample. Otherwise it is the printed epsilon.
+    """
     from ....accounting.events.mechanisms import noisy_argmax, on_sampled_nodes
     from ....accounting.upper.tradeoff import curve
 
@@ -131,12 +134,15 @@ def single_sample(accounted: bool) -> Certificate:
 
 
 def one_sample(each: float, labels: int) -> float:
-    """The epsilon of labels with pure epsilon `each` from one teacher on one sample: composed, then amplified."""
+    """The epsilon of labels with pure epsilon `each` from one teacher on one sample: composed first, amplified last."""
     return exact.amplified(lambda e: mechanisms.composed_pure_delta(each, labels, e), RATE, DELTA)
 
 
 def worlds(key: Key, world: int) -> Worlds:
-    """30 private and 40 public nodes; private node 0 has the features of every query and another label than its neighbours."""
+    """A graph of 30 private and 40 public nodes, with private node 0 if `world` is 1.
+
+    Node 0 has the features of every query, and a label that differs from those of the nodes with similar features.
+    """
     from ....models.graph.graph import Graph, Mask, Worlds
 
     rng, nodes = key.fold("graph").generator(), 70

@@ -42,7 +42,7 @@ def large_sigma(bound: str) -> float:
 
 
 def public_batches(bound: str) -> Certificate:
-    """An edge between two training nodes without other neighbours; B knows which batches hold them."""
+    """An edge between two training nodes without other neighbours. Party B knows which batches hold these nodes."""
     std = math.sqrt(2) * large_sigma(bound)
     visits = total([1 - RATE, RATE - both(), both()], STEPS)
 
@@ -81,7 +81,7 @@ def epsilon_at(delta_at: Any, delta: float) -> float:
 
 
 def mixture_by_library(visits: Any, std: float, delta: float) -> float:
-    """The same mixture over visible counts by dp_accounting."""
+    """The epsilon of the mixture over visible counts, by dp_accounting."""
     from ....accounting.events.mechanisms import gaussian_hops
     from ....accounting.events.types import VisibleMixtureDpEvent
     from ....accounting.upper.tradeoff import curve
@@ -93,7 +93,10 @@ def mixture_by_library(visits: Any, std: float, delta: float) -> float:
 
 
 def evaluation(charged: bool) -> Certificate:
-    """The rows released for validation, once an epoch. The training counts as free here. charged: noise for the evaluations."""
+    """The rows released for validation, once per epoch; the training counts as free here.
+
+    charged: whether the noise is made for the evaluations.
+    """
     std = math.sqrt(4 * EPOCHS) / closed.mu_of_claim(LARGE) if charged else math.sqrt(2) * large_sigma("theorem-27")
     libraries = exact.gaussian(math.sqrt(2 * EPOCHS) / std, LARGE.delta)
     summary = f"{EPOCHS} evaluations at noise std {std:.2f}: in each, two rows move by 1 and nothing is sampled."
@@ -103,10 +106,10 @@ def evaluation(charged: bool) -> Certificate:
 
 
 def shift(aggregator: str, floor: int, flips: bool) -> float:
-    """The change by one edge in one layer of this library's message passing; weight 1, and -1 in the branch without edges.
+    """How far one edge moves one layer of this library's message passing, with weight 1, and -1 in the branch without edges.
 
-    flips: both ends have degree `floor`, so they change branch without the edge; all features are equal. Otherwise one end has
-    degree floor + 1, the other end degree 1 and the opposite feature. All other neighbours have degree 1.
+    flips: both ends have degree `floor`, so without the edge they take the other branch; all features are equal. Otherwise one
+    end has degree floor + 1, and the other end has degree 1 and the opposite feature. All other neighbours have degree 1.
     """
     import torch
 
@@ -147,9 +150,9 @@ def one_layer(aggregator: str, flips: bool) -> Certificate:
 
 
 def substitution(charged: bool) -> Certificate:
-    """Both ends have fan_out + 1 neighbours; the others have opposite features; the sample is secret.
+    """Both ends of the edge have fan_out + 1 neighbours, of which all others have the opposite feature. The sample is secret.
 
-    charged: noise for sensitivity 2 sqrt(2).
+    charged: whether the noise is made for sensitivity 2 sqrt(2).
     """
     fan_out, std = 10, (2 if charged else 1) * math.sqrt(2) / closed.mu_of_claim(ONE)
     chance = fan_out / (fan_out + 1)
@@ -169,7 +172,7 @@ def substitution(charged: bool) -> Certificate:
 
 
 def backward(key: Key, variant: str) -> Certificate:
-    """100 + 100 trainings; the likelihood ratio of the edge from rows of other nodes alone, given B's whole transcript.
+    """100 trainings in each world, scored by the likelihood ratio of the rows of other nodes, given B's whole transcript.
 
     B simulates party A in both worlds with the same messages, so it knows the mean of every row in each world.
     """
