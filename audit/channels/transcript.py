@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from ...models.capabilities import NoisyMessages, lacks
 from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.canaries import pairs
 from ..games.game import Game
-
-if TYPE_CHECKING:
-    pass
 
 CANARIES = 1000  # canary edges in one run
 DECOYS = 2000  # pairs without an edge and without a coin: additional trials of world 0 that cost no run

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 USERS = 5000  # planted users in one run
 PILOT = 100_000  # reports of each world, drawn from the declared channels; they choose the threshold and cost no trial
 READ = ("reports", "label_reports")
-THEOREM = "correct guesses of coins from each channel of epsilon x are at most 1 / (1 + e^-x); the channels' epsilons add up"
+THEOREM = (
+    "of coins that choose between two inputs of a channel of epsilon x, a share of at most 1 / (1 + e^-x) is guessed right; "
+    "the channels' epsilons add up"
+)
 
 
 def refuses(case: Case) -> str | None:

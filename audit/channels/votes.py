@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 TRIALS = 1000  # sets of queries that are answered in one round
-THEOREM = "correct guesses of coins from each vote of epsilon x are at most 1 / (1 + e^-x); the ledger's curve composes the votes"
+THEOREM = (
+    "of coins that choose between two inputs of a vote of epsilon x, a share of at most 1 / (1 + e^-x) is guessed right; "
+    "the ledger's curve composes the votes"
+)
 LEAST, NEAR = 1e-3, 1e-4  # smallest factor on the noise in a search, and relative precision of the factor found
 
 
