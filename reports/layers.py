@@ -1,4 +1,4 @@
-"""What a run looked at, and what it did not, by the layers of NIST SP 800-226, "Evaluating Differential Privacy Guarantees"."""
+"""What a run tested and what it did not, by the layers of NIST SP 800-226, "Evaluating Differential Privacy Guarantees"."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import NamedTuple
 from .results import AccountRow, Results
 from .summary import UNITS, Line, name
 
-# audits that read whole releases of a mechanism; SAMPLED plays against secret batches; LISTENING records and repeats a training
+# OF_MECHANISMS: audits that read whole releases of a mechanism. SAMPLED: audits of secret batches. LISTENING: the audit that
+# records a training and repeats it.
 OF_MECHANISMS = ("replay", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "exact")
 SAMPLED, LISTENING = "gradients", "differential"
 
 
 class Layer(NamedTuple):
-    """status: tested, partly tested, argued (from what a model states of itself), assumed or not looked at. link: a section."""
+    """status: tested, partly tested, argued (only the model's own statements support it), assumed or not looked at. link: the
+    section of the report.
+    """
 
     name: str
     status: str
@@ -24,7 +27,7 @@ class Layer(NamedTuple):
 
 
 def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
-    """The layers of the claims of a run, from the guarantee down to how data are collected."""
+    """The layers of the claims of a run, from the formal guarantee down to the collection of data."""
     decided = [line for line in claims if line.verdict.exit_code in (0, 1)]
     whom = ", or ".join(UNITS[unit] for unit in dict.fromkeys(line.key.unit for line in claims)) or "nothing"
     played, heard = _by(claims, OF_MECHANISMS), _by(claims, (LISTENING,))
@@ -87,7 +90,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
 
 
 def _by(claims: Sequence[Line], audits: Sequence[str]) -> list[Line]:
-    """The claims with a bound of one of these audits that stands."""
+    """The claims with a bound from one of these audits that was not withdrawn."""
     return [line for line in claims if any(b.audit in audits and b.withdrawn is None for b in line.bounds)]
 
 
