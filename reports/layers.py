@@ -53,29 +53,29 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "Mechanisms and sensitivity",
             _status(both := [line for line in claims if line in played or line in heard], claims, "argued"),
-            f"{_count(both, claims)} a bound from {_audits(both, (*OF_MECHANISMS, LISTENING)) or 'no audit of mechanisms'}.",
+            f"{_count(both, claims)} a bound from {_audits(both, (*OF_MECHANISMS, LISTENING)) or 'an audit of mechanisms'}.",
             "evidence",
         ),
         Layer(
             "Composition",
             _status(played, claims, "argued" if accountants else "assumed"),
-            f"{'Ledgers are added up by ' + accountants if accountants else 'No accountant could add up a ledger'}. "
+            f"{'Ledgers are composed by ' + accountants if accountants else 'No accountant could compose a ledger'}. "
             f"{_count(played, claims)} a bound from whole releases.",
             "accountants",
         ),
         Layer(
             "Sampling",
             "partly tested" if sampled else "argued",
-            f"Canaries play against the secret batches of {', '.join(sampled)}. Elsewhere the ledger alone counts on sampling."
+            f"An audit tested canaries in secret batches of {', '.join(sampled)}. No test supports the sampling of other models."
             if sampled
-            else "No audit played against a secret sample. Where a ledger counts on one, no test supports it.",
+            else "No audit tested a secret sample. If a ledger relies on secret samples, no test supports it.",
             "evidence",
         ),
         Layer(
             "Randomness and floating point",
             "partly tested" if heard else "assumed",
-            f"{noise} {_count(heard, claims)} noise whose source, size and freshness were recorded. Attacks on the last bits of "
-            "floating-point noise (Mironov 2012) are not tried.",
+            f"{noise} For {len(heard)} of {len(claims)} claims, an audit recorded the source, size and freshness of the noise. "
+            "Attacks on the last bits of floating-point noise (Mironov 2012) are not tried.",
             "reproduce",
         ),
         Layer(
