@@ -31,12 +31,12 @@ EXPERIMENT = "gnnaudit"
 LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the compare page has a limit too
 PATIENCE = 120.0  # seconds that a process waits for another one that is writing
 BESIDE = f"mlflow-artifacts:/{EXPERIMENT}"  # relative to the artifact folder of the server that `ui_command` starts
-ABOUT = """Each run is one claim: a model, its mode, the protected unit and the budget. epsilon_lower is what audits proved,
-epsilon_upper what the ledger costs at most. epsilon_detectable is the smallest true epsilon that the audits would have noticed;
-it says how much "not refuted" is worth. auc_best and tpr_at_0.1pct_best are the most that an attack reached on what the claim
-protects. Steps are budgets (in thousandths of a nat where one is no whole number). A model without noise has a system of its
-own, at twice the largest budget."""
-RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags by which a run is found again
+ABOUT = """Each run is one claim: a model, its mode, the protected unit and the budget. epsilon_lower is the bound that audits
+proved, epsilon_upper the most that the ledger costs. epsilon_detectable is the smallest true epsilon that the audits would have
+noticed; it says how much "not refuted" is worth. auc_best and tpr_at_0.1pct_best are the largest values that any attack reached
+on the unit that the claim protects. Steps are budgets, in thousandths of a nat if some budget is not a whole number. A model
+without noise is shown as a separate system, at twice the largest budget."""
+RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags that identify a run, so that a second call finds it
 log = logging.getLogger("gnnaudit")
 
 
