@@ -43,7 +43,7 @@ def observed_plot(found: Evidence) -> Plot:
     columns = ("number", "line", "meets", "law", "scale", "released", "move", "secret")
     table = tuple(tuple(m[c] for c in columns) for m in seen["mechanisms"])
     told = [
-        f"{len(table)} mechanisms in order: for each the data, the noise and the release.",
+        f"{len(table)} mechanisms in order: each with data, noise and release.",
         *seen["compared"],
         *seen["faults"],
     ]
