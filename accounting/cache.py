@@ -37,9 +37,9 @@ def folder() -> Path | None:
 def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], bool]) -> Any:
     """compute(), or its stored result if the key, the code of accounting/ and the library versions are the same.
 
-    holds: a check that a stored result has the form of `compute()` and, if a verdict depends on it, is correct. The result must
-    be a JSON value; infinities are allowed. A result from a damaged or wrong file is computed again, with a warning. A folder
-    that others can write is neither read nor written.
+    holds: a check that a stored result has the form of `compute()` and, if a verdict depends on the result, that it is correct.
+    The result must be a JSON value; infinities are allowed. If the file is damaged or the check fails, the result is computed
+    again, with a warning. A folder that other users can write to is neither read nor written.
     """
     where = folder()
     if where is None or not _usable(where):

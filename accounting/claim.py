@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """The protected unit: what two neighbouring graphs differ in."""
+    """The protected unit: the part in which two neighbouring graphs differ."""
 
     DIRECTED_EDGE = "directed-edge"
     UNDIRECTED_EDGE = "undirected-edge"
@@ -27,8 +27,8 @@ class Relation(StrEnum):
 class Claim:
     """(epsilon, delta)-differential privacy of one `unit` against an adversary who sees `exposes`.
 
-    epsilon: nats; infinity claims nothing. delta: a public number in [0, 1). tuned_over: the number of trainings on the
-    private data from which the released one was chosen; every one of them counts. 1 if nothing was chosen on private data.
+    epsilon: nats; infinity claims nothing. delta: a public number in [0, 1). tuned_over: the number of trainings on the private
+    data from which the released one was chosen; all of them cost privacy. 1 if nothing was chosen on private data.
     Raises ValueError for values outside those ranges.
     """
 

@@ -11,10 +11,10 @@ from scipy.special import gammaln
 
 
 def noisy_argmax_epsilon(classes: int, scale: float) -> float:
-    """The exact epsilon (nats) of releasing argmax(v + Laplace(scale)) for v on the simplex, any v against any other.
+    """The exact epsilon (nats) of releasing argmax(v + Laplace(scale)), if v may be any point of the simplex.
 
-    For a fixed threshold the probability that no other class passes it is log-concave in v, hence smallest at a
-    vertex; so the worst pair is e_j against e_k, and epsilon = ln(a (c-1) / (1-a)) with a = P(the favoured class wins).
+    For a fixed threshold the probability that no other class exceeds it is log-concave in v, hence smallest at a vertex. So the
+    worst pair of neighbours is two vertices, and epsilon = ln(a (c-1) / (1-a)) with a = P(the class of the vertex wins).
     """
     top = argmax_top_probability(classes, scale)
     return math.log(top * (classes - 1) / (1 - top))

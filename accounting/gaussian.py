@@ -93,7 +93,7 @@ def mu_lower(
 
 
 def mu_p_value(difference: float, sd: float, n0: int, n1: int, mu: float, *, sd_known: bool = False) -> float:
-    """The p-value of the hypothesis that the true mu is at most `mu`; the level at which `mu_lower` equals `mu`."""
+    """The p-value of the hypothesis that the true mu is at most `mu`: the level alpha at which `mu_lower` equals `mu`."""
     error = float(np.sqrt(1 / n0 + 1 / n1))
     if sd_known:
         return float(special.ndtr((mu - difference / sd) / error))

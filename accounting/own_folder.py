@@ -11,7 +11,7 @@ OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_own(folder: Path) -> Path:
-    """Makes the folder where it is missing, for this user alone, and returns it.
+    """Makes the folder if it is missing, so that only this user can access it, and returns it.
 
     Raises PermissionError with the reason if another user could put files into it.
     """
@@ -24,8 +24,9 @@ def make_own(folder: Path) -> Path:
 def shared(folder: Path) -> str | None:
     """The reason why a user other than this one and root could change the contents of the folder, or None.
 
-    The folder must be the user's own, no symbolic link, and writable by nobody else. No folder above it may let others replace
-    it: each belongs to the user or root, and others write there only under the sticky bit, as in /tmp.
+    The folder must belong to the user, be no symbolic link, and be writable by nobody else. Each folder above it must belong to
+    the user or to root. If others may write to such a folder, it must have the sticky bit, as /tmp does, so that they cannot
+    replace what it contains.
     """
     if not hasattr(os, "getuid"):
         return None  # on Windows, the access lists of a user's profile do this

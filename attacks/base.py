@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Challenge:
-    """The units whose membership the attacker must guess, and the graph that it knows. It does not contain the bits.
+    """The units whose membership the attacker must guess, and the graph that the attacker knows. The secret bits are not here.
 
-    kind: "edge", "node" or "label". known: the public part of the graph, without the challenge edges (or with challenge
-    nodes out of the training set). items: (c, 2) int64 endpoints for edges, (c,) int64 node ids otherwise.
+    kind: "edge", "node" or "label". known: the public part of the graph, without the challenge edges; in the other games, with
+    the challenge nodes taken out of the training set. items: (c, 2) int64 endpoints for edges, (c,) int64 node ids otherwise.
     """
 
     kind: str
@@ -42,8 +42,8 @@ class Pilot:
 class Attack(Protocol):
     """A frozen attack. Its scores are in logit space, so that they do not saturate; a higher score means a member.
 
-    An attack that learns something about each unit of the pool, as LiRA learns two normal laws, has the class attribute
-    `of_each_unit = True`: it scores only those units, not pairs without a coin.
+    Some attacks learn something about each single unit, as LiRA learns two normal distributions. Such an attack has the class
+    attribute `of_each_unit = True`, and scores only units that had a coin in the shadow runs.
     """
 
     @property

@@ -58,8 +58,8 @@ def perceptrons(
 ) -> Perceptrons:
     """K perceptrons with ReLU units, each behind its own standard scaler, trained by Adam on shuffled batches.
 
-    rows: (K, n, dim). bits: (K, n). All have the same initial weights and the same order of rows, so each result is
-    independent of the others.
+    rows: (K, n, dim). bits: (K, n). All perceptrons have the same initial weights and the same order of rows, so the result of
+    one does not depend on the others.
     """
     random = stream(seed, "perceptrons")
     sizes = [rows.shape[2], *hidden, 1]

@@ -20,8 +20,8 @@ from .membership.threshold import Confidence, Entropy, LabelOnly, ModifiedEntrop
 
 DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 
-# The query of each game, the same for members and non-members. An absent node has no edges, so a fair node game needs a model
-# that answers for a node without its edges.
+# The query of each game, the same for members and non-members. A node that is absent from a world has no edges there, so in a
+# fair node game the model must answer for every challenge node as if it had no edges.
 GAMES = {"label": DEPLOYED, "node": ALONE, "edge": DEPLOYED}
 QUERIES = {DEPLOYED: "full", ALONE: "0-hop", "posteriors@half": "half", WHOLE: "union"}
 QUERIES |= {"queries": "features", "graph queries": "graphs"}
@@ -32,7 +32,7 @@ PAIRS_LEARNT = 4000  # training pairs of each perceptron of link stealing, as in
 
 
 def _steps(attack: ShadowMlp) -> ShadowMlp:
-    """The attack with as many optimiser steps on a pool of runs as its paper takes on one shadow model."""
+    """The attack, set to train on the whole pool with about as many optimiser steps as its paper uses on one shadow model."""
     return replace(attack, batch=128, epochs=30)
 
 
@@ -73,23 +73,23 @@ ATTACKS: dict[str, Callable[..., Any]] = {
 }
 ABOUT = {  # for attacks that share a class; the others are described by their docstrings
     "shadow-mlp": "A perceptron on posteriors, trained on shadow models (TSTS, Olatunji et al. 2021; PrivGNN's Attack-1).",
-    "shadow-mlp-public": "The same perceptron, trained on shadow models of public nodes only (PrivGNN's Attack-2).",
+    "shadow-mlp-public": "A perceptron on posteriors, trained on shadow models of public nodes only (PrivGNN's Attack-2).",
     "shadow-mlp-ranked": "A perceptron on sorted posteriors of the game's own query (He et al. 2021).",
     "shadow-mlp-combined": "A perceptron on sorted posteriors of both queries (He et al. 2021).",
-    "shadow-mlp-2-hop": "The same, on the query with neighbours, in the node game, which otherwise queries nodes without edges.",
-    "nmi": "GAP's perceptron on posterior and label, trained on shadow models and tested on other runs, unlike its code.",
-    "nmi-within": "The same perceptron as in GAP's code: trained and tested on nodes of the run under attack.",
+    "shadow-mlp-2-hop": "A perceptron on sorted posteriors of nodes that are queried with their neighbours (He et al. 2021).",
+    "nmi": "GAP's perceptron on posterior and label, but trained on shadow models and tested on other runs.",
+    "nmi-within": "GAP's perceptron on posterior and label, as in its code: trained and tested on the run under attack.",
     "lira-offline": "The logit of a node's label, in standard deviations above shadow models without it (Carlini et al. 2022).",
     "rmia": "The share of other nodes whose likelihood ratio is smaller than the node's (Zarifzadeh et al. 2024).",
-    "rmia-offline": "The same, from shadow models without the node.",
+    "rmia-offline": "RMIA with shadow models that were trained without the node.",
     "edge-lira": "LiRA on the distance between the two ends of an edge.",
     "edge-multi-lira": "LiRA on all logits of the two ends of an edge and their distance.",
     "strongest": "The sum of two likelihood ratios, on logits and on their scalars.",
-    "edge-strongest": "The same sum, for the two ends of an edge.",
+    "edge-strongest": "The sum of two likelihood ratios, on logits and on their scalars, for the two ends of an edge.",
     "linkteller": "The change of one end's posterior when the other end's features change (Wu et al. 2022).",
-    "linkteller-normalised": "The same, divided by the change of the other end's own posterior.",
+    "linkteller-normalised": "LinkTeller, divided by the change of the other end's own posterior.",
 }
-BASELINES = (FEATURES, EDGE_FREE)  # read no model: their AUC against non-edges is homophily
+BASELINES = (FEATURES, EDGE_FREE)  # attacks that read no model: their AUC against non-edges measures homophily
 
 
 def how_asked(attack: Any) -> str:

@@ -30,7 +30,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Leak:
-    """The success of an attack, averaged over targets, each of which has a ROC.
+    """The success of an attack, averaged over targets. Each target has its own ROC.
 
     auc, tpr_at_fpr: means over targets. Intervals: over targets if there are several, else over members and non-members.
     """
@@ -44,9 +44,9 @@ class Leak:
 
 
 def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0, fprs: tuple[float, ...] = FPRS) -> Leak:
-    """scores, bits: (targets, challenges). A single column is one ROC over its runs.
+    """Measures an attack. scores, bits: (targets, challenges). A single column is taken as one ROC over its runs.
 
-    `seed` breaks ties at random. Targets without both a member and a non-member have no ROC and are dropped.
+    `seed` breaks ties at random. Targets that lack members or non-members have no ROC and are dropped.
     Raises ValueError for shapes that differ, NaN, or if no target remains.
     """
     scores, bits = one_roc_a_row(scores, bits)
@@ -106,7 +106,7 @@ def true_positives(
     fprs: tuple[float, ...] | NDArray[np.float64],
     rng: np.random.Generator,
 ) -> list[int]:
-    """For each FPR, the number of members above the first non-member that it does not allow. scores, bits: (n,)."""
+    """For each FPR, the number of members that score above the first non-member that would exceed it. scores, bits: (n,)."""
     if not len(fprs):
         return []
     order = np.lexsort((rng.random(len(scores)), -scores))
@@ -144,8 +144,8 @@ def _shares(interval: tuple[float, float]) -> tuple[float, float]:
 def auc_interval(scores: NDArray[np.float64], bits: NDArray[np.bool_], alpha: float = 0.05) -> tuple[float, float]:
     """DeLong's interval of one AUC (DeLong et al. 1988), from the rank of each score among those of the other side.
 
-    If members and non-members do not overlap, its width would be zero; then the bound is that of min(members, non-members)
-    disjoint pairs, all correctly ordered.
+    If the scores of members and non-members do not overlap, this interval has no width. The result is then the Clopper-Pearson
+    interval of min(members, non-members) disjoint pairs, all correctly ordered.
     """
     members, others = scores[bits], scores[~bits]
     rank = rankdata(scores)

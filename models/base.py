@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """All that an adversary may see of K runs: named arrays, run axis first, each charged by the ledger.
+    """All that an adversary may see of K runs: named arrays, run axis first. The ledger must charge for each of them.
 
     posteriors: (K, w, classes) float32, natural LOGARITHMS of the class probabilities of the watched rows,
         so that neither tail saturates.
@@ -67,8 +67,8 @@ class Release:
 class Model(Protocol):
     """A frozen recipe whose noise is already set: a frozen dataclass with numbers and strings for fields.
 
-    A model never receives epsilon. `fit` reads nothing but the worlds, and all randomness of run k comes
-    from worlds.seeds[k] (see random/streams.py). The ledger depends on the recipe alone, never on the graph that is fitted.
+    A model never receives epsilon. `fit` reads nothing but the worlds, and all randomness of run k comes from worlds.seeds[k]
+    (see random/streams.py). The ledger depends on the recipe alone, never on the graph that the model is trained on.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""What a model can do beyond training: small protocols that it declares by having the attribute, and that audits ask for."""
+"""Capabilities of models: small protocols that audits need. A model declares one by having its attributes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SUMS = ("aggregates", "inputs")
 
 @runtime_checkable
 class NoisySums(Protocol):
-    """Can release noisy sums over neighbours, and the rows that were summed.
+    """A model that can release noisy sums over neighbours, and the rows that were summed.
 
-    offers: all arrays that it can release, "aggregates" and "inputs" among them, (K, hops, w, dim) float32 each. The release
-    states the standard deviation of the noise as `public["noise_std"]`. A field `keep` says which of them to release.
+    offers: all arrays that the model can release, "aggregates" and "inputs" among them, (K, hops, w, dim) float32 each. The
+    release states the standard deviation of the noise as `public["noise_std"]`. A field `keep` says which arrays to release.
     """
 
     @property
@@ -32,7 +32,7 @@ class NoisySums(Protocol):
 
 @runtime_checkable
 class BoundedDegree(Protocol):
-    """max_degree: to how many others a node may send its row, a public promise that its ledger rests on; 0: no promise."""
+    """max_degree: the public bound on how many others a node may send its row to. The ledger relies on it; 0 means no bound."""
 
     @property
     def max_degree(self) -> int: ...
@@ -40,11 +40,12 @@ class BoundedDegree(Protocol):
 
 @runtime_checkable
 class ClippedGradients(Protocol):
-    """Trains by DP-SGD with one clipped gradient for each node, on full batches or on secret Poisson samples.
+    """A model that DP-SGD trains with one clipped gradient for each node, on full batches or on secret Poisson samples.
 
     clip: the largest norm of one node's gradient. inclusion_chance: the probability that a node joins a batch, independently of
-    all others. 1: every batch holds all nodes. None: batches are drawn in another way, in which a node that joins displaces
-    another. The training reports its samples and sums: `witness.sampled(...)`, `witness.clean(...)`, `witness.released(...)`.
+    all others. 1: every batch holds all nodes. None: batches are drawn in another way, for example with a fixed size, so that a
+    node that joins displaces another. The training reports its samples and sums: `witness.sampled(...)`, `witness.clean(...)`,
+    `witness.released(...)`.
     """
 
     @property
@@ -56,11 +57,12 @@ class ClippedGradients(Protocol):
 
 @runtime_checkable
 class NoisyVotes(Protocol):
-    """Teachers vote; the model adds Laplace noise to the counts and releases the label with the largest one.
+    """A model whose teachers vote. It adds Laplace noise to the counts and releases the label with the largest noisy count.
 
-    vote_noise: scale of the noise / the most that one teacher adds to a count; None: the influence of a node on a vote is
-    unbounded. queries: how many votes are taken. rate: the chance that a node is in a sample of nodes. single: one sample for all
-    votes, else one for each. classes: the number that the ledger charges for; 0: the number that costs most.
+    vote_noise: scale of the noise / the most that one teacher adds to a count; None if a node's influence on a vote is unbounded.
+    queries: how many votes are taken. rate: the probability that a node is in a sample of nodes. single: whether all votes share
+    one sample; otherwise each vote has its own. classes: the number of classes that the ledger charges for; 0: the number that
+    costs most.
     """
 
     queries: int
@@ -78,10 +80,10 @@ class NoisyVotes(Protocol):
 
 @runtime_checkable
 class FiniteChannels(Protocol):
-    """Everything that it sends of one person comes from channels with finitely many inputs and outputs."""
+    """A model that sends data of one person only through channels with finitely many inputs and outputs."""
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        """Each channel as (inputs, outputs) probabilities and its number of independent copies; () where one is not finite."""
+        """Each channel as (inputs, outputs) probabilities, with its number of independent copies. () if one is not finite."""
         ...
 
 
@@ -90,7 +92,7 @@ class RandomisedReports(FiniteChannels, Protocol):
     """Users send `reports`, (K, w, bits, 2) of feature index and sign, and `label_reports`, (K, w), through two channels."""
 
     def ends(self, graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(dim,) each: the lowest and the highest value of every feature that the channels tell apart."""
+        """(dim,) each: the lowest and the highest value of every feature between which the channels distinguish values."""
         ...
 
 
@@ -117,8 +119,8 @@ class RandomisedEdges(Protocol):
 
 @runtime_checkable
 class NoisyRows(Protocol):
-    """gaussian_rows: how many PageRank rows the model releases with Gaussian noise on all entries, their sources drawn from all
-    nodes; 0: none.
+    """gaussian_rows: how many PageRank rows the model releases with Gaussian noise on all entries; 0 means none. The sources of
+    the rows are drawn from all nodes.
     """
 
     @property
@@ -127,7 +129,7 @@ class NoisyRows(Protocol):
 
 @runtime_checkable
 class NoisyMessages(Protocol):
-    """noisy_messages: every message of its `transcript` is a noisy plain sum over neighbours, brought to length one."""
+    """noisy_messages: whether every message of its `transcript` is a noisy plain sum over neighbours, scaled to length one."""
 
     @property
     def noisy_messages(self) -> bool: ...
@@ -135,7 +137,7 @@ class NoisyMessages(Protocol):
 
 @runtime_checkable
 class DegreeFloor(Protocol):
-    """floor: the degree below which a row is treated as if it had that many neighbours; 0: none."""
+    """floor: rows of nodes with a smaller degree are treated as if they had this many neighbours; 0 means no floor."""
 
     @property
     def floor(self) -> int: ...
@@ -143,14 +145,14 @@ class DegreeFloor(Protocol):
 
 @runtime_checkable
 class AnswersOtherFeatures(Protocol):
-    """Answers queries about the training graph with features that the attacker chooses."""
+    """A model that answers queries about the training graph with features that the attacker chooses."""
 
     def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]: ...
 
 
 @runtime_checkable
 class AnswersOtherGraphs(Protocol):
-    """Answers queries about graphs that the attacker chooses."""
+    """A model that answers queries about graphs that the attacker chooses."""
 
     def anywhere(self, worlds: Worlds, device: str = "cpu") -> Callable[[Graph], NDArray[np.float32]]: ...
 
@@ -168,7 +170,7 @@ class StatesTheorem(Protocol):
     """A model whose paper states a theorem about its epsilon."""
 
     def theorem_epsilon(self, delta: float) -> float | None:
-        """What that theorem gives for this recipe, in nats; None where the theorem does not apply, for example without noise."""
+        """The epsilon of the theorem for this recipe, in nats; None if the theorem does not apply, for example without noise."""
         ...
 
 
@@ -177,13 +179,15 @@ class HasReleasedCode(Protocol):
     """A model whose authors released code that computes its epsilon."""
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """What that code computes for this recipe, in nats; None where it computes nothing, for example without noise."""
+        """The epsilon that the code computes for this recipe, in nats; None if it computes none, for example without noise."""
         ...
 
 
 @dataclass(frozen=True)
 class Capability:
-    """holds: whether a model that has the attributes has the capability. declared: how a model declares it."""
+    """The entry of a protocol. holds: whether a model with all its attributes has the capability. declared: how a model declares
+    the capability, in words.
+    """
 
     protocol: type
     declared: str

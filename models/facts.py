@@ -1,4 +1,4 @@
-"""The facts of a graph from which a recipe is made before training, and the type of an entry in the catalogue of systems."""
+"""The counts of a graph that a recipe needs before training, and the type of an entry in the catalogue of systems."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class System:
     make(mode, facts, private): the recipe before its noise is set. Its hyper-parameters are those of the authors' own scripts,
     which differ between private and non-private training; none is tuned on the graph.
     node_level: fields of the recipe in the authors' node-level scripts, if the system has a node-level version. baseline: whether
-    the system is there for comparison only, so that a plan runs it only when it names it.
+    the system is for comparison only; a plan then runs it only if the plan names it.
 
-    What a paper prints, what its theorem gives and what its code computes are methods of the model: `Model.printed`,
-    `StatesTheorem` and `HasReleasedCode` in capabilities.py.
+    Methods of the model give the epsilon that a paper prints, that its theorem gives and that its code computes: `Model.printed`,
+    and `StatesTheorem` and `HasReleasedCode` in capabilities.py.
     """
 
     make: Factory
@@ -61,9 +61,9 @@ class System:
 def default_delta(unit: Unit, mode: str, facts: Facts) -> float:
     """A power of ten below one over the number of units.
 
-    "sound": from public counts alone: nodes for node claims, nodes / 100 for edge claims, as the number of edges is
-    secret. "paper": the papers' rule, one decimal digit for each digit of the number of arcs or training nodes.
-    Local mechanisms are pure: 0.
+    "sound": the number of units is taken from public counts alone: the nodes for node claims, and 100 times the nodes for edge
+    claims, because the number of edges is secret. "paper": the papers' rule, one decimal digit for each digit of the number of
+    arcs or training nodes. Claims of local mechanisms have delta 0.
     """
     if unit is Unit.FEATURES:
         return 0.0

@@ -1,4 +1,4 @@
-"""Wraps a user's function that trains one model as a model for many worlds: one run after the other."""
+"""Turns a user's function that trains one model into a model for many worlds, by calling it for one run after the other."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NODE_AXIS = {"posteriors": 0, "aggregates": 1, "inputs": 1}
 class Looped:
     """train(graph, seed) -> named arrays over all nodes, such as {"posteriors": (nodes, classes) natural logarithms}.
 
-    The graph is already without what the run lacks: absent edges are gone, absent nodes have no edges and are in no training
-    set. seed: an int below 2^64, from which all randomness must come. "aggregates" and "inputs" are (hops, nodes, dim).
-    events: what was run, if known; without it every accountant declines. The tool does not change the function's noise.
-    name: by default that of the function; "looped" if it has none.
+    graph: the graph of one run; absent edges are gone, absent nodes have no edges and are in no training set. seed: an int below
+    2^64, from which all randomness must come. "aggregates" and "inputs" are (hops, nodes, dim). events: the ledger, if known;
+    without it every accountant declines. The tool does not change the function's noise. name: by default the name of the
+    function; "looped" if it has none.
     """
 
     train: Callable[[Graph, int], Mapping[str, Any]]

@@ -1,6 +1,4 @@
-"""The range of every number that a recipe of this package takes: from the smallest value that means something to the largest that
-a machine can train.
-"""
+"""The allowed range of every number in a recipe: from the smallest meaningful value to the largest that a machine can train."""
 
 from __future__ import annotations
 

@@ -45,10 +45,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim of either run. verdicts, delta, lower, upper: one per run, bounds in nats; None where a run has no such value.
+    """A claim that at least one of two runs tests. verdicts, delta, lower, upper: one value per run, bounds in nats; None where a
+    run has no such value.
 
-    A run that lacks the claim has no verdict on it. A claim with a larger delta is a weaker claim, so it does not count as the
-    same one.
+    A run that does not test the claim has no verdict on it. A claim with a larger delta is weaker, so the second run does not
+    test the same claim if its delta is larger.
     """
 
     key: Key
@@ -88,7 +89,7 @@ class Judged:
 
 
 def judged(first: Results, second: Results) -> list[Judged]:
-    """Every claim of either run: worse verdicts first, then vanished claims, better verdicts, new claims, and equal verdicts."""
+    """Every claim of both runs: worse verdicts first, then vanished claims, better verdicts, new claims, and equal verdicts."""
     one, other = ({line.key: line for line in lines(run) if math.isfinite(line.key.epsilon)} for run in (first, second))
     pairs = [(k, one.get(k), other.get(k)) for k in dict.fromkeys((*one, *other))]
     found = [
@@ -112,7 +113,7 @@ def exit_code(claims: Sequence[Judged], measured: Sequence[object]) -> int:
 
 
 def differences(first: Results, second: Results) -> list[Difference]:
-    """Every quantity that both runs measured, significant differences in leakage first."""
+    """Every quantity that both runs measured: leakage before utility, significant differences first."""
     others = {_place(row): row for row in second.rows}
     found = [_difference(row, others[_place(row)]) for row in first.rows if _place(row) in others]
     tested = _corrected([d for d in found if d is not None])
@@ -120,9 +121,9 @@ def differences(first: Results, second: Results) -> list[Difference]:
 
 
 def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> int:
-    """Prints what changed, in separate tables for each unit, and returns the exit code; with json, one document on stdout.
+    """Prints what changed, in separate tables for each unit, and returns the exit code. json: print one JSON document instead.
 
-    every: also print unchanged verdicts and differences that chance explains.
+    every: also print unchanged verdicts, and differences that are not significant.
     """
     from rich.console import Console
 
@@ -169,7 +170,7 @@ def called(run_a: Path, run_b: Path) -> tuple[str, str]:
 
 
 def _named(claims: list[Judged]) -> list[str]:
-    """A line for each claim with a worse verdict, each that vanished, and each new one."""
+    """One line for each claim whose verdict is worse, that vanished, or that is new."""
     texts = []
     for c in claims:
         who = f"{name(c.key.model, c.key.mode)}, ε = {budget(c.key.epsilon)} for {UNITS[c.key.unit]}"
@@ -279,7 +280,7 @@ def _value_of(row: Row, what: str, values: tuple[float, float], ends: tuple[Inte
 
 
 def _corrected(found: list[Difference]) -> list[Difference]:
-    """The same with `word` set: Bonferroni over all differences of the same kind, by widening the normal intervals."""
+    """The same differences with `word` set. The normal intervals are widened by Bonferroni over all differences of a kind."""
     from scipy.special import ndtri
 
     tested = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ANY = "noise too small"  # the kind of violation that a test detects unless it names another
 WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
-GRID = 1e-3  # relative; accountants differ by less through their grids, so a smaller excess is ignored
+GRID = 1e-3  # relative; the accountants' grids cause smaller differences, so a smaller excess over the claim is ignored
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,10 @@ class Evidence:
     curves: plottable lists, see `figures`: "tradeoff" {"claimed", "ledger", "observed": [false positive rates, false
         negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]},
         "residuals" {"expected", "observed": normal and observed quantiles, "count"}.
-    reach: what the audit could detect, in a sentence. read: the released arrays that it read. randomness: the source of
-    the seeds. assumptions: what the model takes to be public. seconds: of the audit, training included.
-    audited: the files of somebody's own model or program, with their hashes. observed: the ledger that was heard, see `Observed`.
+    reach: what the audit could detect, in a sentence. read: the released arrays that the audit read. randomness: the source of
+    the seeds. assumptions: what the model assumes to be public. seconds: duration of the audit, training included.
+    audited: the files of a user's own model or program, with their hashes. observed: the mechanisms that the recorder found, see
+    `Observed`.
     """
 
     claim: Claim
@@ -80,7 +81,7 @@ class Evidence:
 
     @staticmethod
     def from_json(text: str) -> Evidence:
-        """Raises ValueError when a field is missing or wrong, or the checksum is. Unknown fields are ignored."""
+        """Raises ValueError if a field or the checksum is missing or wrong. Unknown fields are ignored."""
         from ..accounting.upper.accountants import Upper
 
         document = json.loads(text)
@@ -99,7 +100,7 @@ class Evidence:
 
 
 def _sum(document: Mapping[str, Any]) -> str:
-    """A checksum of what evidence says, to find damage; whoever may write the folder of a run may write a right one."""
+    """A checksum that finds damage. It does not find forgery: whoever can write the file can also write a matching checksum."""
     told = json.dumps({name: value for name, value in document.items() if name != "sum"}, sort_keys=True)
     return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
@@ -133,13 +134,13 @@ def judge(
     ceiling: upper bounds of the ledger in the claim's own unit; empty if the ledger counts another unit.
     bounds: every test of this claim, each with its share of alpha.
     notices: the violation that the plan asks to detect, as a factor of the noise.
-    from_ledger: whether the claim follows from the ledger and from nothing else, as one that was calibrated does.
+    from_ledger: whether only the ledger supports the claim, as for a model whose noise was calibrated by its ledger.
 
-    The smallest detectable violation is the worst over the arrays that the claim exposes, each by its most sensitive test.
-    A refutation that a second test with fresh randomness did not confirm does not count, and neither does one that rests on an
-    unchecked assumption. A refutation of the ledger means that the code is less private than its own ledger; the claim is refuted
-    with it if nothing else supports the claim. A test may also refute the ledger without an epsilon above the claim; then no
-    upper bound on the run's epsilon is known.
+    Each array that the claim exposes has a smallest detectable violation, that of its most sensitive test. The largest of these
+    counts. A refutation does not count if a second test with fresh randomness did not confirm it, or if it rests on an unchecked
+    assumption. A refutation of the ledger means that the code is less private than its ledger. It also refutes the claim if
+    nothing else supports the claim. A test may refute the ledger without proving an epsilon above the claim; then no upper bound
+    on the run's epsilon is known.
     """
     unsure = [b for b in bounds if b.refuted and b.assumed]
     refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]
@@ -194,18 +195,18 @@ def judge(
 
 
 def tests_of(claim: Claim, bounds: Sequence[Bound]) -> dict[str, list[Bound]]:
-    """Array that the claim exposes -> the bounds whose tests would detect a violation in it."""
+    """For each array that the claim exposes, the bounds whose tests would detect a violation in it."""
     return {array: [b for b in bounds if b.covers is None or array in b.covers] for array in claim.exposes}
 
 
 def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:
-    """The bound that says what would have been noticed: of the most sensitive test of each array, the least sensitive one."""
+    """The bound that says what would have been noticed: each array has a most sensitive test; the least sensitive of these."""
     best_of = [min(tests, key=lambda b: b.notices) for tests in tests_of(claim, bounds).values() if tests]
     return max(best_of, key=lambda b: b.notices, default=None)
 
 
 def _sorts(best_of: Mapping[str, Bound]) -> str:
-    """The kind of violation that was looked for in each array, if an audit states it."""
+    """For each array, the kind of violation that an audit tested for, if the audit states it."""
     arrays: dict[str, list[str]] = {}
     for array, bound in best_of.items():
         if bound.covers is not None and bound.covers[array] != ANY:
@@ -220,7 +221,7 @@ def lowest(ceiling: Sequence[Upper]) -> tuple[float, str] | None:
 
 
 def contradicting(best: tuple[float, str] | None, bounds: Sequence[Bound]) -> Bound | None:
-    """The largest proved lower bound if it exceeds the tightest upper bound (then one of the two is wrong); else None."""
+    """The largest proved lower bound, if it exceeds the tightest upper bound, so that one of the two is wrong; else None."""
     proved = [b for b in bounds if not b.assumed and not b.failed and b.confirmed is not False]
     most = max(proved, key=lambda b: b.epsilon, default=None)
     return most if best and most and most.epsilon > best[0] * (1 + GRID) else None

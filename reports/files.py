@@ -63,7 +63,7 @@ def lists(value: Any) -> Any:
 
 
 def tuples(value: Any) -> Any:
-    """As `lists`, with tuples instead of lists: for fields of frozen values."""
+    """The same as `lists`, but with tuples instead of lists, for the fields of frozen values."""
     if isinstance(value, (list, tuple)):
         return tuple(tuples(v) for v in value)
     return lists(value)

@@ -1,4 +1,4 @@
-"""What a run looked at, and what it did not, by the layers of NIST SP 800-226, "Evaluating Differential Privacy Guarantees"."""
+"""What a run tested and what it did not, by the layers of NIST SP 800-226, "Evaluating Differential Privacy Guarantees"."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import NamedTuple
 from .results import AccountRow, Results
 from .summary import UNITS, Line, name
 
-# audits that read whole releases of a mechanism; SAMPLED plays against secret batches; LISTENING records and repeats a training
+# OF_MECHANISMS: audits that read whole releases of a mechanism. SAMPLED: audits of secret batches. LISTENING: the audit that
+# records a training and repeats it.
 OF_MECHANISMS = ("replay", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "exact")
 SAMPLED, LISTENING = "gradients", "differential"
 
 
 class Layer(NamedTuple):
-    """status: tested, partly tested, argued (from what a model states of itself), assumed or not looked at. link: a section."""
+    """status: tested, partly tested, argued (only the model's own statements support it), assumed or not looked at. link: the
+    section of the report.
+    """
 
     name: str
     status: str
@@ -24,7 +27,7 @@ class Layer(NamedTuple):
 
 
 def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
-    """The layers of the claims of a run, from the guarantee down to how data are collected."""
+    """The layers of the claims of a run, from the formal guarantee down to the collection of data."""
     decided = [line for line in claims if line.verdict.exit_code in (0, 1)]
     whom = ", or ".join(UNITS[unit] for unit in dict.fromkeys(line.key.unit for line in claims)) or "nothing"
     played, heard = _by(claims, OF_MECHANISMS), _by(claims, (LISTENING,))
@@ -50,29 +53,29 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "Mechanisms and sensitivity",
             _status(both := [line for line in claims if line in played or line in heard], claims, "argued"),
-            f"{_count(both, claims)} a bound from {_audits(both, (*OF_MECHANISMS, LISTENING)) or 'no audit of mechanisms'}.",
+            f"{_count(both, claims)} a bound from {_audits(both, (*OF_MECHANISMS, LISTENING)) or 'an audit of mechanisms'}.",
             "evidence",
         ),
         Layer(
             "Composition",
             _status(played, claims, "argued" if accountants else "assumed"),
-            f"{'Ledgers are added up by ' + accountants if accountants else 'No accountant could add up a ledger'}. "
+            f"{'Ledgers are composed by ' + accountants if accountants else 'No accountant could compose a ledger'}. "
             f"{_count(played, claims)} a bound from whole releases.",
             "accountants",
         ),
         Layer(
             "Sampling",
             "partly tested" if sampled else "argued",
-            f"Canaries play against the secret batches of {', '.join(sampled)}. Elsewhere the ledger alone counts on sampling."
+            f"An audit tested canaries in secret batches of {', '.join(sampled)}. No test supports the sampling of other models."
             if sampled
-            else "No audit played against a secret sample. Where a ledger counts on one, no test supports it.",
+            else "No audit tested a secret sample. If a ledger relies on secret samples, no test supports it.",
             "evidence",
         ),
         Layer(
             "Randomness and floating point",
             "partly tested" if heard else "assumed",
-            f"{noise} {_count(heard, claims)} noise whose source, size and freshness were recorded. Attacks on the last bits of "
-            "floating-point noise (Mironov 2012) are not tried.",
+            f"{noise} For {len(heard)} of {len(claims)} claims, an audit recorded the source, size and freshness of the noise. "
+            "Attacks on the last bits of floating-point noise (Mironov 2012) are not tried.",
             "reproduce",
         ),
         Layer(
@@ -87,7 +90,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
 
 
 def _by(claims: Sequence[Line], audits: Sequence[str]) -> list[Line]:
-    """The claims with a bound of one of these audits that stands."""
+    """The claims with a bound from one of these audits that was not withdrawn."""
     return [line for line in claims if any(b.audit in audits and b.withdrawn is None for b in line.bounds)]
 
 

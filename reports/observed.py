@@ -1,4 +1,4 @@
-"""The observed ledger of a model, as it stands in the evidence: what was heard while it trained, and what came of it."""
+"""The observed ledger of a model, as the evidence stores it: the noise that was recorded during training, and its cost."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A place where noise meets data. number: in the order of the run, from 1. line: file and line that drew the noise. meets:
-    the line where the noise is added to data; "" where it was not followed there.
+    """One noisy mechanism: noise that is added to data. number: its place in the order of the run, from 1. line: file and line
+    that drew the noise. meets: the line where the noise is added to data; "" if the recorder could not follow the noise to it.
 
-    scale: smallest and largest over the entries: the standard deviation of normal noise, the scale of another law. shape: of
-    what the noise is on. covered: the share of its entries. released: array and hop, or that it is used within the run. move:
-    how far the worst secret that was tried moves the clean value, over the scale: Euclidean for normal noise, else the sum;
-    None where nothing was tried. secret: which one. note: why this is no fresh noise; "" where it is.
+    scale: smallest and largest over the entries; the standard deviation of normal noise, the scale parameter of other noise.
+    shape: of the noisy array. covered: the share of its entries that have noise. released: the array and hop that release it, or
+    that the value is used within the run. move: how far the worst secret that was tried moves the clean value, divided by the
+    scale (Euclidean norm for normal noise, else the sum of absolute values); None if no secret was tried. secret: the worst one.
+    note: why the noise is not fresh; "" if it is.
     """
 
     number: int
@@ -42,7 +43,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Heard:
-    """Draws of one line that are noise on nothing that is released. draws, numbers: how many. note: what is odd about them."""
+    """Draws of one line that are noise on no released value. draws, numbers: counts of each. note: what is unusual about them."""
 
     line: str
     law: str
@@ -53,10 +54,11 @@ class Heard:
 
 @dataclass(frozen=True)
 class Observed:
-    """mechanisms: in order. unplaced: draws that were heard and not found on what is released. costs: what the mechanisms cost
-    for the worst secret that was tried, nats; None where that is not known. declared: the ledger as text. agrees: whether it
-    pays for what was heard; None where that cannot be told. compared: the same in sentences. faults: secrets that no noise
-    covers. doubts: why nothing is said of some of it. tried: secrets that were taken away one by one. draws: all that were heard.
+    """The observed ledger. mechanisms: in the order of the run. unplaced: draws that were recorded but not found in any released
+    array. costs: the epsilon (nats) of the mechanisms for the worst secret that was tried; None if unknown. declared: the ledger
+    as text. agrees: whether the declared ledger charges for at least the recorded mechanisms; None if that is not known.
+    compared: the comparison in sentences. faults: secrets that no noise covers. doubts: why some values were not judged. tried:
+    the number of secrets that were removed, one by one. draws: the number of all recorded draws.
     """
 
     mechanisms: tuple[Mechanism, ...]

@@ -44,13 +44,13 @@ class Run(Value):
     verdict: str = ""
     exit_code: int = 0
     preset: str = ""  # "ci": a claim that was tested too weakly is a warning only
-    observed: list[dict[str, Any]] = []  # the ledgers that were heard, each with its model, mode, unit and budget
+    observed: list[dict[str, Any]] = []  # the observed ledgers, each with its model, mode, unit and budget
     audited: dict[str, dict[str, str]] = {}  # own model -> its files, with their hashes, and the packages that it requires
     contract: dict[str, list[dict[str, str]]] = {}  # own model -> clauses that were checked: which, whether it holds, why not
 
 
 class Row(Value):
-    """model, mode, unit and budget that the row is about. epsilon: the budget in nats; infinity for none."""
+    """The model, mode, unit and budget that the row is about. epsilon: the budget in nats; infinity if nothing is claimed."""
 
     model: str
     mode: str = ""
@@ -72,7 +72,7 @@ class UtilityRow(Row):
 class AccountRow(Row):
     """value: nats; None if the accountant declines, with the reason in `unsupported`.
 
-    A row of accountant "published" holds what the paper prints; extra field `as_coded`: what its code computes.
+    A row of accountant "published" holds the epsilon that the paper prints, and in `as_coded` the one that its code computes.
     own: the model is a user's, so only its author vouches for the ledger. from_ledger: only this ledger supports the claim.
     """
 
@@ -113,8 +113,8 @@ class Slice(Value):
 class AttackRow(Row):
     """true_positives, false_positives: the counts behind each rate of `tpr_at_fpr`, summed over targets.
 
-    slices: AUC by class, degree or homophily, then by group; non-members are units of the game. baseline: True for an
-    attack that reads no model, whose gain is homophily.
+    slices: the AUC by property (class, degree or homophily), then by group. The non-members of a group are units of the game.
+    baseline: True for an attack that reads no model, so that only homophily explains its success.
     """
 
     kind: Literal["attack"] = "attack"
@@ -133,7 +133,7 @@ class AttackRow(Row):
     targets: int = 0
     baseline_auc: Number | None = None  # AUC of the feature-only attack on the same challenges
     baseline: bool = False
-    best_of: int | None = None  # if it has the largest AUC of its game: among how many attacks, uncorrected for the choice
+    best_of: int | None = None  # for the attack with the largest AUC of its game: how many attacks there were (no correction)
     slices: dict[str, dict[str, Slice]] = {}
 
 
@@ -150,7 +150,7 @@ class BoundRow(Row):
     verdict: str
     notices: Number | None = None  # the smallest detectable violation, as a factor of the noise
     reach: Number | None = None  # the true epsilon of that violation
-    detectable_epsilon: Number | None = None  # the same; None if unknown
+    detectable_epsilon: Number | None = None  # the same as `reach`; None if unknown
     detectable_by: dict[str, str] | None = None  # array -> the kind of violation that the test would have detected in it
     method: str = ""
     confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was none

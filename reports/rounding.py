@@ -28,7 +28,7 @@ def percent(share: float) -> str:
 
 
 def at_least(epsilon: float, alpha: float, shape: str, assumed: tuple[str, ...] = ()) -> str:
-    """A lower bound with its side, confidence and shape: "at least 4.97 (95 %, shape of the ledger)"; and what it assumes."""
+    """A lower bound with its side, confidence, shape and assumptions, as in "at least 4.97 (95 %, shape of the ledger)"."""
     from ..accounting.lower.bounds import surety
 
     seen = "infinite" if math.isinf(epsilon) else f"at least {down(epsilon)}"

@@ -51,7 +51,8 @@ class Key(NamedTuple):
 class Line:
     """One claim. upper: the tightest valid upper bound (nats) and its accountant. lower: the row of the largest lower bound.
 
-    noticing: the row whose test says what would have been noticed. own: a user's own model, whose ledger is its author's word.
+    noticing: the row whose test gives the smallest detectable violation. own: True for a user's own model, for whose ledger only
+    its author vouches.
     """
 
     key: Key
@@ -66,7 +67,7 @@ class Line:
 
     @property
     def upper_is(self) -> str:
-        """What the upper bound is an upper bound of, where a reader could take it for more."""
+        """What the upper bound covers, if a reader could overestimate it; else an empty string."""
         if self.upper and self.lower and self.lower.value > self.upper[0]:
             return "of the ledger, which is not what was run"
         return "by the model's own ledger, which nobody checked" if self.upper and self.own else ""
@@ -77,7 +78,7 @@ def key(row: Row) -> Key:
 
 
 def as_text(text: str) -> str:
-    """One line of Markdown without tags, links or images: some renderers keep the HTML and the scripts of a name."""
+    """The text as one line of Markdown without tags, links or images. Some renderers would run HTML and scripts in a name."""
     return " ".join(text.split()).replace("<", "&lt;").replace("[", "\\[")
 
 
@@ -98,7 +99,7 @@ def one_delta(claims: Iterable[Line]) -> str:
 
 
 def deltas(claims: Iterable[Line]) -> str:
-    """ "δ = 1e-05 for an undirected edge": every delta that is claimed, with what it protects; "" if nothing is claimed."""
+    """Every claimed delta with its unit, as in "δ = 1e-05 for an undirected edge"; "" if nothing is claimed."""
     each = dict.fromkeys((line.delta, line.key.unit) for line in claims if line.delta is not None and line.key.unit)
     return f"δ = {', '.join(f'{delta:g} for {UNITS[unit]}' for delta, unit in each)}" if each else ""
 
@@ -135,9 +136,9 @@ def lines(results: Results) -> list[Line]:
 
 
 def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
-    """A line for each claim that was accounted for or audited; refuted claims first. The only place where a run is judged.
+    """A line for each claim that was accounted for or audited; refuted claims first. Only this function judges a run.
 
-    notices: the factor over a claim that a test must be able to detect.
+    notices: the violation that a test must be able to detect, as a factor of the noise.
     """
     accounts, bounds = [r for r in rows if isinstance(r, AccountRow)], [r for r in rows if isinstance(r, BoundRow)]
     keys = dict.fromkeys(key(r) for r in (*accounts, *bounds))
@@ -150,7 +151,7 @@ def lines_of(rows: Sequence[Row], notices: float) -> list[Line]:
 
 
 def of_case(row: SkippedRow) -> bool:
-    """Whether the row skips a whole model at one budget, and not only one audit or attack of it."""
+    """Whether the row skips a whole model at one budget, rather than one audit of it or one attack on it."""
     return row.what == f"{row.model} {row.mode} epsilon={row.epsilon:g}"
 
 
@@ -170,12 +171,13 @@ def _line(k: Key, accounts: list[AccountRow], bounds: list[BoundRow], notices: f
     noticing = next((b for b, t in zip(bounds, tests, strict=True) if t is deciding), None)
     own = any(a.own for a in accounts)
     upper = lowest(ceiling)
-    shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper  # the verdict states both
+    # If a bound contradicts the upper bound, the verdict states both, so the column stays empty.
+    shown = None if contradicting(upper, tests) and best and best.value <= k.epsilon else upper
     return Line(k, delta, shown, best, tuple(bounds), tuple(accounts), verdict, noticing, own)
 
 
 def _bound(row: BoundRow) -> Bound:
-    """The bound of a row, as far as a verdict needs it."""
+    """The bound of a row, with the fields that a verdict needs."""
     from ..accounting.checks.conditions import Condition
     from ..accounting.lower.bounds import Bound
 
@@ -221,7 +223,7 @@ def rivals(attacks: Iterable[AttackRow]) -> Counter[tuple[Key, str]]:
 
 
 def best_marked(rows: Sequence[Any]) -> list[Any]:
-    """The rows; the strongest attack of each model, budget and game says among how many it is the best."""
+    """The rows, with `best_of` set in the strongest attack of each model, budget and game."""
     attacks = [row for row in rows if isinstance(row, AttackRow)]
     best, among = {id(row) for row in strongest(attacks)}, rivals(attacks)
 
@@ -234,19 +236,21 @@ def best_marked(rows: Sequence[Any]) -> list[Any]:
 
 
 def chance(results: Results) -> dict[str, float]:
-    """Metric -> what a model scores that has learned nothing: the share of the largest class; half for the area under a ROC."""
+    """For each metric, the score of a model that has learned nothing: the share of the largest class, or 0.5 for a ROC area."""
     classes = results.run.data.get("classes")
     sizes = [float(size) for size in classes] if isinstance(classes, list) else []
     return {"roc_auc": 0.5} | ({"accuracy": max(sizes) / sum(sizes)} if sum(sizes) else {})
 
 
 def may_be_chance(row: UtilityRow, level: Mapping[str, float]) -> bool:
-    """Whether the interval of a utility reaches down to what a model scores that has learned nothing."""
+    """Whether the interval of a utility includes, or lies below, the score of a model that has learned nothing."""
     return row.metric in level and (row.ci95[0] if row.ci95 else row.value) <= level[row.metric]
 
 
 def inapplicable(rows: Iterable[SkippedRow]) -> dict[str, list[SkippedRow]]:
-    """Model and mode -> what of it was skipped. Left out: whole models, and audits where nothing is claimed."""
+    """For each model and mode, the audits and attacks that were skipped. Skipped models, and audits at an infinite epsilon, are
+    left out.
+    """
     found: dict[str, list[SkippedRow]] = {}
     for row in rows:
         if not of_case(row) and not (math.isinf(row.epsilon) and row.what.startswith("audit ")):

@@ -1,4 +1,4 @@
-"""Tests whether the canaries of a run behave like independent trials, which must hold before a bound counts them as such."""
+"""Tests whether the canaries of a run behave like independent trials. A bound may count them as rounds only if they do."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from .score_law import distance_p_value
 
 APART = "canaries of a run are independent, given their bits"
 FEWEST = 30  # fewest scores for which these normal approximations are used
-MANY = 1000  # fewest sums for which their mean square is taken as normal, whatever the law of a single one
+MANY = 1000  # fewest sums for which their mean square is taken as normal, whatever the distribution of a single sum
 
 
 @dataclass(frozen=True)
 class Independence:
-    """dispersion_p: do runs, or the shape of the scores, vary as independent normal draws do? correlation_p: does a canary's
-    score follow its neighbours' scores or bits? ok: neither p-value is below 1e-3. reason: one sentence."""
+    """The result of `independence`. dispersion_p: p-value that runs, and the shape of the scores, vary as independent normal
+    draws do. correlation_p: p-value that a canary's score does not depend on its neighbours' scores or bits. ok: neither p-value
+    is below 1e-3. reason: one sentence.
+    """
 
     ok: bool
     dispersion_p: float
@@ -40,11 +42,11 @@ class Independence:
 def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> Independence:
     """Tests the independence of canaries given their bits. scores, bits: (rounds, canaries), or (canaries,) for one run.
 
-    Dispersion: the mean and the mean square of the residuals must vary between runs no more than within them; the residuals
-    must be normal (normal=True, the case of log-likelihood ratios; one shared privacy loss shows here even in a single run, and
-    for scores of any other law a single run is not enough). Correlation: of residuals in the order given (put canaries next to
-    those that they might disturb), of residuals with their neighbours' bits, and with the number of bits that are set. The
-    smallest p-value of each group is multiplied by the size of the group.
+    Dispersion: the mean and the mean square of the residuals must vary between runs no more than within them. With normal=True,
+    which log-likelihood ratios need, the residuals must also be normal; this detects a privacy loss that all canaries of a run
+    share, even in a single run. With normal=False a single run is not enough. Correlation: residuals must not be correlated with
+    the next residual in the order given (so put canaries next to those that they might disturb), with their neighbours' bits, or
+    with the number of bits that are set. The smallest p-value of each group is multiplied by the size of the group.
     """
     s, b = np.atleast_2d(np.asarray(scores, float)), np.atleast_2d(np.asarray(bits).astype(bool))
     if s.shape != b.shape:
@@ -79,13 +81,14 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
 
 
 def separate_draws(right: ArrayLike) -> Condition:
-    """Tests whether guesses of fair coins are right as if every channel of every unit in every run drew its own numbers.
+    """Tests whether every channel of every unit in every run draws its own random numbers, by guesses of fair coins.
 
-    right: (runs, units, channels) float, 1 where a guess was right, -1 where it was wrong, 0 where none was made. Of the
-    residuals of each channel, three sums (over runs, over units, over channels) must vary as sums of independent draws do,
-    neither more nor less; and neighbours along each of the three axes must not be correlated. The first shows draws that several
-    runs share, and units whose channels differ; the second what a run shares; the third what the channels of one unit share. The
-    smallest of the six p-values is multiplied by six. Channels whose guesses are always right are left out.
+    right: (runs, units, channels) float, 1 where a guess was right, -1 where it was wrong, 0 where none was made. The residuals
+    of each channel are summed over runs, over units, and over channels. Each of the three kinds of sums must vary as sums of
+    independent draws do, neither more nor less, and neighbours along each of the three axes must not be correlated. Sums over
+    runs detect draws that several runs share, and units whose channels differ; sums over units detect what the units of a run
+    share; sums over channels what the channels of a unit share. The smallest of the six p-values is multiplied by six. Channels
+    whose guesses are always right are left out.
     """
     r = np.asarray(right, float)
     spread = r.std(axis=(0, 1))

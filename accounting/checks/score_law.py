@@ -1,4 +1,4 @@
-"""Tests whether scores are continuous and unbounded, whether they are normal, and whether they are independent in their order."""
+"""Tests whether scores are continuous and unbounded, whether they are normal, and whether consecutive scores are independent."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NORMAL = "scores are normal, with one spread in both worlds"
 def not_continuous(scores0: ArrayLike, scores1: ArrayLike) -> str:
     """The reason why these scores cannot come from a continuous and unbounded distribution, or an empty string.
 
-    A value of more than a hundredth of a world's scores is an atom. A value of several scores at either end is a hard limit.
-    Normal noise has neither, even if it was written with three digits.
+    If more than a hundredth of a world's scores have one value, the distribution has an atom. If several scores share the largest
+    or the smallest value, it has a hard limit. Normal noise has neither, even if it was written with three digits.
     """
     both = [np.asarray(scores0, float), np.asarray(scores1, float)]
     for world, x in enumerate(both):
@@ -39,10 +39,10 @@ def not_continuous(scores0: ArrayLike, scores1: ArrayLike) -> str:
 
 
 def normal_law(scores0: ArrayLike, scores1: ArrayLike) -> Condition:
-    """Checks that both worlds' scores are normal samples with one spread: the law, the two tails of each, the variances.
+    """Checks that both worlds' scores are normal samples with one spread: their distributions, their tails, and the variances.
 
-    The smallest p-value times their number. The checks cannot detect a distribution that differs from the normal one only beyond
-    the observed scores, nor any other one in a few dozen scores.
+    The smallest p-value is multiplied by the number of checks. The checks cannot detect a distribution that differs from the
+    normal one only beyond the observed scores, and they detect little in a few dozen scores.
     """
     both = [np.asarray(scores0, float), np.asarray(scores1, float)]
     if reason := not_continuous(*both):
@@ -61,9 +61,9 @@ def normal_law(scores0: ArrayLike, scores1: ArrayLike) -> Condition:
 
 
 def distance_p_value(standard: Array) -> float:
-    """p-value of Kolmogorov's distance between sorted, standardised scores and the normal law.
+    """p-value of Kolmogorov's distance between sorted, standardised scores and the normal distribution.
 
-    The distance to the fitted normal is smaller than to the true one, hence the p-value errs towards normal.
+    The distance to the fitted normal distribution is smaller than to the true one, so the p-value is too large, never too small.
     """
     cdf, n = special.ndtr(standard), len(standard)
     steps = np.arange(n + 1) / n
@@ -88,8 +88,8 @@ def _ratio(variances: float, above: int, below: int) -> float:
 def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
     """Checks that scores are not correlated with the scores before them.
 
-    Whether a score lies above the median of its world must be independent of the score before, and blocks of sqrt(rounds) scores
-    must not differ by more than chance. Sorted scores have lost their order, so nothing can be checked.
+    Whether a score is above the median of its world must not depend on whether the previous score is. Blocks of sqrt(rounds)
+    scores must not differ by more than chance. Nothing can be checked if the scores are sorted, because their order is lost.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     sides = np.zeros(s.size)

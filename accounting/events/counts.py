@@ -22,11 +22,11 @@ MOST_PAIRED = 2000  # batches that are compared pairwise
 
 @dataclass(frozen=True)
 class Charged:
-    """The mechanisms of a ledger in numbers. plain: mechanisms on all records. steps: mechanisms with a sample of their own.
+    """The number of mechanisms in a ledger. plain: mechanisms on all records. steps: mechanisms that each draw their own sample.
 
-    rate: the inclusion probability of these samples; None without any, or if it is not that of independent coins. whole: the
-    rate of one sample shared by all mechanisms, 1 without. multipliers: the smallest of the Gaussian noise, of plain
-    mechanisms and of steps; infinite if there is none.
+    rate: the inclusion probability of these samples; None if there are none, or if records do not join by independent coins.
+    whole: the rate of one sample that all mechanisms share, 1 if there is none. plain_multiplier, step_multiplier: the smallest
+    Gaussian noise multiplier among plain mechanisms and among steps; infinite if there is none.
     """
 
     plain: int = 0
@@ -94,9 +94,10 @@ def unsampled(ledger: DpEvent) -> DpEvent:
 def coin_p_values(joined: NDArray[np.bool_], rate: float) -> dict[str, float]:
     """Exact p-values of the hypothesis that each record joins each batch by an independent coin. joined: (batches, records).
 
-    rate: tests the total number of inclusions. sizes: whether too many batches have exactly the expected size. visits: whether
-    too many records are in exactly the expected number of batches, as in a shuffled partition. repeats: the number of records
-    that consecutive batches share. twins: the largest number that any two batches share, with a union bound over pairs.
+    Five tests, by name. rate: the total number of inclusions. sizes: whether too many batches have exactly the expected size.
+    visits: whether too many records are in exactly the expected number of batches, as in a shuffled partition. repeats: the
+    number of records that consecutive batches share. twins: the largest number that any two batches share, with a union bound
+    over pairs.
     """
     batches, people = joined.shape
     pairs, some = joined[0 : batches // 2 * 2 : 2] & joined[1::2], joined[:MOST_PAIRED]

@@ -1,6 +1,6 @@
 """A ledger written as text, such as `2 * gaussian(sigma) + 100 * poisson(0.01, gaussian(1.1))`.
 
-The text holds numbers, names with a value, + - * / **, and the functions below. Nothing else is carried out.
+The text may contain numbers, names with a value, + - * / **, and the functions below. Everything else is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value: TypeAlias = float | DpEvent
 
 
 def laplace(scale: float) -> DpEvent:
-    """One Laplace release. scale: of the noise / L1 sensitivity."""
+    """One Laplace release. scale: scale of the noise / L1 sensitivity."""
     if not (math.isfinite(scale) and scale >= 0):
         raise ValueError(f"scale={scale}: must be a finite number of at least 0; 0 means no privacy.")
     return dp.LaplaceDpEvent(float(scale)) if scale else dp.NonPrivateDpEvent()
@@ -36,7 +36,7 @@ def pure(epsilon: float) -> DpEvent:
     return PureDpEvent(float(epsilon)) if epsilon else dp.NoOpDpEvent()
 
 
-# name -> the function, and what each argument must be; the last one may come any number of times where the flag is set
+# name -> the function, the types of its arguments, and whether the last argument may be repeated
 FUNCTIONS: dict[str, tuple[Callable[..., Value], tuple[type, ...], bool]] = {
     "gaussian": (gaussian, (float,), False),
     "laplace": (laplace, (float,), False),
@@ -56,7 +56,7 @@ OPERATORS: dict[type, Callable[[float, float], float]] = {
 
 
 def ledger(text: str, values: Mapping[str, float]) -> DpEvent:
-    """The event of a text. values: of the names in it. Raises ValueError, one line, for anything else than a ledger."""
+    """The event that a text describes. values: the values of its names. Raises ValueError (one line) if it is no ledger."""
     found = _read(text, values)
     if not isinstance(found, DpEvent):
         raise ValueError(f"{text!r} is the number {found:g}; expected mechanisms, such as 2 * gaussian(sigma).")
@@ -64,7 +64,7 @@ def ledger(text: str, values: Mapping[str, float]) -> DpEvent:
 
 
 def number(text: str, values: Mapping[str, float]) -> float:
-    """The number of a text. Raises ValueError, one line, for anything else than a finite number."""
+    """The number that a text describes. Raises ValueError (one line) if it is no finite number."""
     found = _read(text, values)
     if not isinstance(found, float) or not math.isfinite(found):
         raise ValueError(f"{text!r} is no finite number; expected one, such as 3.7 or sqrt(2) * sigma.")

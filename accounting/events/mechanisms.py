@@ -1,7 +1,8 @@
 """One function for each mechanism, returning a dp_accounting event tree (a ledger).
 
-`sigma` is always noise std / sensitivity. The sensitivity is that of the unit and relation of the ledger, so no accountant
-must double anything. Zero sigma is a mechanism without privacy. Probabilities and noise out of range raise ValueError.
+`sigma` is always noise std / sensitivity. The sensitivity is that of the ledger's unit and relation, so accountants must not
+double it for the relation replace. Zero sigma is a mechanism without privacy. Probabilities and noise out of range raise
+ValueError.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ def gaussian(sigma: float) -> DpEvent:
 
 
 def gaussian_hops(sigma: float, hops: int) -> DpEvent:
-    """K noisy aggregations, each of the outputs of the one before (GAP, ProGAP at edge level; a transcript of PMP rows).
+    """Noisy aggregations, each of the outputs of the previous one (GAP, ProGAP at edge level; a transcript of PMP rows).
 
-    Sensitivity of one hop over unit rows: 1 for a directed edge, sqrt(2) for an undirected edge, sqrt(D) for the other
-    nodes' rows when a node with at most D out-edges is added or removed. Conditioned on the released hops before it, a
-    hop differs in those rows only, so the hops compose adaptively. hops = 0 releases nothing.
+    Sensitivity of one hop over rows of norm 1: 1 for a directed edge, sqrt(2) for an undirected edge, sqrt(D) for the other
+    nodes' rows when a node with at most D out-edges is added or removed. Given the released hops before it, a hop differs
+    between neighbouring graphs in those rows only, so the hops compose adaptively. hops = 0 releases nothing.
     """
     return repeated(gaussian(sigma), hops)
 
@@ -55,7 +56,7 @@ def inclusion(roots: int, batch: int, fan_out: int, layers: int) -> float:
 
 
 def message_passing_as_published(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
-    """VESPER's published accounting: each step is a secret sample without replacement that contains an edge at this rate.
+    """VESPER's published accounting: each step draws a secret sample without replacement that contains an edge at this rate.
 
     Not sound: the other party knows the batches, and the bound is for replaced records. See `message_passing_seen`.
     """
@@ -94,7 +95,7 @@ def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
 
 
 def dp_sgd_fixed(sigma: float, epochs: int, visits: int = 1) -> DpEvent:
-    """DP-SGD over a fixed or shuffled partition: a record is in `visits` batches of every epoch, and nothing is amplified."""
+    """DP-SGD over a fixed or shuffled partition, without amplification: a record is in `visits` batches of every epoch."""
     return repeated(gaussian(sigma), epochs * visits)
 
 
@@ -169,7 +170,8 @@ def page_rank_gaussian(sigma: float, rows: int) -> DpEvent:
 def page_rank_exponential(epsilon: float, picks: int, rows: int, values_epsilon: float = 0.0) -> DpEvent:
     """DP-APPR-EM: one-shot Gumbel selection of `picks` entries in each of `rows` vectors clipped at C, Gumbel scale 2C / epsilon.
 
-    values_epsilon: the picked values are released too, with Laplace noise of scale picks C / values_epsilon; 0 withholds them.
+    values_epsilon: if above 0, the picked values are released with Laplace noise of scale picks C / values_epsilon; if 0, they
+    are not released.
     """
     selection = repeated(BoundedRangeDpEvent(_at_least_zero("epsilon", epsilon)), picks * rows)
     values = repeated(dp.LaplaceDpEvent(1 / float(values_epsilon)), rows) if values_epsilon else dp.NoOpDpEvent()
@@ -179,15 +181,15 @@ def page_rank_exponential(epsilon: float, picks: int, rows: int, values_epsilon:
 def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEvent:
     """PrivGNN: each query draws a secret Poisson sample of the private nodes, then releases the argmax of a noisy posterior.
 
-    scale: of the Laplace noise on each of the `classes` entries, which add up to one; classes = 0 means an unknown number and
-    charges for the number that costs most. Neighbouring posteriors may be arbitrary, and the exact epsilon of one release is
-    below 1.18 / scale; add/remove of one private node.
+    scale: scale of the Laplace noise on each of the `classes` entries of the posterior. classes = 0 means an unknown number, and
+    charges for the number that costs most. The relation is add/remove of one private node. Neighbouring posteriors may be
+    arbitrary; the exact epsilon of one release is below 1.18 / scale.
 
-    Two different vertices of the simplex are the worst pair at every delta, so the pair may be composed and sampled. Proof:
-    let o be the probability of a label that is not the vertex's. For a set of s classes, the probability of a label in the set
-    is smallest at a vertex outside of it: given the largest noisy entry of the set, the probability that no other exceeds it
-    is log-concave in the posterior, so smallest at a vertex. There it is s o, and it is at most 1 - (c - s) o. Hence
-    delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is largest at s = 1.
+    Two different vertices of the simplex are the worst pair at every delta, so the pair may be composed and sampled. Proof: at a
+    vertex, let o be the probability of each label except the vertex's own. Take a set of s of the c classes. Given the largest
+    noisy entry of the set, the probability that no entry outside exceeds it is log-concave in the posterior, so the probability
+    of a label in the set is smallest at a vertex outside of the set, where it is s o. Likewise, it is at most 1 - (c - s) o.
+    Hence delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is largest at s = 1.
     """
     from ..closed_forms import argmax_pair, noisy_argmax_epsilon
 
@@ -206,9 +208,11 @@ def pate(scale: float, queries: int) -> DpEvent:
 
 
 def multi_bit(epsilon: float, sent: int = 1) -> DpEvent:
-    """LPGNN's encoder: `sent` of a user's features, each as one bit with epsilon / sent. Replacement of one user's features.
+    """LPGNN's encoder sends `sent` of a user's features, each as one bit with epsilon / sent. Relation: replace one user's
+    features.
 
-    The worst pair of users has all features at the minimum, and all at the maximum. epsilon: nats; inf adds no noise.
+    In the worst pair of users, one has all features at the minimum and the other all at the maximum. epsilon: nats; inf adds no
+    noise.
     """
     if epsilon == math.inf:
         return dp.NonPrivateDpEvent()
@@ -217,7 +221,7 @@ def multi_bit(epsilon: float, sent: int = 1) -> DpEvent:
 
 
 def randomised_response(epsilon: float, categories: int = 2) -> DpEvent:
-    """One of `categories` values, kept with probability e^epsilon / (e^epsilon + categories - 1). Replacement of the value.
+    """One of `categories` values, kept with probability e^epsilon / (e^epsilon + categories - 1). Relation: replace the value.
 
     epsilon: nats; inf adds no noise.
     """

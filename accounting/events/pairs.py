@@ -16,7 +16,9 @@ LIBRARY_RELATION = {
 
 
 def response_pair(event: dp.RandomizedResponseDpEvent) -> FiniteDpEvent:
-    """The reports of two users with different values: with probability noise_parameter a uniform draw from num_buckets."""
+    """The distributions of two users' reports whose values differ: with probability noise_parameter, a user reports a uniform
+    draw from num_buckets instead of the value.
+    """
     buckets = event.num_buckets
     other = event.noise_parameter / buckets
     rest = ((buckets - 2) * other,) if buckets > 2 else ()

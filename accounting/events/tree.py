@@ -97,10 +97,10 @@ def _scaled(event: DpEvent, kappa: float) -> DpEvent:
 
 
 def _tempered(event: FiniteDpEvent, kappa: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Both distributions with their log-likelihood ratio multiplied by kappa about their geometric mean.
+    """Both distributions, with their log-likelihood ratio multiplied by kappa and their geometric mean kept up to a constant.
 
     Outcomes with probability zero under one distribution reveal the secret at any noise level. Their probability stays the same,
-    and so does the total probability of all others. kappa = 1 changes nothing.
+    and so does the total probability of all other outcomes. kappa = 1 changes nothing.
     """
     upper, lower = np.array(event.upper), np.array(event.lower)
     common = (upper > 0) & (lower > 0)

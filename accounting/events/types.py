@@ -26,7 +26,9 @@ class BoundedRangeDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FiniteDpEvent(DpEvent):
-    """A mechanism whose most distinguishable pair of neighbours gives these two finite distributions, in either order."""
+    """A mechanism with finite outputs. upper, lower: its output distributions for the pair of neighbours that is easiest to
+    distinguish, in either order.
+    """
 
     upper: tuple[float, ...]
     lower: tuple[float, ...]

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
 
 Array = NDArray[np.float64]
-TUNED = math.sqrt(2)  # the violation for which the mixture is optimal; others are detected after a few more rounds
+TUNED = math.sqrt(2)  # factor on mu for which the mixture is optimal; other violations need a few more rounds
 STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.7])  # stakes, as shares of the largest stake that cannot lose all wealth
 STEP, STEPS = 0.02, 1000  # nats: the grid of bounds that `any_shape` can return
 
 
 def log_e_values(differences: ArrayLike, mu: float, scale: float) -> Array:
-    """log of the e-process against "the differences have mean at most mu", after each of them. (…, rounds) -> (…, rounds).
+    """The log of the e-process against "the differences have mean at most mu", after each one. (…, rounds) -> (…, rounds).
 
-    differences: independent normal, variance 2 (world 1 less world 0, both over their sd). One-sided normal mixture (Robbins
-    1970; Howard et al. 2021, Proposition 6): at any time, stopped by any rule, e reaches 1 / alpha with probability at most
-    alpha. scale: sd of the mixture's prior on the excess of the mean over mu.
+    differences: independent normal with variance 2 (score of world 1 minus score of world 0, both divided by their sd). The
+    process is a one-sided normal mixture (Robbins 1970; Howard et al. 2021, Proposition 6): under any stopping rule, e ever
+    reaches 1 / alpha with probability at most alpha. scale: sd of the mixture's prior on the excess of the mean over mu.
     """
     x = np.asarray(differences, float)
     t = np.arange(1, x.shape[-1] + 1)
@@ -54,11 +54,11 @@ def anytime(
     attack: str = "",
     audit: str = "",
 ) -> Bound:
-    """The anytime-valid form of the Gaussian likelihood-ratio bound. Rounds in the order of play; call it as often as you like.
+    """The anytime-valid form of the Gaussian likelihood-ratio bound. The rounds must be in the order of play.
 
     scores: log-likelihood ratios of an exactly Gaussian ledger. sd: their standard deviation in each world, known independently
     of these scores. The i-th round of one world is paired with the i-th of the other; rounds without a partner are not used yet.
-    The bound is the best that was reached at any time so far, and p_value is 1 over the largest e-value against the claim.
+    The bound is the largest that was reached at any time so far, and p_value is 1 / (the largest e-value against the claim).
     """
     if curve.mu is None or not sd > 0:
         raise ValueError(f"mu={curve.mu}, sd={sd}: needs an exactly Gaussian ledger and the sd of the scores, above 0.")
@@ -80,7 +80,7 @@ def anytime(
 
 
 def mu_reached(differences: ArrayLike, alpha: float, scale: float) -> Array:
-    """The anytime-valid lower bound on mu after each pair, 0 where there is none. (…, rounds) -> (…, rounds)."""
+    """The anytime-valid lower bound on mu after each pair, 0 if nothing is proved yet. (…, rounds) -> (…, rounds)."""
     x = np.asarray(differences, float)
     t = np.arange(1, x.shape[-1] + 1)
     spread = scale**2 / (1 + scale**2 * t / 2)
@@ -108,9 +108,9 @@ def any_shape(
     """Anytime-valid against any mechanism, by betting at a threshold that was fixed beforehand.
 
     Under (epsilon, delta)-DP a pair of rounds has E[1{world 1 above} - e^epsilon 1{world 0 above}] <= delta, so the wealth of a
-    bettor against the claim is a supermartingale; the same holds with the worlds exchanged. e is the mean over stakes and both
-    directions; the bound is the largest epsilon up to 20 such that at some time the bets against it, and against all smaller
-    ones, had won enough to reject it.
+    bettor against the claim is a supermartingale; the same holds with the worlds exchanged. The e-value is the mean wealth over
+    stakes and both directions. An epsilon is rejected if at some time its e-value was large enough. The bound is the largest
+    epsilon up to 20 that is rejected together with all smaller ones.
     """
     scores0, scores1 = split(scores, bits)
     pairs = min(len(scores0), len(scores1))

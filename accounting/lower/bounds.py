@@ -1,4 +1,4 @@
-"""From scores and bits to a lower bound on epsilon. Knows nothing of graphs or models."""
+"""From scores and bits to a lower bound on epsilon. This module knows nothing of graphs or models."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ PILOT_MOST = 100_000
 class Bound:
     """With probability at least 1 - alpha the true epsilon, at the claim's delta, is at least `epsilon`.
 
-    shape: for which mechanisms it holds: "any" mechanism; "ledger", mechanisms shaped like the model's own ledger with all noise
-    divided by one factor; "exact", no sampling took place. notices and reach: the smallest factor by which the noise could be too
-    small, and the true epsilon, that this test would have detected with 90 % power under the best attack.
+    shape: for which mechanisms the bound holds: "any" mechanism; "ledger", mechanisms whose trade-off curve is that of the
+    model's ledger with all noise divided by one factor; "exact", a computation without samples. notices and reach: the smallest
+    violation that this test would have detected with 90 % power under the best attack, as the factor by which the noise is too
+    small, and as the true epsilon.
 
-    The bound is `theorem`, which holds under all `conditions`. against: what a refutation contradicts: "claim", the claim;
-    "ledger", only the curve of the ledger, that is, the code is less private than its own ledger says. withdrawn: the bound
-    before a condition failed; `epsilon` is then 0, and the test detects nothing. covers: array -> the kind of violation that it
-    would have detected there; None if that is not known for each array.
+    The bound follows from `theorem`, under all `conditions`. against: what a refutation contradicts: "claim", the claim;
+    "ledger", only the curve of the ledger, so that the code is less private than its ledger says. withdrawn: the bound before a
+    condition failed; `epsilon` is then 0, and the test detects nothing. covers: array -> the kind of violation that the test
+    would have detected in it; None if that is not known for each array.
     """
 
     epsilon: float  # nats
@@ -67,7 +68,7 @@ class Bound:
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """What the bound lets the adversary see beyond the released arrays, because a proof of the claim does."""
+        """What the bound lets the adversary see beyond the released arrays, because the usual proof of such a claim does too."""
         return tuple(c.what for c in self.conditions if c.how == "granted")
 
     @property
@@ -122,12 +123,11 @@ def lower(
     scores: any shape, float, higher means world 1; infinities allowed. bits: the same shape, True for world 1.
     shape "any": Clopper-Pearson bounds on both error rates of one threshold, alpha / 2 each, turned into epsilon by the error
     region of (epsilon, delta)-DP (Kairouz et al. 2015). Valid for every mechanism. shape "ledger": the same two bounds
-    against the trade-off curve of the ledger (Dong et al. 2022), which needs `ledger_curve`, and for a ledger that is not
-    Gaussian `family`, the curve of the ledger with all noise divided by its argument. likelihood_ratio: the scores are
-    linear in the noise of an exactly Gaussian ledger, so that they are normal with one sd in both worlds; the exact
-    two-sample test then replaces the threshold. sd: that sd, if it is known other than from these scores.
-    Whether they look normal is checked, and the bound withdrawn if not. rounds: the condition that rounds are independent, with
-    its status.
+    against the trade-off curve of the ledger (Dong et al. 2022), which needs `ledger_curve`. A ledger that is not Gaussian also
+    needs `family`: the curve of the ledger with all noise divided by its argument. likelihood_ratio: the scores are linear in
+    the noise of an exactly Gaussian ledger, so that they are normal with one sd in both worlds. The exact two-sample test then
+    replaces the threshold; the bound is withdrawn if the scores do not look normal. sd: their sd, if it is known independently
+    of these scores. rounds: the condition that rounds are independent, with its status.
 
     The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds), else from a
     random quarter of the rounds, which then do not count. Raises ValueError for NaN, unequal shapes, a missing world.
@@ -255,7 +255,7 @@ def _check(alpha: float, shape: str, curve: Curve | None, likelihood_ratio: bool
 
 
 def divide(alpha: float, looks: int) -> float:
-    """The level of each of `looks` tests, such that the probability of any false alarm stays below alpha under any dependence."""
+    """The level of each of `looks` tests, so that the probability of any false alarm is at most alpha under any dependence."""
     if not 0 < alpha < 1:
         raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
     if looks < 1:

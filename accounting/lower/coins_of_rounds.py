@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..claim import Claim
 
 FAIR = "bits are fair independent coins"
-SPARE = 6.0  # standard deviations of rounds that are kept in reserve: coins run out of rounds once in a billion audits
+SPARE = 6.0  # standard deviations of rounds kept in reserve: a world has too few rounds once in a billion audits
 KEPT = 0.5  # least share of the rounds that must be left if fair coins choose among them
 
 
@@ -44,7 +44,7 @@ def coins_of_rounds(
 
 
 def fair(bits: NDArray[np.bool_]) -> Condition:
-    """Checks how many bits are 1, and how often neighbours differ. Exactly one half of either kind looks fixed, not drawn."""
+    """Checks how many bits are 1, and how often neighbours differ. If exactly half of the bits are 1, the check fails."""
     count, ones, changes = len(bits), int(bits.sum()), int(np.count_nonzero(bits[1:] != bits[:-1]))
     if 2 * ones == count:
         return Condition(FAIR, "failed", "as many are 1 as 0, which looks fixed")
@@ -57,8 +57,8 @@ def _both_sides(successes: int, trials: int) -> float:
 
 
 def drawn(bits: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
-    """Positions of rounds whose bits are fair coins: for each coin a random round of its world. Their number is fixed by the
-    number of rounds of the smaller world; empty if the coins run out of rounds.
+    """Positions of rounds whose bits are fair coins: each coin takes a random round of its world. The smaller world determines
+    the number of coins. Empty if a world has fewer rounds than coins.
     """
     worlds = [random.permutation(np.flatnonzero(world)) for world in (~bits, bits)]
     fewer = min(len(world) for world in worlds)

@@ -1,4 +1,4 @@
-"""Exact tests of the elementary channels of a mechanism, each on its own, and the epsilon of their composition."""
+"""Exact tests of the small channels that make up a mechanism (single bits, labels, votes), and the epsilon of all together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import optimize, special, stats
 
 from .power import smallest
 
-SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha for guesses of both bits, and of one alone
+SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha for guesses on both outputs, and on one output alone
 SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, which need no independence
 REACH = 9.0  # standard deviations; the mass outside, below 1e-18, is added to every probability
 SPLITS = 17  # ways to divide a sum of epsilons between two kinds of channel, between which the largest p-value is refined
@@ -21,9 +21,10 @@ POWER = 0.9  # power at the smallest detectable violation
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of elementary channel: how many of the `guesses` of fair coins from what it sent are `right`.
+    """The counts for one kind of channel. A fair coin is the channel's input, and is guessed from the channel's output.
 
-    copies: independent draws of this kind about one person. declared: its epsilon (nats) as the ledger has it.
+    right: the number of correct guesses. copies: the number of independent channels of this kind about one person. declared: the
+    epsilon (nats) of one channel by the ledger.
     """
 
     right: int
@@ -33,21 +34,22 @@ class Kind:
 
     @property
     def weight(self) -> float:
-        """By how much one more correct guess raises the estimate of copies * epsilon, near the declared epsilon."""
+        """The increase in the estimate of copies * epsilon for one more correct guess, near the declared epsilon."""
         return self.copies / (self.guesses * float(special.expit(self.declared) * special.expit(-self.declared)))
 
 
 def guesses(
     bits: NDArray[np.bool_], sent: NDArray[np.int64], random: np.random.Generator, sides: tuple[int, ...] = (0, 1)
 ) -> tuple[int, int]:
-    """(right, guesses): "1" where 1 was sent, "0" where 0 was sent, nothing otherwise, and equally often each.
+    """(right, guesses): the guess is the output itself if that is 0 or 1; otherwise there is none. Both are guessed equally
+    often.
 
-    bits, sent: any shape. bits: fair coins, the inputs. Which of the more frequent guesses are left out is drawn at random.
-    sides: the outputs on which a guess is made. One alone proves more where it leaks more than the other.
+    bits, sent: any shape. bits: fair coins, the inputs. sent: the outputs. If one guess is more frequent, a random choice of its
+    guesses is left out. sides: the outputs on which a guess is made; one alone proves more if it leaks more than the other.
 
-    Each guess is right with probability 1 / (1 + e^-x), x the log-ratio of what was sent; that is at most the channel's epsilon.
-    With as many guesses of either kind the mean log-ratio is at least the one that the share of right guesses shows, because the
-    function is concave. So channels whose two outputs leak differently, or people whose channels differ, are not overstated.
+    Each guess is right with probability 1 / (1 + e^-x), where x is the log-likelihood ratio of the output, which is at most the
+    channel's epsilon. This probability is concave in x. So, with equally many guesses of each kind, the share of right guesses
+    does not overstate the mean of x, even if the two outputs leak differently, or people's channels differ.
     """
     each = [bits[sent == side] == bool(side) for side in sides]
     fewer = min(len(right) for right in each)
@@ -73,9 +75,9 @@ def chance(kinds: Sequence[Kind], epsilons: Sequence[float], least: float) -> fl
 def p_value(kinds: Sequence[Kind], total: float, least: float | None = None) -> float:
     """The largest probability of so many right guesses, over all channels whose epsilons add up to at most `total` (nats).
 
-    least: the weighted number of right guesses, by default the one that was counted. The weights are fixed by the declared
-    epsilons, and the probability is the exact convolution of two binomials. It is largest near the declared proportion; the
-    proportion is searched on a grid and then refined. Raises ValueError for more than two kinds.
+    least: the weighted number of right guesses, by default the one that was counted. The declared epsilons fix the weights. The
+    probability is the exact convolution of two binomials. It depends on how `total` is divided between the two kinds; the
+    largest one is searched on a grid and then refined. Raises ValueError for more than two kinds.
     """
     least = sum(kind.weight * kind.right for kind in kinds) if least is None else least
     if len(kinds) == 1:

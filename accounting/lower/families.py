@@ -1,4 +1,4 @@
-"""A ledger with its noise divided by many factors: which of these versions a pair of error rates rules out."""
+"""Versions of a ledger with all noise divided by many factors, and which of them a pair of error rates rules out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Family:
     member: Callable[[float], Curve] | None
 
     def holding(self, holds: Callable[[Curve], bool]) -> int:
-        """For how many of KAPPAS `holds` is true. It must be true up to some kappa and false from there on. Needs `member`."""
+        """The number of KAPPAS for which `holds` is true. It must be true up to some kappa and false above. Needs `member`."""
         assert self.member is not None
         low, high = -1, len(KAPPAS)
         while high - low > 1:
@@ -33,7 +33,7 @@ class Family:
         return high
 
     def last(self, holds: Callable[[Curve], bool]) -> Curve | None:
-        """The largest epsilon for which `holds` is true, under the same condition; without `member`, that of the ledger or 0."""
+        """The curve with the largest kappa for which `holds` is true; without `member`, the ledger's own or None."""
         if self.member is None:
             return self.ledger if holds(self.ledger) else None
         count = self.holding(holds)

@@ -1,4 +1,4 @@
-"""A lower bound on epsilon from the number of fair coins that were guessed correctly. Knows nothing of graphs or models."""
+"""A lower bound on epsilon from the number of fair coins that were guessed correctly."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def guessed(
     independent given what it shares with all others, the number of correct guesses is at most binomial with this probability,
     even if the trials differ, and one Clopper-Pearson bound uses all of alpha.
 
-    A noise scale or a privacy loss that a training draws once for all of its canaries violates this condition; then up to 22 % of
-    honest audits were refuted at 5 %. So the bound needs two more conditions. First, the numbers of correct guesses must not vary
-    between trainings more than coins do, tested at 1 %; otherwise, or with fewer than ten trainings, the bound is withdrawn.
-    Second, Student's test, which estimates the variance between trainings, must reject too: the bound is the smaller of the two.
-    With one canary in each training neither is needed. The reach is unknown, because the attack need not be the best. Raises
-    ValueError for NaN, unequal shapes, a missing world.
+    A training violates this condition if it draws a noise scale or a privacy loss once for all of its canaries; without further
+    checks, up to 22 % of honest models were then refuted at alpha = 5 %. So two checks are added. First, the numbers of correct
+    guesses must not vary between trainings more than coins do, tested at 1 %; otherwise, or with fewer than ten trainings, the
+    bound is withdrawn. Second, Student's test, which estimates the variance between trainings, gives a second bound, and the
+    smaller of the two bounds counts. With one canary in each training neither check is needed. The reach is unknown, because the
+    attack need not be the best. Raises ValueError for NaN, unequal shapes, a missing world.
     """
     scores0, scores1 = split(scores, bits)
     trials = len(scores0), len(scores1)
@@ -86,7 +86,7 @@ def guessed(
 
 
 def chance_of_so_many(right: NDArray[np.bool_], most: float) -> float:
-    """The p-value of so many correct guesses, (trainings, canaries), if each is correct with at most this probability."""
+    """The p-value of so many correct guesses, if each is correct with at most this probability. right: (trainings, canaries)."""
     total, count = int(right.sum()), right.size
     counted = float(special.betainc(total, count - total + 1, most)) if total else 1.0
     return max(counted, mean_p_value(right.mean(axis=1), most)) if right.shape[1] > 1 else counted
@@ -112,11 +112,11 @@ def mean_p_value(shares: NDArray[np.float64], most: float) -> float:
 
 
 def together(right: NDArray[np.bool_]) -> Condition:
-    """Checks that correct guesses, (trainings, canaries), are not correlated within trainings: chi-squared, one-sided, against
-    coins of equal probability.
+    """Checks that correct guesses are not correlated within trainings: a one-sided chi-squared test against coins of equal
+    probability. right: (trainings, canaries).
 
-    Canaries with different probabilities vary less than that. A dependence that the check misses usually makes the sums vary less
-    than twice as much as coins do, and Student's test allows for that.
+    Coins of unequal probability vary less than coins of equal probability, so they pass. If the check misses a dependence, the
+    sums usually vary less than twice as much as coins do, and Student's test allows for that.
     """
     runs, canaries = right.shape
     if canaries == 1:

@@ -19,10 +19,10 @@ LARGEST = 700.0  # nats: e^x still fits a float64
 Groups = tuple[tuple[int, int], ...]  # (weight, even number of guesses), the most certain guesses first
 LEVELS = 4  # largest weight of a guess
 CAPPED = 0.5  # a guess whose certainty exceeds the tested epsilon by this share of the largest excess has the largest weight
-EDGES = (0.0, *(2.0 ** (k / 2) for k in range(-6, 9)), LARGEST)  # nats: the epsilons between two of them share their weights
-TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: the Gaussian mechanisms for which the weights are chosen
+EDGES = (0.0, *(2.0 ** (k / 2) for k in range(-6, 9)), LARGEST)  # nats: all epsilons between two edges use the same weights
+TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
 ROUNDED = 1e-13  # added to a p-value for the rounding of its Fourier transform
-FINE = 64  # levels that stand for any weights in the limit of all rules
+FINE = 64  # number of weight levels in `most_provable`, fine enough to stand for arbitrary weights
 
 
 def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
@@ -42,8 +42,8 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
 
 
 def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, seed: int = 0) -> int:
-    """The number of correct guesses, if the guesses / 2 highest scores are guessed as members and as many lowest as non-members;
-    a seeded coin breaks ties. For groups of guesses, the sum of their weights.
+    """The number of correct guesses, if the guesses / 2 highest scores are guessed as members and the guesses / 2 lowest as
+    non-members; a seeded coin breaks ties. For groups of guesses, the sum of the weights of the correct ones.
     """
     s, b = np.asarray(scores, float).ravel(), np.asarray(bits).astype(bool).ravel()
     if s.shape != b.shape:
@@ -69,7 +69,7 @@ def steinke_p_value(epsilon: float, delta: float, canaries: int, guesses: int, c
     tail = float(special.betainc(correct, guesses - correct + 1, q))
     if delta == 0:
         return tail
-    # The mean of a unimodal mass over a window that ends at v is largest before the window leaves the other side of the mode.
+    # The mean of a unimodal mass function over a window that ends at `correct` is largest for a window of at most this width.
     width = 3 * abs(correct - guesses * q) + 20 * math.sqrt(guesses * q * (1 - q)) + 20
     i = np.arange(1, min(correct, math.ceil(width)) + 1)
     below = np.where(i < correct, special.bdtr(np.maximum(correct - i - 1, 0), guesses, q), 0.0)
@@ -81,8 +81,9 @@ def weighted_p_value(epsilon: float, delta: float, canaries: int, groups: Groups
     """An upper bound on the probability that the weights of correct guesses add up to `correct` or more, under (epsilon,
     delta)-DP.
 
-    Steinke et al. 2023, Theorem 5.2, for guesses of unequal size: the sum is at most that of independent coins of probability
-    1 / (1 + e^-epsilon), each with its weight, plus the change of at most 2 * canaries * delta guesses of the largest weight.
+    Steinke et al. 2023, Theorem 5.2, for guesses of unequal weight: the sum is stochastically at most that of independent coins
+    of probability 1 / (1 + e^-epsilon), each times its weight, plus the effect of delta: in the mean, at most 2 * canaries *
+    delta guesses of the largest weight change.
     """
     if len(groups) == 1:
         weight, count = groups[0]
@@ -103,8 +104,8 @@ def weighted_p_value(epsilon: float, delta: float, canaries: int, groups: Groups
 def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int, fewest: int) -> float:
     """`steinke_p_value` for a number of guesses that depends on the scores and is at least `fewest`.
 
-    What delta adds is then bounded for every such number at once, by the largest probability of one count of `fewest` coins.
-    Otherwise a mechanism could fail just where the number of guesses is unlucky.
+    The term that delta adds is then bounded for every such number at once, by the largest probability of one count of `fewest`
+    coins. Otherwise a mechanism could use delta just when the number of guesses makes that term too small.
     """
     q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))
     around = np.clip(math.floor((fewest + 1) * q) + np.arange(-1, 2), 0, fewest)
@@ -115,7 +116,9 @@ def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, corr
 
 
 def _law(groups: Groups, q: float) -> tuple[int, Array]:
-    """The law of the sum of weights of coins of probability q, within 12 standard deviations: its first value, probabilities."""
+    """The distribution of the weighted sum of coins of probability q, within 12 standard deviations: its smallest value, and the
+    probabilities from there on.
+    """
     mean, top = sum(w * n for w, n in groups) * q, sum(w * n for w, n in groups)
     wide = 12 * math.sqrt(sum(w * w * n for w, n in groups) * q * (1 - q)) + 8 * LEVELS
     start = max(0, math.floor(mean - wide))
@@ -129,7 +132,7 @@ def _law(groups: Groups, q: float) -> tuple[int, Array]:
 def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capped: float = CAPPED) -> Groups:
     """Groups of guesses for a test of `epsilon` that is strong if the mechanism is Gaussian with this mu.
 
-    The best weight of a guess is its log-odds less epsilon. It is rounded to `levels` levels.
+    The best weight of a guess is its log-odds minus epsilon. This is rounded to `levels` levels.
     """
     surest = _surest(canaries, mu)
     if surest <= epsilon:
@@ -147,7 +150,7 @@ def share_above(certainty: Array, mu: float) -> Array:
 
 
 def _surest(canaries: int, mu: float) -> float:
-    """The absolute log-likelihood ratio that half a canary of so many is expected to exceed."""
+    """The absolute log-likelihood ratio that the surest of so many canaries about has: the expected number above it is 1/2."""
     low, high = 0.0, mu * mu / 2 + 40 * mu
     for _ in range(60):
         middle = (low + high) / 2
@@ -172,8 +175,8 @@ def expected(groups: Groups, canaries: int, strength: float, delta: float) -> in
 def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) -> Groups:
     """The guesses and weights with which this epsilon (nats) is tested. They depend on neither claim nor scores.
 
-    They are the best ones for the Gaussian mechanism of the smallest true epsilon for which the test usually rejects epsilon. At
-    delta 0 all canaries are guessed with the same weight, which is best for randomised response.
+    They are the best ones for one Gaussian mechanism: that with the smallest true epsilon at which the test usually rejects the
+    epsilon under test. At delta = 0 all canaries are guessed with the same weight, which is best for randomised response.
     """
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
     middle = math.sqrt(low * high) if low else high / 2
@@ -187,12 +190,12 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) ->
 
 @lru_cache(maxsize=64)
 def most_provable(epsilon: float, delta: float, trials: int, alpha: float) -> float:
-    """The largest epsilon (nats) that any rule valid for every mechanism usually proves from so many independent fair coins, if a
-    Gaussian mechanism attains `epsilon`.
+    """A limit for every rule: the largest epsilon (nats) that a rule which is valid for every mechanism can prove with
+    probability one half, from so many independent fair coins, if the true mechanism is Gaussian and attains `epsilon`.
 
-    Usually: with probability one half. Such a rule must allow that all guesses are right with probability 1 / (1 + e^-x) at
-    once, at the certainties of the Gaussian mechanism. Against that the test of Neyman and Pearson is the best one: its weights
-    are the log-odds less x.
+    To prove more than x, such a rule must also reject the mechanism under which every guess is right with probability
+    1 / (1 + e^-x), while its certainties look like those of the Gaussian mechanism. The most powerful test against it is that of
+    Neyman and Pearson, whose weights are the log-odds minus x.
     """
     mu = gaussian.mu_of_claim(Claim(epsilon, delta)) if delta > 0 else 0.0
     if mu <= 0 or math.isinf(mu):

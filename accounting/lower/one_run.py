@@ -43,7 +43,7 @@ __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahlouji
 Array = NDArray[np.float64]
 SPARED = 0.1  # share of alpha in `canaries` for the bound that needs no independence
 RANKED = 0.2  # share of alpha in `canaries` for the rank gate if the scores should be normal and are not
-SURE = 0.25  # share of alpha at which guesses that are all right must reject the ledger
+SURE = 0.25  # the number of guesses is chosen so that the ledger is rejected at this share of alpha if all guesses are right
 GUESSES = proved("the number of guesses is fixed", "by what is tested and by ties of scores, not by the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
 POWER = 0.9  # power at the smallest detectable violation
@@ -66,17 +66,16 @@ def canaries(
     attack: str = "",
     audit: str = "",
 ) -> tuple[Bound, Independence]:
-    """The exact test of two normal samples, else the rank gate, else the bound of `mahloujifar`.
+    """The first of three bounds whose conditions hold: the exact test of two normal samples, the rank gate, `mahloujifar`.
 
-    It is the first whose conditions hold. The exact test needs an exactly Gaussian ledger, scores that pass the test of normality
-    with one sd, and canaries that pass the test of independence. The rank gate needs independent canaries only, and `mahloujifar`
-    needs neither. The choice depends on the scores, so each of the three spends a share of alpha that is fixed beforehand; the
-    union bound then holds whatever the checks find.
+    The exact test needs an exactly Gaussian ledger, scores that pass the test of normality with one sd, and canaries that pass
+    the test of independence. The rank gate needs independent canaries only, and `mahloujifar` needs neither. The choice depends
+    on the scores, so each of the three spends a share of alpha that is fixed beforehand, and a union bound covers the choice. The
+    first two bounds are tight, but on dependent canaries they would be wrong in up to 45 % of all audits, hence the checks.
 
     scores: (rounds, canaries) log-likelihood ratios. family and shown: for the rank gate, see `ranked`. normal: whether scores of
     a Gaussian ledger are linear in its noise; if not, the rank gate gets the share of the exact test too. decoys: any shape,
-    scores of units that have no coin and are never included; independent if the canaries are. The first two bounds are tight, but
-    on dependent canaries they would be wrong in up to 45 % of all audits, hence the checks.
+    scores of units that have no coin and are never included; they are independent if the canaries are.
     """
     exact = normal and curve.mu is not None
     apart = independence(scores, bits, normal=exact)
@@ -112,10 +111,11 @@ def steinke(
 ) -> Bound:
     """Valid for any mechanism and any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
 
-    The bits must be independent fair coins (`coins` says how that is known). The highest scores are guessed as members, as many
-    lowest as non-members, and the rest are not guessed. Surer guesses have larger weights. Number and weights depend on the
-    epsilon that is tested, never on the claim or the bits; where at least half as many scores are tied at both ends as would be
-    guessed, exactly these are guessed. The bound is the largest epsilon that is rejected together with all smaller ones.
+    The bits must be independent fair coins (`coins` says how that is known). The highest scores are guessed as members, equally
+    many of the lowest as non-members, and the rest are not guessed. Surer guesses have larger weights. The number of guesses and
+    their weights depend on the epsilon that is tested, never on the claim or the bits. If at least half as many scores are tied
+    at both ends as would be guessed, exactly these are guessed. The bound is the largest epsilon that is rejected together with
+    all smaller ones.
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
@@ -154,7 +154,7 @@ def steinke(
 
 
 def tied(scores: Array) -> int:
-    """The even number of guesses that takes as many of the scores tied with the highest as of those tied with the lowest."""
+    """The even number of guesses that takes equally many of the scores tied for the highest and of those tied for the lowest."""
     if not len(scores) or scores.min() == scores.max():
         return 0
     return 2 * int(min(np.count_nonzero(scores == scores.min()), np.count_nonzero(scores == scores.max())))
@@ -176,8 +176,9 @@ def mahloujifar(
 ) -> Bound:
     """Tests the trade-off curve of the ledger under any dependence between canaries (Mahloujifar et al. 2024, Algorithm 1).
 
-    Bits as in `steinke`; the number of guesses is the best one for the ledger under the optimal attack. For a ledger that is not
-    Gaussian `family` gives the curve of the ledger with all noise divided by its argument.
+    The bits must be fair coins as in `steinke`. By default, the number of guesses is the best one for the ledger under the
+    optimal attack. For a ledger that is not Gaussian, `family` gives the curve of the ledger with all noise divided by its
+    argument.
     """
     m = np.asarray(bits).size
     r = _even(guesses if guesses is not None else best_guesses(like(curve, claim.delta), m, alpha), m)
@@ -212,9 +213,9 @@ def like(curve: Curve, delta: float) -> Claim:
 
 
 def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:
-    """The number of guesses, of m, for a test of the ledger in `mahloujifar`: so many that it can detect a violation at all.
+    """The number of guesses on m canaries in `mahloujifar`, large enough for the test to detect a violation of the ledger.
 
-    The best number for a ledger that is exactly true may be too small to reject the ledger, however many guesses are right.
+    `best_guesses` may be too few: then the test cannot reject the ledger even if all guesses are right.
     """
     r = best_guesses(like(curve, delta), m, alpha)
     more = (_even(round(share * m), m) for share in reversed(SHARES) if share * m > r)
@@ -244,7 +245,9 @@ def _trials(bits: ArrayLike) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def best_guesses(claim: Claim, m: int, alpha: float) -> int:
-    """The number of guesses with which `mahloujifar` would prove most, were the claim exactly true and the attack optimal."""
+    """The number of guesses with which `mahloujifar` proves the largest epsilon, if the claim is exactly true and the attack is
+    optimal.
+    """
     if math.isinf(claim.epsilon):
         return m
     strength = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim)
@@ -257,7 +260,7 @@ def best_guesses(claim: Claim, m: int, alpha: float) -> int:
 
 
 def _notices(claim: Claim, m: int, groups: Groups, rejected: Callable[[int], bool]) -> tuple[float, float]:
-    """(kappa, reach) of Bound: where 90 % of the audits reach the smallest sum of weights that is rejected."""
+    """(kappa, reach) of Bound: the smallest violation at which 90 % of the audits reach a sum of weights that is rejected."""
     strength, most = claim.epsilon if claim.delta == 0 else gaussian.mu_of_claim(claim), sum(w * n for w, n in groups)
     if math.isinf(strength) or strength <= 0 or not most or not rejected(most):
         return math.inf, math.inf

@@ -46,9 +46,9 @@ def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float 
 
 @lru_cache(maxsize=4096)
 def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "gate", power: float = 0.9) -> tuple[float, float]:
-    """(kappa, reach): the smallest violation that n0 + n1 rounds notice with probability `power`.
+    """(kappa, reach): the smallest violation that n0 + n1 rounds detect with probability `power`.
 
-    kappa: factor by which the noise is too small, infinity if no factor up to 1000 is noticed. reach: the true epsilon of
+    kappa: factor by which the noise is too small, infinity if no factor up to 1000 is detected. reach: the true epsilon of
     such a mechanism at the claim's delta. Both assume the attack that is optimal for that mechanism.
     """
     _check(power, alpha, method)
@@ -64,7 +64,7 @@ def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "
 def notices_along(
     claim: Claim, rates: Callable[[float], tuple[Array, Array]], n0: int, n1: int, alpha: float = 0.05, power: float = 0.9
 ) -> float:
-    """The smallest kappa from 1 on that `lower` of any shape notices with probability `power`; infinity if none up to 1000.
+    """The smallest kappa >= 1 that `lower` with shape "any" detects with probability `power`; infinity if none up to 1000.
 
     rates: kappa -> (thresholds,) the true false-positive and false-negative rates of each threshold under noise that is kappa
     times too small.
@@ -81,7 +81,7 @@ def notices_along(
 
 
 def smallest(noticed: Callable[[float], bool], low: float = 1.0, near: float = 1.005) -> float:
-    """The smallest factor above `low` that is noticed, up to the ratio `near`; infinity if none up to MOST_KAPPA is."""
+    """The smallest factor above `low` that is noticed, accurate to the ratio `near`; infinity if none up to MOST_KAPPA is."""
     high = 2 * low
     while not noticed(high):
         low, high = high, high * 2
@@ -132,7 +132,7 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
 
 @lru_cache(maxsize=256)
 def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[Array, Array]:
-    """Thresholds as false-positive rates, (26,), and what `_most` gives for them. They depend on no violation."""
+    """Thresholds as false-positive rates, (26,), and the result of `_most` for them. Neither depends on the violation."""
     mu = _mu(claim)
     a = np.concatenate([np.geomspace(min(0.2 / n0, 0.1), 0.3, 18), np.linspace(0.36, 0.98, 8)])
     claimed = (lambda x: _region(claim, x)) if method == "any" else (lambda x: gaussian.tradeoff(mu, x))
@@ -140,7 +140,9 @@ def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[
 
 
 def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> float:
-    """The probability that so many guesses, each right with probability `chance`, prove more than `limit` (Clopper-Pearson)."""
+    """The probability that so many guesses, each right with probability `chance`, prove a chance above `limit`
+    (Clopper-Pearson).
+    """
     if not 0 < limit < 1 or coins < 1:
         return 0.0
     low, least = 0, coins + 1  # the smallest count that proves it

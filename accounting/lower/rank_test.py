@@ -1,5 +1,5 @@
-"""The rank gate, a test without a pilot: how few scores of world 1 may rank below a high score of world 0 if the ledger's curve
-holds.
+"""The rank gate, a test of the ledger's curve without pilot rounds: it counts the scores of world 1 that rank below a high score
+of world 0.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def ranked(
     """Tests the trade-off curve of the ledger by ranks alone. Exact for any number of independent rounds.
 
     scores: any shape, float, higher means world 1; ties are broken by coins. bits: the same shape, True for world 1. family: the
-    curve of the ledger with all noise divided by its argument; a Gaussian curve has its own. shown: the same for the attack's own
-    scores, if the attack is weaker than the best one; the reach is computed from it.
+    curve of the ledger with all noise divided by its argument; not needed for a Gaussian curve. shown: the curve of the attack's
+    scores with all noise divided by its argument, if the attack is weaker than the best one; the reach is computed from it.
 
-    The threshold is the score of a fixed place in world 0, counted from the highest: its false-positive rate has a Beta
-    distribution for any continuous scores. The false-negative rate is then at least the curve's value there, so the number of
-    misses is at least binomial with that rate, and the probability of so few is one integral. The test needs neither a separate
-    confidence interval for each rate nor pilot rounds. The rank follows from the curve, not from the scores. Raises ValueError
-    for NaN, unequal shapes, a missing world.
+    The threshold is the score at a fixed rank of world 0, counted from the highest. Its false-positive rate has a Beta
+    distribution for any continuous scores. The false-negative rate is then at least the curve's value at that rate, so the number
+    of misses is at least binomial with this value. One integral gives the probability of so few misses. The test needs neither a
+    separate confidence interval for each rate nor pilot rounds. The rank follows from the curve, not from the scores. Raises
+    ValueError for NaN, unequal shapes, a missing world.
     """
     scores0, scores1 = split(scores, bits)
     trials = len(scores0), len(scores1)
@@ -103,7 +103,9 @@ def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Bet
 
 @lru_cache(maxsize=256)
 def cells(place: int, trials: int) -> tuple[Array, Array]:
-    """Small cells of the false-positive rate at the place-th highest of so many scores: their right ends and probabilities."""
+    """The distribution of the false-positive rate at the place-th highest of so many scores, in small cells: the right end and
+    the probability of each.
+    """
     low, high = special.ndtr(CELLS), special.ndtr(-CELLS)
     other = trials - place + 1
     rates = np.where(CELLS < 0, special.betaincinv(place, other, low), special.betainccinv(place, other, high))

@@ -25,7 +25,7 @@ ALIKE = "the noise is normal, of one variance and independent"
 SILENT = 1e-3  # share of the claimed noise sd; of normal noise, fewer than one entry in a thousand lies below it
 MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
 COARSE = 2e-4  # nats: grid of losses in a search
-FARTHEST = 12.0  # noise sds: moves that are composed on a grid
+FARTHEST = 12.0  # noise sds: the largest move that is composed on a grid
 SAMPLED = proved("samples are secret and Poisson", "this package draws them; 'differential' tests their coins")
 STEADY = 0.05  # largest relative difference between the moves along several histories
 
@@ -43,17 +43,17 @@ def factorised(
 ) -> Bound:
     """A lower bound on the epsilon of Gaussian releases from the noise of one or a few runs.
 
-    residuals: (runs, stages, rows, columns) float, (release - its mean on the graph that was used) / claimed noise sd: an
-    honest run shows independent N(0, 1). moves: (moved rows, stages, columns) float, how far the means move between the two
-    neighbouring graphs, in units of the claimed noise sd, exactly, by replay.
+    residuals: (runs, stages, rows, columns) float, (release - its mean on the graph that was used) / claimed noise sd. In an
+    honest run they are independent N(0, 1). moves: (moved rows, stages, columns) float, the differences of the means between the
+    two neighbouring graphs, in units of the claimed noise sd; a replay computes them exactly.
 
-    mu = ||moves|| / sd of the noise, with the chi-squared upper end for the sd. Half of alpha is spent on all noise together. The
-    rest is spent on two linear views, which detect noise that is too small in some directions only: the best weighting of stages
-    and columns, and the difference of neighbouring rows. Their weights come from one half of the rows, their bounds from the
-    other half. Where rows are equal in half of the columns, the second view is their difference in the other half. Noise below a
-    billionth of what was claimed proves epsilon = infinity. A view counts only if tests do not reject that its entries are
-    normal, of one variance and independent. If no view counts, the bound is withdrawn. Raises ValueError for other shapes, NaN,
-    infinities.
+    mu = ||moves|| / (sd of the noise), with a chi-squared upper limit for the sd. Half of alpha is spent on all noise together.
+    The rest is spent on two linear combinations ("views") of the noise, which detect noise that is too small in some directions
+    only: the best weighting of stages and columns, and the difference of neighbouring rows. Their weights come from one half of
+    the rows, their bounds from the other half. If rows are equal in half of the columns, the second view is their difference in
+    the other half. Noise below a billionth of the claimed size proves epsilon = infinity. A view counts only if tests do not
+    reject that its entries are normal, of one variance and independent. If no view counts, the bound is withdrawn. Raises
+    ValueError for other shapes, NaN, infinities.
     """
     r, d = np.asarray(residuals, float), np.asarray(moves, float)
     if r.ndim != 4 or d.ndim != 3 or d.shape[1:] != (r.shape[1], r.shape[3]):
@@ -88,10 +88,10 @@ def factorised(
 
 @dataclass(frozen=True)
 class Moves:
-    """How far one secret moves all means along one history, in noise sds.
+    """How far one secret moves all means along one history of released values, in noise sds.
 
-    plain: the Euclidean norm over mechanisms on all records. steps: (n,) the norm of each mechanism on a secret Poisson sample,
-    if the secret is in it. rate: the chance that it is.
+    plain: the Euclidean norm of the moves of all mechanisms on all records. steps: (n,) for each mechanism on a secret Poisson
+    sample, the norm of its move if the secret is in the sample. rate: the probability that it is in the sample.
     """
 
     plain: float
@@ -99,7 +99,9 @@ class Moves:
     rate: float = 1.0
 
     def epsilon(self, factor: float, delta: float, interval: float = 5e-5) -> float:
-        """At least the epsilon (nats) of the composition, if all noise is smaller by this factor. interval: of losses, nats."""
+        """A lower bound (nats) on the epsilon of the composition, if all noise is smaller by this factor. interval: the grid of
+        privacy losses, nats.
+        """
         alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
         if not self.steps.size:
             return alone
@@ -107,7 +109,9 @@ class Moves:
         return max(alone, epsilon_at_least(self.plain * capped, self.steps * capped, self.rate, delta, interval))
 
     def factor(self, claim: Claim) -> float:
-        """The factor, at least one half, at which the composition costs the claim, from above; infinity if none does."""
+        """The factor on the moves (at least one half) at which the composition costs the claimed epsilon, rounded up; infinity if
+        no factor does.
+        """
         if not self.steps.size:
             claimed = gaussian.mu_of_claim(claim)
             return claimed / self.plain if self.plain else math.inf
@@ -124,17 +128,17 @@ def added_up(
     attack: str,
     audit: str,
 ) -> Bound:
-    """A lower bound on the epsilon of all Gaussian releases of one secret together, those on secret samples included.
+    """A lower bound on the epsilon of the composition of all Gaussian releases that one secret moves, with or without sampling.
 
-    residuals: for each kind of release, (entries,) float, its noise over the claimed noise sd. moves: for each recorded history;
-    every mean is that of its own mechanism, given what was released before. worth: factor by which all noise is too small -> the
-    true epsilon, for the reach.
+    residuals: for each kind of release, (entries,) float, its noise divided by the claimed noise sd. moves: one value for each
+    recorded history; the move of each mean is taken given everything that was released before it. worth: maps a factor by which
+    all noise is too small to the true epsilon, for the reach.
 
-    The bound is the epsilon of the least move of each mechanism over the sd of the noise, with the chi-squared upper end for the
-    sd of all residuals. If each mechanism of an adaptive composition is at least as revealing along every
-    history as one of a fixed list, the composition is at least as revealing as that of the list (Dong et al. 2022, Corollary
-    3.3, read backwards). That the other histories move as far is checked on those that were recorded. Raises ValueError for NaN
-    and infinities.
+    Each mechanism counts with its smallest move over the histories, divided by a chi-squared upper limit of the noise sd. The
+    bound is the epsilon of their composition. It relies on this: if each mechanism of an adaptive composition leaks, on every
+    history, at least as much as the matching one of a fixed list, then the composition leaks at least as much as the list (Dong
+    et al. 2022, Corollary 3.3, in the reverse direction). The recorded histories are compared to check that the moves do not
+    depend on the history. Raises ValueError for NaN and infinities.
     """
     every, sizes = np.concatenate([np.ravel(r) for r in residuals]), [float(np.linalg.norm([m.plain, *m.steps])) for m in moves]
     if not np.isfinite(every).all() or not np.isfinite(sizes).all() or not every.size or not sizes:
@@ -217,10 +221,10 @@ def rows_alike(r: Array) -> float:
 
 
 def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
-    """p-values of the conditions of the factorised bound. residuals as in `factorised`. Print them beside the bound.
+    """p-values of the conditions of the factorised bound, to be printed beside it. residuals: as in `factorised`.
 
-    variance: of all residuals against 1, two-sided. mean: against 0. normality: distance to the normal law. columns: the
-    variances of the columns agree. stages, rows: no correlation between consecutive ones. duplicates: 0 if whole rows repeat.
+    variance: all residuals have variance 1, two-sided. mean: they have mean 0. normality: distance to the normal distribution.
+    columns: all columns have one variance. stages, rows: consecutive ones are not correlated. duplicates: 0 if whole rows repeat.
     """
     r = np.asarray(residuals, float)
     n, flat = r.size, r.ravel()
@@ -244,7 +248,9 @@ def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
 
 
 def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
-    """Linear views of the residuals: the entries, independent and of one variance, and the move of the mean in that view."""
+    """Linear views of the residuals. For each view, its entries, which should be independent and of one variance, and the move of
+    the mean in this view.
+    """
     half = r.shape[2] // 2
     if half < 2:
         return {}
@@ -269,7 +275,7 @@ def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
 
 
 def _correlation_inverse(x: Array) -> Array:
-    """Inverse of the second moments of x (variables, samples), directions without variance kept at a floor."""
+    """The inverse of the matrix of second moments of x (variables, samples); directions without variance get a small one."""
     values, vectors = np.linalg.eigh(x @ x.T / x.shape[1])
     return np.asarray((vectors / np.maximum(values, SMALLEST * max(float(values[-1]), SMALLEST))) @ vectors.T)
 

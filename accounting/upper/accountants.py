@@ -52,8 +52,8 @@ def upper(
     accountants: Iterable[str] | None = None,
     stored: bool = True,
 ) -> tuple[Upper, ...]:
-    """One row for each accountant, in the order of ACCOUNTANTS. The delta and relation of a claim take precedence, and all
-    trainings from which it chose count.
+    """One row for each accountant, in the order of ACCOUNTANTS. If a claim is given, its delta and relation are used, and all
+    trainings that it was chosen from (`tuned_over`) are charged.
 
     stored: whether to use rows from the cache without computing them again; False if a verdict depends on them. Raises ValueError
     for an accountant that does not exist.
@@ -108,7 +108,9 @@ def _is_row(name: str, stored: dict[str, object]) -> bool:
 
 
 def _agreed(rows: Iterable[Upper], ledger: DpEvent, delta: float, relation: Relation, target: float) -> bool:
-    """Whether the tightest row is reproduced and satisfies the claim. Then other rows cannot change the verdict."""
+    """Whether a new computation reproduces the tightest row, and this row satisfies the claim. Then no other row can change the
+    verdict.
+    """
     best = tightest(rows)
     if best is None or best.epsilon is None or best.epsilon > target:
         return False
@@ -158,7 +160,7 @@ def _explained(row: Upper, best: Upper) -> Upper:
 
 
 def _pld(ledger: DpEvent, delta: float, relation: Relation) -> float:
-    """By dp_accounting alone if it supports every part, else with the dominating pairs that `pld` adds."""
+    """epsilon by dp_accounting alone if it supports every part, else with the dominating pairs that `pld` adds."""
     from ..events.tree import Unsupported, parts
     from .libraries import dp_accounting_pld
     from .tradeoff import curve

@@ -42,9 +42,9 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     """The model with the smallest noise multiplier whose epsilon is at most the claim's.
 
     relative: tolerance of the noise multiplier; epsilon never exceeds the claim. If the model has a printed epsilon (mode
-    "paper"), that one is used, for the unit of the paper. Otherwise it is the ledger's: in closed form, or bracketed by RDP
-    and refined by privacy-loss distributions, or the best bound available. An infinite claim needs no noise.
-    Raises ValueError for a claim about another unit, and for one that no noise satisfies.
+    "paper"), the search uses that, for the unit of the paper. Otherwise it uses the epsilon of the ledger: in closed form, or
+    bracketed by RDP and refined by privacy-loss distributions, or the best bound available. An infinite claim needs no noise.
+    Raises ValueError for a claim about another unit, and for a claim that no noise satisfies.
     """
     if math.isinf(claim.epsilon):
         return model.with_noise(0.0)
@@ -66,8 +66,8 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
 
 
 def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:
-    """Whether this noise satisfies the claim and slightly less does not. A stored noise multiplier is checked, because verdicts
-    depend on it.
+    """Whether this noise satisfies the claim and slightly less noise does not. A noise multiplier from the cache is checked so,
+    because verdicts depend on it.
     """
     return 0 < sigma < FARTHEST and epsilon(sigma) <= claim.epsilon < epsilon(sigma / (1 + 3 * relative))
 
@@ -132,7 +132,7 @@ def _by(accountant: str, model: Noisy, claim: Claim, sigma: float) -> float:
 
 
 def _ledger(model: Noisy, claim: Claim, sigma: float) -> DpEvent:
-    """At this noise, of all trainings from which the claim lets choose."""
+    """The ledger at this noise, of all trainings from which the released one may be chosen."""
     from .accountants import chosen_from
 
     return chosen_from(model.with_noise(sigma).ledger, claim)

@@ -1,4 +1,4 @@
-"""Warnings about a ledger and a claim that no accountant gives."""
+"""Warnings about a ledger and a claim, for problems that no accountant reports."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ def finite_epsilon(event: FiniteDpEvent, delta: float) -> float:
         above, below = 0.0, 0.0
         for i, (up, low) in enumerate(pairs):
             above, below = above + up, below + low
-            # With the outcomes so far rejected, delta(e) = above - e^e below; the next outcome joins once e falls below its loss.
+            # Over the outcomes with the largest losses so far, delta(e) = above - exp(e) below. The next outcome joins the sum
+            # once e falls below its loss.
             following = pairs[i + 1][0] / pairs[i + 1][1] if i + 1 < len(pairs) and pairs[i + 1][1] else 0.0
             if above - following * below >= delta and above > delta:
                 best = max(best, math.log((above - delta) / below) if below else math.inf)

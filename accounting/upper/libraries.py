@@ -113,8 +113,9 @@ def opacus_prv(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
 def lost_to_rounding(ledger: DpEvent, delta: float) -> str:
     """Why Opacus' privacy random variables give no bound for this ledger at so small a delta, or an empty string.
 
-    It raises the Fourier transform of one step to the power of the steps, in double precision, so the tail has an error of about
-    1e-16 per step. At q = 1e-3, sigma = 0.6, 100,000 steps and delta = 1e-12 it returns 11.33, where the true value is 11.69.
+    Opacus raises the Fourier transform of one step to the power of the number of steps, in double precision, so the tail has an
+    error of about 1e-16 per step. At q = 1e-3, sigma = 0.6, 100,000 steps and delta = 1e-12 it returns 11.33; the true value is
+    11.69.
     """
     steps = sum(count for _, count in parts(ledger))
     least = max(SMALLEST_PRV, ROUNDED_PRV * steps)
@@ -166,7 +167,7 @@ def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) 
 def _opacus_accountants() -> types.ModuleType:
     """opacus.accountants without importing opacus, which imports torch and takes seconds.
 
-    Empty stand-ins for `opacus` and its optimizers are in place while the accountants load, and gone afterwards.
+    Empty modules stand in for `opacus` and its optimizers while the accountants are loaded, and are removed afterwards.
     """
     if "opacus" in sys.modules:
         return importlib.import_module("opacus.accountants")

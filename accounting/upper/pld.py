@@ -23,7 +23,7 @@ from ..events.types import BoundedRangeDpEvent, FiniteDpEvent, PureDpEvent, Visi
 from ..gaussian import delta_of
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-MOST_LEVELS = 64  # of moves that are told apart in a composition
+MOST_LEVELS = 64  # largest number of different moves in a composition; closer moves are merged
 TAIL = 10.0  # standard deviations of a Gaussian loss that are kept; the mass beyond, 1e-23, counts as infinite loss
 
 
@@ -61,8 +61,9 @@ def scale(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
 def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: float, interval: float = 5e-5) -> float:
     """A lower bound (nats) on the epsilon of one Gaussian mechanism of `mu` and of `steps` on secret Poisson samples of `rate`.
 
-    steps: (n,) how far each moves if the unit is in the sample, in noise sds. Losses are rounded down to the grid, and moves that
-    differ by less than a thousandth (more if there are many) to the smallest of them. The larger of adding and removing.
+    steps: (n,) how far each mechanism moves if the unit is in its sample, in noise sds. Losses are rounded down to the grid.
+    Moves that differ by less than a thousandth (more if there are many) are replaced by the smallest of them. The result is the
+    larger of the epsilons for adding and for removing the unit.
     """
     moved, width = np.sort(steps[steps > 0]), 1e-3
     while moved.size and np.ptp(groups := np.floor(np.log(moved) / width)) > MOST_LEVELS:
@@ -79,7 +80,9 @@ def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: 
 
 
 def _rounded_down(mu: float, rate: float, interval: float) -> Any:
-    """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), and in the other order: losses rounded down, those beyond TAIL too."""
+    """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), and in the other order. Losses, also those beyond TAIL, are rounded
+    down.
+    """
     top = mu * mu / 2 + TAIL * mu
     at = _range(math.log1p(-rate) if rate < 1 else -top, math.log1p(rate * math.expm1(min(top, 700.0))), interval)
     with np.errstate(divide="ignore"):
@@ -167,7 +170,7 @@ def _range(low: float, high: float, interval: float) -> NDArray[Any]:
 
 
 def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> Any:
-    """The distribution on the grid points at * interval with these deltas there, and no smaller ones in between."""
+    """The distribution on the grid points at * interval that has these deltas on the grid, and no smaller deltas between."""
     deltas = np.minimum.accumulate(np.clip(deltas, 0, 1))
     if at.shape[0] == at[-1] - at[0] + 1 > 1:
         return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, int(at[0]), int(at[-1]), deltas)

@@ -68,7 +68,7 @@ def _one(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDA
         case dp.PoissonSampledDpEvent() if not isinstance(event.event, dp.GaussianDpEvent):
             return _sampled(event, relation, orders)
         case dp.SampledWithoutReplacementDpEvent():
-            # The library's amplified curve exceeds the plain one where sampling does not help; both are bounds.
+            # Both curves are bounds. The library's amplified one may exceed the plain one if sampling does not help.
             return np.minimum(_library(event, Relation.REPLACE, orders), curve(event.event, relation, tuple(orders)))
     return _library(event, relation, orders)
 

@@ -1,4 +1,4 @@
-"""The privacy profile and the trade-off curve of a ledger: the limits of any test."""
+"""The privacy profile and the trade-off curve of a ledger, which limit the error rates of any test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST = 700.0  # nats: e^x still fits a float64. Beyond it delta is held const
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """delta as a function of epsilon, and beta as a function of alpha, the worse of both orders of a pair of neighbours.
+    """delta as a function of epsilon, and beta as a function of alpha; the worse of both orders of a pair of neighbours.
 
     mu: set when the curve is exactly that of N(0, 1) against N(mu, 1); then the knots are empty.
     knots: (k,) float64 epsilons (nats), ascending from 0. deltas: (k,) delta at each, linear in e^epsilon in between and

@@ -1,4 +1,4 @@
-"""What it costs to train several times on private data and to release only the best training."""
+"""The privacy cost of training several times on private data and releasing only the best training."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SELECTIONS: dict[str, float | None] = {  # how many trainings -> the shape of th
 
 
 def tuned(ledger: DpEvent, over: float, selection: str = "fixed") -> DpEvent:
-    """The ledger of the best of several trainings, of which each runs `ledger` with other hyper-parameters.
+    """The ledger of the best of several trainings, each of which runs `ledger` with different hyper-parameters.
 
     over: the number of trainings, a whole number if selection is "fixed", otherwise the mean of a random number that nobody
-    sees. The trainings' hyper-parameters are drawn from a public list, and how good a training is follows from its release. A
-    score on private validation data is a release of its own, which `ledger` must contain.
+    sees. The hyper-parameters must be drawn from a public list, and the score that chooses must be computed from the releases. A
+    score on private validation data is a further release, which `ledger` must contain.
 
     fixed: all trainings compose. No smaller bound holds for every mechanism: if the worse of two outcomes has the likelihood
     ratio e^epsilon, then the best of k trainings is this outcome with the ratio e^(k epsilon). The others: see `selected`.

@@ -1,4 +1,4 @@
-"""The exact likelihood ratio of one edge from messages that are normalised noisy rows: directions without lengths."""
+"""The exact likelihood ratio of one edge from messages that are noisy rows divided by their length."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ POINTS = 64
 class DirectionRatio:
     """The Neyman-Pearson test of one edge on the messages that party B of VESPER receives in variant s1.
 
-    Message k + 1 of a node is y / |y| with y = m + noise, where m is its own message k plus those of its neighbours. The
-    transcript contains them all, so m is known up to the challenge edge. The direction u of y has the projected normal
-    density, proportional to e^(-|m|^2 / 2 s^2) times the integral of r^(dim - 1) e^(-r^2 / 2 + r <u, m> / s) over r > 0.
-    An edge contributes at both ends and in every message. Scores are log-likelihood ratios.
+    Message k + 1 of a node is y / |y| with y = m + noise, where m is the node's own message k plus those of its neighbours. The
+    transcript contains all messages, so m is known except for the challenge edge. The direction u of y has the projected normal
+    density, proportional to e^(-|m|^2 / 2 s^2) times the integral of r^(dim - 1) e^(-r^2 / 2 + r <u, m> / s) over r > 0, with s
+    the std of the noise. An edge contributes at both ends and in every message. Scores are log-likelihood ratios.
     """
 
     name: str = "direction-ratio"

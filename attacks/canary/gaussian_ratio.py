@@ -55,7 +55,8 @@ class LikelihoodRatio:
     def across(self, release: Release, challenge: Challenge) -> tuple[float, int]:
         """The squared length, in units of noise_std, of the noise orthogonal to all challenge edges, and its dimension.
 
-        It is chi-squared with so many degrees of freedom, whatever the bits, and independent of the scores.
+        The squared length is chi-squared, with the dimension as degrees of freedom. It depends on neither the bits nor the
+        scores.
         """
         reached, scores = ends(challenge), self.score(release, challenge)
         total = sum(float(np.square(gap, dtype=np.float64).sum()) for _, gap in gaps(release, challenge, reached))

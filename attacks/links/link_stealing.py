@@ -30,10 +30,10 @@ REFERENCE = (2, 5, 6, 7)
 class LinkClassifier:
     """Attacks 1 and 3 to 7: a perceptron on distances of the two ends' posteriors, and for some attacks their features.
 
-    attack: 1 and 5 train on a pilot, which may be another graph with other classes; 3 and 6 on the edges in
-    `challenge.known` and as many random pairs; 4 and 7 on both. 5 to 7 also use the public features and a reference model
-    without edges. The perceptron is that of the paper, without dropout. limit: the largest number of training pairs from
-    each source. Only watched nodes are read.
+    attack: 1 and 5 train on a pilot, which may be another graph with other classes; 3 and 6 on the edges in `challenge.known`
+    and equally many random pairs; 4 and 7 on both sources. Attacks 5 to 7 also use the public features and a reference model
+    without edges. The perceptron is that of the paper, without dropout. limit: the largest number of training pairs from each
+    source. Only watched nodes are read.
     """
 
     attack: int = 3

@@ -27,9 +27,9 @@ class Query(Protocol):
 class LinkTeller:
     """The change of one end's posterior per change of the other's features (Wu et al. 2022), the larger of both directions.
 
-    query: the model under attack, which answers for the runs of the release. step: the relative change of a node's
-    features. normalised: divides by the change of the changed node's own posterior, which is larger for nodes with few
-    neighbours. Needs one query for each node of a challenge.
+    query: the model under attack, which answers for the runs of the release. step: the relative change of a node's features.
+    normalised: whether to divide by the change of that node's own posterior, which is larger for nodes with few neighbours. The
+    attack needs one query for each node of a challenge.
     """
 
     query: Query | None = None

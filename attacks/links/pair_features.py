@@ -61,7 +61,7 @@ class Public:
 def reference(known: Graph, seed: int = 0) -> Rows:
     """(nodes, classes) probabilities of a perceptron on the public features, trained on the public training labels.
 
-    It is the reference model of He et al. 2021, which uses no edges. Cached, because several attacks need it.
+    This is the reference model of He et al. 2021, which uses no edges. The result is cached, because several attacks need it.
     """
     return _reference(Public.of(known), seed)
 

@@ -1,4 +1,4 @@
-"""One pool of runs as shadow models for each other; no attack is fitted on its target."""
+"""Scores the runs of one pool with attacks that are fitted on other runs of the pool, never on the run that they score."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def scores_within(
 ) -> NDArray[np.float64]:
     """Scores (runs, challenges not taught) of each run, by the attack fitted on other challenges of the same run.
 
-    The attacker knows the bits of `taught`, (c,) bool, in the run under attack, and uses no shadow models. GAP's code
-    evaluates its node attack this way.
+    The attacker knows the bits of the challenges in `taught`, (c,) bool, for the run under attack, and uses no shadow models.
+    GAP's code evaluates its node attack this way.
     """
     check(release, challenge, bits)
     known, asked = (dataclasses.replace(challenge, items=challenge.items[part]) for part in (taught, ~taught))

@@ -32,8 +32,9 @@ class GraphQuery(Protocol):
 class GraphBase:
     """Lassila et al. 2025, with the membership of other nodes sampled from fair coins ("model-independent" sampling).
 
-    For each sample, gain = log-likelihood of the nearby labels with the node, minus that of the others without it. The
-    score is the log odds of the mean over samples of sigmoid(gain of the target - alpha * log mean exp gain of shadows).
+    For each sample, the gain is the log-likelihood of the node's and the nearby labels with the node in the graph, minus that of
+    the nearby labels without it. The score is the log odds of the mean over samples of sigmoid(gain of the target - alpha * log
+    mean exp gain of shadows).
 
     target, shadows: the runs under attack, and models independent of their bits. hops: the distance up to which removing the
     node has an effect, twice the number of layers. The challenge's known graph is the union graph.

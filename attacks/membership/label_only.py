@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class NeighbourhoodLabels:
-    """The log odds of membership, given which queries predict the node's label and which agree with each other.
+    """The log odds of membership, given which queries predict the node's label, and which agree with the first query.
 
-    queries: the same node, each with fewer neighbours than the one before. odds: (patterns,) log odds from counts on shadow
-    models, with add-one smoothing.
+    queries: queries of the same node, each with fewer neighbours than the previous one. odds: (patterns,) log odds from counts
+    on shadow models, with add-one smoothing.
     """
 
     queries: tuple[str, ...] = ("posteriors@full", "posteriors@0-hop")

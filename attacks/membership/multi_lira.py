@@ -85,11 +85,10 @@ def laws_of(
 class MultiLira:
     """log p(signals | in) - log p(signals | out), with one Student distribution for each side of each challenge.
 
-    kind: node or edge. logits: queries whose logits are all signals, of the node or of both ends. scalars: queries of which
-    only the scalar of `Lira` is a signal. around: queries of which the mean of that scalar over the node's watched
-    neighbours is a signal; it shows the neighbours' part of the node's own. Logits are centred log-probabilities without
-    the last class, which the others determine. shrinkage: 32 for logits and 8 for scalars alone; chosen on one pool of
-    runs and confirmed on others, see benchmarks/RESULTS.md.
+    kind: node or edge. Three fields name the queries that give signals. logits: all logits of the node, or of both ends of the
+    edge, are signals. scalars: only the scalar of `Lira` is a signal. around: the mean of that scalar over the node's watched
+    neighbours is a signal. Logits are centred log-probabilities without the last class, which the others determine. shrinkage:
+    32 for logits, and 8 for scalars alone; chosen on one pool of runs and confirmed on others, see benchmarks/RESULTS.md.
     """
 
     kind: str = "node"
@@ -167,10 +166,10 @@ class SumOfRatios:
 
 
 def strongest(kind: str = "node", query: str | None = None) -> SumOfRatios:
-    """Our strongest attack: the sum of the ratios of all logits and of the scalar of `Lira`.
+    """Our strongest attack: the sum of two log-likelihood ratios, one on all logits and one on the scalar of `Lira`.
 
-    query: the only query used. By default a node is queried without edges, without edges and with half of its features, and
-    in the whole graph; its neighbours likewise.
+    query: the only query used. By default there are three queries of a node and of its neighbours: without edges; without edges
+    and with half of the features; and in the whole graph.
     """
     if query is not None:
         return SumOfRatios((MultiLira(kind, (), (query,), shrinkage=8.0), MultiLira(kind, (query,), (query,))), STRONGEST[kind])

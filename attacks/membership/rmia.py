@@ -23,9 +23,9 @@ class Relative:
     """BASE (Lassila et al. 2025): log p(y | target) - alpha * log of the mean of p(y | shadow).
 
     With `gamma` it is RMIA (Zarifzadeh et al. 2024): the log odds of the share of other challenges whose ratio, times gamma,
-    is at most the node's. At gamma = 1 both give the same order. online: the mean is over all shadows. Offline, it is over
-    those without the node, and the mean over both is estimated as ((1 + guess) * mean_out + 1 - guess) / 2
-    (RMIA, equation 4).
+    is at most the node's ratio. At gamma = 1 both rank the nodes of a run in the same order. online: the mean is over all
+    shadows. Offline, only shadows without the node are used, and the mean over shadows with and without it is estimated from
+    theirs as ((1 + guess) * mean_out + 1 - guess) / 2 (RMIA, equation 4).
     """
 
     alpha: float = 1.0

@@ -29,9 +29,9 @@ class ShadowMlp:
     SELU. The pilot may come from another graph: PrivGNN's Attack-1 draws it from the private nodes' distribution, Attack-2
     from the public one.
 
-    rate, epochs, batch, hidden: of Adam and the perceptron, which stops early when its loss stops falling. seed: of the
-    initial weights and shuffles. public: the pilot must be trained on public nodes. within: the pilot must be the run under
-    attack. Both flags only tell the caller which pilot to pass.
+    rate, epochs, batch, hidden: hyper-parameters of Adam and the perceptron. Training stops early when the loss stops falling.
+    seed: the seed of the initial weights and shuffles. Two flags tell the caller which pilot to pass. public: shadow models of
+    public nodes. within: the run under attack itself.
     """
 
     queries: tuple[str, ...] = ("posteriors",)

@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DpGnn(common.NodeRecipe):
-    """A node is classified from its own features and the mean of its neighbours' features, which only training nodes send.
+    """Classifies a node from its own features and the mean of its neighbours' features. In training, only training nodes send.
 
-    One training node enters its own loss term and those of at most max_degree others. "paper": each node's list of receivers is
-    thinned with chance max_degree / (2 degree) and emptied if it is still too long; batches have a fixed size; noise std on the
-    sum of clipped gradients is sigma x 2 (max_degree + 1) clip. "sound": the degree is a public promise; nodes join batches
-    independently; noise std is sigma x (1 + 2 max_degree) clip, because a node's own gradient disappears and the others may
-    reverse. The ledger charges no prediction, so only validation and test nodes get one, computed from validation and test
-    neighbours alone. Both modes clip all tensors together, as GAP and ProGAP do; the authors' code clips each tensor and charges
-    once (finding dpgnn-per-tensor). The other fields are those of `NodeRecipe` and its base.
+    One training node enters its own loss term and those of at most max_degree others. Mode "paper": each node's list of receivers
+    is thinned with probability max_degree / (2 degree) and emptied if it is still too long; batches have a fixed size; the noise
+    std on the sum of clipped gradients is sigma x 2 (max_degree + 1) clip. Mode "sound": the degree bound is a public promise;
+    nodes join batches independently; the noise std is sigma x (1 + 2 max_degree) clip, because removing a node removes its own
+    gradient and may reverse the gradients of max_degree others. The ledger does not charge for predictions that read training
+    nodes, so only validation and test nodes get predictions, computed from validation and test neighbours alone. Both modes clip
+    all tensors together, as GAP and ProGAP do; the authors' code clips each tensor and charges once (finding dpgnn-per-tensor).
+    The other fields are those of `NodeRecipe` and its base.
     """
 
     unit: Unit = Unit.NODE

@@ -36,10 +36,10 @@ class EdgeRand(common.EdgeRecipe):
     """Asymmetric randomised response, the edge-level GraphSAGE baseline of GAP and ProGAP ("sage-edp"); without noise, GraphSAGE.
 
     sigma: 1 / epsilon (nats), the scale of Laplace noise that would cost as much; 0 keeps the graph as it is. Nine tenths of
-    epsilon go to the entries of the adjacency matrix, the rest to its density. "paper": every directed entry has its own
-    coin, self loops too, and the density of each 500 rows gets the noise that suits the density of the whole matrix, which is too
-    little. `nodes`, the public number of nodes, determines by how much. "sound": one coin for every pair, one density.
-    The other fields are those of `EdgeRecipe`.
+    epsilon are spent on the entries of the adjacency matrix, the rest on its density. Mode "paper": every directed entry has its
+    own coin, self loops too. The density is released for each block of 500 rows, with noise for the density of the whole matrix,
+    which is too little; the public number of nodes, `nodes`, determines by how much. Mode "sound": one coin for every pair, one
+    density. The other fields are those of `EdgeRecipe`.
     """
 
     base_layers: int = 2
@@ -161,8 +161,8 @@ def probabilities(epsilon: float, density: float) -> tuple[float, float]:
     """The probabilities that a true entry stays and that a false one appears, chosen so that the expected density does not
     change.
 
-    They are p q and (1 - p) q with p = 1 / (1 + e^-epsilon), so their ratio is e^epsilon; the ratio of their complements is at
-    most that.
+    They are p q and (1 - p) q with p = 1 / (1 + e^-epsilon), so their ratio is e^epsilon. The ratio of their complements is at
+    most e^epsilon.
     """
     p = 1 / (1 + math.exp(-epsilon))
     share = 2 * p * density - p - density + 1

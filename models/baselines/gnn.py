@@ -1,4 +1,4 @@
-"""Graph networks as the literature trains them, without any privacy, for K runs at once: the targets that attacks must beat."""
+"""Plain graph networks, trained for K runs at once without any privacy, as the literature trains them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Gnn:
 
     The GAT of MIA-audit-GNN is `kind="gat", hidden=256, heads=4, last_heads=2`, except that its attention has dropout too.
 
-    kind: gcn, sage, gat or gin. hidden: the width of the inner layers, in a GAT of all heads together. heads, last_heads: of the
-    inner layers and of the last layer of a GAT; those of the last layer are averaged. dropout, input_dropout: the share that is
-    set to zero, on hidden units and on features.
+    kind: gcn, sage, gat or gin. hidden: the width of the inner layers, in a GAT of all heads together. heads, last_heads: the
+    number of attention heads in the inner layers and in the last layer of a GAT; those of the last layer are averaged. dropout,
+    input_dropout: the shares of hidden units and of features that are set to zero.
     """
 
     kind: str = "gcn"

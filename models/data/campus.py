@@ -24,11 +24,11 @@ def campus(
 ) -> Raw:
     """A degree-corrected block model (Karrer & Newman 2011) with n nodes and n * degree / 2 edges, sampled in O(edges).
 
-    Popularity is Pareto with exponent 2.5, truncated so that no node knows more than about an eighth of the others. An edge has a
-    first end drawn by popularity, and with probability `same` a second end from the same class, else from anywhere; it does not
-    depend on the features. x: (n, dim) float32, each 0 or 1, answers that are independent given the class, whose log-odds differ
-    between classes by a normal of standard deviation `signal`. Deterministic in its arguments.
-    Raises ValueError where n is too small for so many classes or edges.
+    Popularity is Pareto with exponent 2.5, truncated so that no node knows more than about an eighth of the others. The first end
+    of an edge is drawn by popularity. With probability `same` the second end is drawn from the same class, else from all nodes.
+    Edges do not depend on the features. x: (n, dim) float32, each 0 or 1, independent given the class. The log-odds of a feature
+    differ between classes by a normal number of standard deviation `signal`. The graph is a function of the arguments.
+    Raises ValueError if n is too small for so many classes or edges.
     """
     if n < 20 * classes:
         raise ValueError(f"n={n}: campus needs at least {20 * classes} nodes, 20 for each of its {classes} classes.")

@@ -26,7 +26,7 @@ class Raw:
 
     x: (nodes, dim) numbers, dense or sparse. y: (nodes,) whole numbers, any values; negative means no label.
     edges: (2, arcs) whole numbers, as stored. masks: (train, val, test), each (nodes,) bool, where the file has them.
-    directed: whether an arc (u, v) does not imply (v, u). notes: what the reader had to decide, one sentence each.
+    directed: whether arcs have a direction; otherwise (u, v) implies (v, u). notes: decisions of the reader, one sentence each.
     """
 
     x: Features
@@ -57,7 +57,7 @@ def _rows(masks: Masks, keep: NDArray[np.bool_]) -> Masks:
 
 
 def check(raw: Raw) -> Raw:
-    """`raw` with numbers of the right types, or raises ValueError with the fault and its place."""
+    """`raw` with numbers of the right types. Raises ValueError that names the fault and its place."""
     x = features(raw.x)
     y, edges = whole(raw.y, "y").copy(), whole(raw.edges, "edges")
     if y.ndim != 1:
@@ -96,7 +96,7 @@ def check_masks(masks: Masks, nodes: int) -> None:
 
 
 def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
-    """The same numbers as int64, and the same array if it has that type; ValueError where they are not whole numbers."""
+    """The same numbers as int64; the same array if it has that type. Raises ValueError if they are not whole numbers."""
     a = np.asarray(values)
     if a.dtype.kind in "iub":
         if a.dtype == np.uint64 and a.size and a.max() > np.iinfo(np.int64).max:
@@ -112,7 +112,7 @@ def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
 
 
 def features(x: Features) -> Features:
-    """x as float32, a csr_array where few entries are set; ValueError for NaN, infinity, or a wrong shape or type."""
+    """x as float32, a csr_array if few entries are not 0. Raises ValueError for NaN, infinity, or a wrong shape or type."""
     if x.dtype.kind not in "fiub":
         raise ValueError(f"x has type {x.dtype}: features must be real numbers. One-hot encode words first.")
     if len(x.shape) != 2 or x.shape[1] == 0:
@@ -142,7 +142,7 @@ def features(x: Features) -> Features:
 
 
 def labelled(raw: Raw) -> Raw:
-    """Without the nodes that have no label: no model here can train or be tested on them."""
+    """The graph without the nodes that have no label, because no model can train or be tested on them."""
     keep = raw.y >= 0
     if keep.all():
         return raw
@@ -153,7 +153,7 @@ def labelled(raw: Raw) -> Raw:
 
 
 def frequent(raw: Raw, least: int) -> Raw:
-    """Without the nodes whose class has fewer than `least` nodes."""
+    """The graph without the nodes whose class has fewer than `least` nodes."""
     values, counts = np.unique(raw.y, return_counts=True)
     rare = values[counts < least]
     if not rare.size:
@@ -167,7 +167,7 @@ def frequent(raw: Raw, least: int) -> Raw:
 
 
 def numbered(raw: Raw) -> Raw:
-    """With classes 0 … classes-1, in the order of the stored values, none of them empty."""
+    """The graph with classes 0 … classes-1, in the order of the stored values, none of them empty."""
     values, y = np.unique(raw.y, return_inverse=True)
     if values.size < 2:
         raise ValueError(f"all nodes are of class {values[0]}: at least two classes are needed.")
@@ -179,7 +179,7 @@ def numbered(raw: Raw) -> Raw:
 
 
 def simple(raw: Raw, directed: bool) -> Raw:
-    """Without self-loops and repeated edges. Undirected: each edge once, as u < v, sorted. Directed: arcs, sorted."""
+    """The graph without self-loops and repeated edges. Undirected: each edge once, as u < v, sorted. Directed: arcs, sorted."""
     # one sort finds the distinct edges, the repeated ones and the arcs without their reverse
     keys = arc_keys(raw.edges, raw.nodes)
     loops = raw.edges.shape[1] - keys.size
@@ -227,10 +227,10 @@ def isolated(raw: Raw) -> Raw:
 
 
 def connected(raw: Raw) -> Raw:
-    """Without the nodes that have no edge, as published work prepares its data.
+    """The graph without the nodes that have no edge, as published work prepares its data.
 
-    Removing an edge can then remove a node, also from the data that is trained on without noise, which breaks every privacy
-    claim.
+    If an edge is removed, a node may then disappear too, even from data that a model reads without noise. This breaks every
+    privacy claim.
     """
     keep = np.bincount(raw.edges.ravel(), minlength=raw.nodes) > 0
     if keep.all():

@@ -1,4 +1,4 @@
-"""Published files: the URL of each, and the sha256 that it must have."""
+"""Published files: the URL and the expected sha256 of each."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from .checks import Raw
 class DataSet:
     """One entry of DATASETS. read(*paths of files, **options) -> the contents of the files.
 
-    files: where they lie under the data folder; {} stands for `word`, the second part of the name.
+    files: paths under the data folder; {} stands for the second part of the data set's name, which `word` describes.
     split: per cent of the labelled nodes to train / validate / test on, or "public" for the split in the files.
     min_class: classes with a smaller share of the labelled nodes are dropped.
-    torch_seed: published work draws its split by torch from this seed; split 0 is then identical to that split.
+    torch_seed: the seed from which published work draws its split by torch; split 0 is then identical to that split.
     """
 
     about: str
@@ -187,7 +187,7 @@ def kind_of(path: str) -> str:
 
 
 def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:
-    """The options of a name by key; ValueError for one that does not exist."""
+    """The options of a name by key. Raises ValueError for an option that does not exist."""
     found = dict(p.split("=", 1) for p in options)
     for key, value in found.items():
         if key not in OPTIONS and key not in data.options:

@@ -1,4 +1,4 @@
-"""Loads a graph from a name: reads its files, splits its nodes, and refuses or repairs whatever would mislead an audit."""
+"""Loads a graph from a name: reads its files, splits its nodes, and refuses or repairs data that would mislead an audit."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Provenance:
 def load(name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY) -> Graph:
     """The graph called `name`, with the public random split number `split`.
 
-    data_dir: a folder that has the files, or where they are put after a download; see download.data_folder. trust: whether to
-    take files that may run code when they are read (`pyg:`), and downloads without a known checksum. memory: bytes that the
-    files may take when they are unpacked. Raises ValueError, one line, for anything that cannot be loaded.
+    data_dir: the folder that has the files, or that downloads go to; see download.data_folder. trust: whether to accept files
+    that may run code when they are read (`pyg:`), and downloads without a known checksum. memory: bytes that the files may take
+    when they are unpacked. Raises ValueError (one line) for anything that cannot be loaded.
     """
     return load_described(name, data_dir, split, trust=trust, memory=memory)[0]
 
@@ -52,7 +52,7 @@ def load(name: str, data_dir: str | Path | None = None, split: int = 0, *, trust
 def load_described(
     name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY
 ) -> tuple[Graph, Provenance]:
-    """The graph of `load`, with where it comes from and what was done to it."""
+    """The graph of `load`, with its source and the repairs made to it."""
     parsed = parse(name)
     data, folder = parsed.data, data_folder(data_dir)
     options = {key: convert(key, text, data.options[key]) for key, text in parsed.options.items() if key in data.options}
@@ -100,7 +100,7 @@ def prepare(raw: Raw, parsed: Name, split: int = 0, memory: int = MEMORY) -> tup
 
 
 def node_order(data: DataSet, nodes: int, split: int) -> NDArray[np.int64]:
-    """The permutation of the labelled nodes that split number `split` is cut from.
+    """The order of the labelled nodes from which split number `split` is cut.
 
     Facebook100: torch.randperm after seeding with 12345, as the code of ProGAP and GAP draws it, so that split 0 of
     JohnsHopkins55 has their 3314 / 435 / 665 nodes and their test set.

@@ -19,9 +19,9 @@ DENSE = range(6, 16)  # double, single and the whole numbers
 
 
 def matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """The dense (ndarray) or sparse (csr_array of the transpose) matrices called `names` that the file holds.
+    """Those matrices in the file whose names are in `names`: dense as ndarray, sparse as csr_array of the transpose.
 
-    Format: MathWorks, MAT-File Format, level 5. ValueError for any other file.
+    Format: MathWorks, MAT-File Format, level 5. Raises ValueError for any other file.
     """
     found = {}
     try:

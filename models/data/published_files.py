@@ -113,7 +113,7 @@ ADMITTED: dict[tuple[str, str], Any] = {
 
 
 class _Planetoid(pickle.Unpickler):
-    """Admits these replacements, lists and dicts; any other name in the file is an error."""
+    """Reads a pickle that contains only the replacements in ADMITTED, lists and dicts; any other name is an error."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ADMITTED:
@@ -136,8 +136,9 @@ def _unpickled(path: Path) -> Any:
 def planetoid(*paths: Path) -> Raw:
     """Cora, CiteSeer or PubMed (Yang, Cohen & Salakhutdinov 2016) from the files x, tx, allx, ty, ally, graph, test.index.
 
-    The public split: the rows of x train, the next 500 validate, test.index tests. Citations count in both directions.
-    Nodes that the files name in the graph only have no features and class 0, as in every published experiment.
+    The public split: the rows of x are for training, the next 500 for validation, those in test.index for testing. Citations
+    count in both directions. A node that occurs only in the file of the graph gets features of 0 and class 0, as in every
+    published experiment.
     """
     x, tx, allx, ty, ally, graph = (_unpickled(p) for p in paths[:6])
     try:

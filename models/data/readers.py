@@ -61,7 +61,7 @@ def csr_parts(arrays: Mapping[str, NDArray[Any]], stem: str, path: Path) -> sp.c
 
 
 def csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> sp.csr_array:
-    """A CSR matrix that is certain to be well formed; ValueError otherwise. scipy's own check stops at an empty matrix."""
+    """A well-formed CSR matrix. Raises ValueError for faulty parts; scipy's own check does not look at an empty matrix."""
     data = np.asarray(data)
     indices, indptr = whole(indices, f"{what}: indices"), whole(indptr, f"{what}: indptr")
     rows, columns = whole(shape, f"{what}: shape").tolist() if np.shape(shape) == (2,) else (-1, -1)

@@ -25,7 +25,7 @@ def fits(path: Path, memory: int = MEMORY) -> None:
 
 
 def room(size: int, memory: int, what: str) -> None:
-    """Raises ValueError where `size` bytes are more than `memory`."""
+    """Raises ValueError if `size` bytes are more than `memory`."""
     if size > memory:
         raise ValueError(
             f"{what}: takes {_mebibytes(size)} of memory or more; memory={_mebibytes(memory)}. "
@@ -38,7 +38,7 @@ def plain(path: Path, memory: int) -> int:
 
 
 def zipped(path: Path, memory: int) -> int:
-    """The sum of the sizes in the headers, which no reader of zip files exceeds; the file's own size where it is no zip file."""
+    """The sum of the sizes in the headers, which no reader of zip files exceeds; the file's own size if it is no zip file."""
     if not zipfile.is_zipfile(path):
         return plain(path, memory)
     with zipfile.ZipFile(path) as archive:

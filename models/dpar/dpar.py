@@ -1,4 +1,4 @@
-"""DPAR: private PageRank lists decide whose predictions are averaged, and DP-SGD trains the network that predicts."""
+"""DPAR: private PageRank lists choose the nodes whose predictions are averaged, and DP-SGD trains the network that predicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 from .recipe import DparRecipe
 
 WEIGHT_DECAY = 1e-4  # of the released code
-TOGETHER = 1 << 22  # bytes of hidden activations, about, of the runs that are trained together
+TOGETHER = 1 << 22  # approximate size in bytes of the hidden activations of all runs that are trained together
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,9 @@ class Dpar(DparRecipe):
     def _answers(
         self, graph: Graph, edges: NDArray[np.int64], first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """(nodes, classes) log-posteriors: own predictions, smoothed over the edges among val and test nodes and self loops."""
+        """(nodes, classes) log-posteriors: each node's own prediction, smoothed over self loops and edges among val and test
+        nodes.
+        """
         walk = among(edges, graph.val | graph.test, self.symmetric(graph))
         scores = smoothed(np.maximum(limited(graph.x) @ first, 0) @ second, walk, self.teleport, self.smoothing)
         shifted = scores - scores.max(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""DP-SGD where an example is a short list of nodes: a two-layer perceptron on each, averaged by weights before the softmax."""
+"""DP-SGD on short lists of nodes. Each list is one example: the outputs of a two-layer perceptron on its nodes are averaged."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class How:
-    """noise_std: on the sum of the gradients clipped to `clip`. expected: the public number that the sum is divided by.
+    """The hyper-parameters. noise_std: std of the noise on the sum of the gradients, each clipped to `clip`. expected: the public
+    number that the sum is divided by.
 
-    dropout: the share of hidden units dropped in every step; input_dropout: of features. weight_decay: of the first layer.
+    dropout, input_dropout: the shares of hidden units and of features dropped in every step. weight_decay: of the first layer.
     """
 
     noise_std: float
@@ -85,7 +86,7 @@ class Trainer:
         return torch.cat([g.flatten(1) for g in released], dim=1)
 
     def gradient(self, batch: Tensor, dropped: Tensor | None = None, x: Operator | Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The sums over each run's batch of the rows' gradients, each row's scaled to norm `clip` at most.
+        """For each run, the sum over its batch of the gradients of single rows, each scaled to norm `clip` at most.
 
         The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)' over its entries j, with q
         the gradient at the hidden layer and m_j the mask of ReLU and dropout. Its squared norm follows from the products x_j ·

@@ -1,4 +1,4 @@
-"""The training rows of one DPAR run: which nodes exist, which of them get a PageRank list, and the noise on these lists."""
+"""The training rows of one DPAR run: the nodes that exist, those that get a PageRank list, and the noise on these lists."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def seated(
     """Index and weights (rows, entries), from the released lists and the nodes that exist, so that each node occurs in at most
     `cap` rows.
 
-    A node's places go first to its own list if it is a source, then to the lists where its weight is largest, and last to a row
-    of its own. In its own list a source has weight `share`; the others divide the rest in proportion to their weights. A row that
-    names an absent node is empty. So the removal of a node empties at most `cap` rows and changes no other, and moves a sum of
-    clipped gradients by at most cap * clip. An empty row has no gradient.
+    A node fills its `cap` places in this order: its own list if it is a source, then the lists in which its weight is largest,
+    and last a row of its own. In its own list a source has weight `share`; the others divide the rest in proportion to their
+    weights. A row that names an absent node is empty and has no gradient. So the removal of a node empties at most `cap` rows,
+    changes no other row, and moves a sum of clipped gradients by at most cap * clip.
 
     listed, weight: (sources, picks), noisy. sources: places of the sources. alive: (rows,) bool.
     """
@@ -102,7 +102,7 @@ def seated(
 def noisy_lists(
     model: DparRecipe, vectors: NDArray[np.float64], seed: np.uint64
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Places and weights (sources, picks) of each list, and the rows as released (sources, rows)."""
+    """The places and weights (sources, picks) of each list, and the rows (sources, rows) as they are released."""
     rng, count = stream(seed, "rows"), min(model.picks, vectors.shape[1])
     if not model.row_noise:
         listed = largest(vectors, count)

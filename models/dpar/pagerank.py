@@ -26,11 +26,11 @@ def page_rank(
 
     Minimises the l1-regularised form of Fountoulakis et al. 2019: on its support p - (1 - teleport) W p =
     teleport e_s - threshold teleport d, with a self loop at every node, d the degrees and W = (I + A D^-1) / 2 the lazy walk.
-    Every iteration takes all residuals above their threshold, adds them to the solution and passes them to the neighbours, until
-    none exceeds its threshold by more than the tolerance. The entries grow monotonically towards the minimum.
+    Every iteration takes all residuals above their threshold, adds them to the solution and passes them to the neighbours. It
+    stops when no residual exceeds its threshold by more than the tolerance. The entries grow monotonically towards the minimum.
 
-    adjacency: (nodes, nodes), no self loops. An arc without its reverse counts in the degree of its sender and moves nothing, as
-    in the released code of DPAR.
+    adjacency: (nodes, nodes), no self loops. An arc without its reverse counts in the degree of its sender but passes nothing on,
+    as in the released code of DPAR.
     """
     nodes = adjacency.shape[0]
     loops = sp.eye_array(nodes, dtype=np.float32, format="csr")
@@ -85,7 +85,7 @@ def smoothed(scores: NDArray[np.float32], adjacency: sp.csr_array, teleport: flo
 def gaussian_rows(vectors: NDArray[np.float64], clip: float, std: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """DP-APPR-GM: every row scaled to L2 norm `clip` at most, plus Gaussian noise on every entry.
 
-    Another node's row can turn into any other non-negative row of that norm, at most sqrt(2) clip away.
+    If one node is removed, the row of another may become any other non-negative row of that norm, at most sqrt(2) clip away.
     """
     clipped = vectors * (clip / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), clip))
     witness.clean("rows", clipped[None])
@@ -97,8 +97,8 @@ def gaussian_rows(vectors: NDArray[np.float64], clip: float, std: float, rng: np
 def gumbel_scores(vectors: NDArray[np.float64], clip: float, epsilon: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """DP-APPR-EM: entries cut at `clip`, plus Gumbel noise of scale 2 clip / epsilon.
 
-    The order of the k largest is k draws of the exponential mechanism without replacement, each epsilon-bounded-range
-    (Durfee & Rogers 2019): one score may rise by `clip` while another falls by it.
+    The k largest scores, in order, are k draws of the exponential mechanism without replacement. Each draw is
+    epsilon-bounded-range (Durfee & Rogers 2019), because one score may rise by `clip` while another falls by `clip`.
     """
     return np.minimum(vectors, clip) + rng.gumbel(scale=2 * clip / epsilon, size=vectors.shape)
 
@@ -111,10 +111,9 @@ def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 
 
 def capped(index: NDArray[np.int64], weights: NDArray[np.float64], rows: NDArray[np.int64], cap: int) -> NDArray[np.float64]:
-    """The weights, changed so that no node is in more than `cap` lists besides its own: its largest weights stay, the others
-    become 0.
+    """The weights, with some set to 0 so that no node is in more than `cap` lists besides its own. Its largest weights are kept.
 
-    index, weights: (lists, entries). rows: (lists,) whose list it is.
+    index, weights: (lists, entries). rows: (lists,) the node that each list belongs to.
     """
     flat, size = index.ravel(), np.abs(weights).ravel()
     counted = (index != rows[:, None]).ravel() & (size > 0)

@@ -1,8 +1,8 @@
-"""The epsilon that DPAR's code prints, formula by formula, and what the same mechanisms really cost.
+"""The epsilon that DPAR's code prints, formula by formula.
 
-Zhang et al., WWW 2024 (arXiv 2210.04442), as its public code computes. Two figures are printed and never added: one for
-the private PageRank rows at delta = 2 q M delta, one for DP-SGD at delta = 1e-3. Both are multiplied by the node sampling rate q.
-Amplification by sampling gives less than that: see `closed_forms.amplified`.
+Zhang et al., WWW 2024 (arXiv 2210.04442), as its public code computes. The code prints two figures and never adds them: one for
+the private PageRank rows at delta = 2 q M delta, one for DP-SGD at delta = 1e-3. It multiplies both by the node sampling rate q,
+but sampling amplifies privacy by less than that: see `closed_forms.amplified`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...accounting.upper.libraries import sampled_gaussian_rdp
 def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
     """DP-APPR-GM, one row: the classical Gaussian bound sqrt(2 ln(1.25/delta)) C / sigma_std, used beyond epsilon = 1 too.
 
-    sigma is the noise std itself, as in the code; the sensitivity C should be sqrt(2) C.
+    sigma is the noise std itself, as in the code. The code takes C for the sensitivity, which is sqrt(2) C.
     """
     return math.sqrt(2 * math.log(1.25 / delta)) * clip / sigma  # scan: intended
 
@@ -25,7 +25,8 @@ def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
 def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: float = -1.0) -> float:
     """DP-APPR-EM, one row: K one-shot picks, and the picked values with Laplace noise.
 
-    values: the epsilon of the values; 0 withholds them, -1 (the default of the code) spends as much on them as on the picks.
+    values: the epsilon of the values. 0 does not release them; -1 (the default of the code) spends as much on them as on the
+    picks.
     """
     advanced = picks * epsilon * math.expm1(epsilon) / (math.exp(epsilon) + 1) + epsilon * math.sqrt(
         2 * picks * math.log(1 / delta)
@@ -37,7 +38,7 @@ def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: fl
 def rows_epsilon(row: float, rows: int, delta: float) -> float:
     """All rows, at 2 M delta: solves e / (2 sqrt(M ln(e + e / (2 M delta)))) = row for e (Kairouz, Oh and Viswanath, corollary).
 
-    It is loose below row = 0.9, and above that it is not an upper bound.
+    The result is a loose upper bound for row below 0.9, and no upper bound above.
     """
     total = 2 * rows * delta
 

@@ -23,26 +23,28 @@ KEPT = ("posteriors", "rows", "gradients")
 class DparRecipe:
     """Zhang et al., DPAR: Decoupled Graph Neural Networks with Node-Level Differential Privacy, WWW 2024.
 
-    The pool is every node outside val and test. `sources` of its nodes, drawn independently of the data, get a noisy PageRank
-    list of `picks` nodes; all others list only themselves. A two-layer perceptron without biases is trained on the lists by
-    DP-SGD. A pool node is answered from its features alone; val and test nodes are taken to belong to the adversary, and their
-    predictions are smoothed over the edges among them.
+    The pool is every node outside val and test. `sources` nodes of the pool, drawn independently of the data, get a noisy
+    PageRank list of `picks` nodes; all others list only themselves. DP-SGD trains a two-layer perceptron without biases on the
+    lists. The prediction for a pool node reads its features alone. Val and test nodes are assumed to belong to the adversary, and
+    their predictions are smoothed over the edges among them.
 
-    sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the same for the lists, in units of sigma, so that
-    `with_noise` moves both: Gaussian std / sensitivity of a row, or 1 / epsilon of one pick for mechanism "gumbel".
-    values: with "gumbel", releases the entries of the picks too, and spends as much epsilon on them as on the picks.
+    sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the noise of the lists in units of sigma, so that
+    `with_noise` scales both: Gaussian std / sensitivity of a row, or 1 / epsilon of one pick for mechanism "gumbel".
+    values: with "gumbel", whether to release the entries of the picks too, at the same epsilon as the picks.
 
-    mode "sound": arcs are taken both ways (unless both_ways is False); rows differ by sqrt(2) source_clip; a node is in at most
-    `cap` rows, and a row that names an absent node is empty, so a step differs by cap * clip (see `seated`); rows join a batch
-    independently with chance batch / train_nodes (always, for batch 0); nodes are sampled independently, the ledger composes
-    everything, then amplifies once. A source always lists itself, which is public, so its own entry is neither clipped nor
-    released. mode "paper", as the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size;
-    batches cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a public seed,
-    as in the released code. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
+    mode "sound": arcs count in both directions (unless both_ways is False). Neighbouring rows differ by sqrt(2) source_clip. A
+    node is in at most `cap` rows, and a row that names an absent node is empty, so the sums of a step differ by cap * clip (see
+    `seated`). Rows join a batch independently with probability batch / train_nodes (always, for batch 0). Nodes are sampled
+    independently; the ledger composes all mechanisms and then amplifies once. A source always lists itself, which is public, so
+    its own entry is neither clipped nor released.
 
-    Releases posteriors, and when asked for in `keep`:
+    mode "paper", as in the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size;
+    batches cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a public seed.
+    Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
+
+    Releases posteriors, and if `keep` names them:
     rows: (K, sources, nodes) float32: noisy PageRank rows, or the weights of the picks; 0 outside the candidates. With them,
-        sources: (K, sources) int64, whose rows they are, -1 for none.
+        sources: (K, sources) int64, the node of each row, -1 for none.
     gradients: (K, steps, parameters) float32: the noisy sums of clipped gradients, first layer first.
     """
 
@@ -159,9 +161,10 @@ class DparRecipe:
     def ledger(self) -> DpEvent:
         """A node comes or goes with its features, label and edges.
 
-        mode "paper": what its mechanisms cost, which differs from what the code prints. There, a node may be in all lists. Each
-        row is visited once an epoch, those of the last batch twice. In a sample of fixed size another node takes the place of one
-        that leaves, which changes as many rows again (but a clipped PageRank row no further), and sampling amplifies nothing.
+        mode "paper": what the mechanisms of the code cost, which differs from what the code prints. A node may be in all lists.
+        Each row is visited once an epoch, those of the last batch twice. The sample has a fixed size, so when a node leaves,
+        another takes its place. This changes as many rows again (but moves a clipped PageRank row no farther), and sampling does
+        not amplify privacy.
         """
         from ...accounting import events
 
@@ -190,7 +193,7 @@ class DparRecipe:
         return replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """The two figures that the code prints, added, delta shared between them as by its own constants (2 q M 1e-4 and 1e-3).
+        """The sum of the two figures that the code prints. delta is divided in the ratio of its constants (2 q M 1e-4 and 1e-3).
 
         Needs train_nodes. None in mode "sound", without noise and without train_nodes.
         """

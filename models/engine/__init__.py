@@ -1,1 +1,1 @@
-"""Training for many runs in step: layers, networks, Adam, DP-SGD."""
+"""Training of many runs at the same time: layers, networks, Adam, DP-SGD."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Adam:
-    """torch.optim.Adam with its default betas and epsilon. Importing that one costs a second of torch._dynamo."""
+    """torch.optim.Adam with its default betas and epsilon. Importing that class takes a second, for torch._dynamo."""
 
     def __init__(self, flat: Tensor, learning_rate: float) -> None:
         self.flat, self.learning_rate, self.steps = flat, learning_rate, 0

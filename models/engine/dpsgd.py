@@ -1,4 +1,4 @@
-"""DP-SGD for K networks at once: Poisson batches, clipping by norms of gradients that are never built, one noise stream a run."""
+"""DP-SGD for K networks at once: Poisson batches, clipping without building per-node gradients, one noise stream for each run."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Private:
     """How a private training samples, clips and adds noise.
 
-    sigma: noise std / clip, on the sum of the clipped gradients. rate: the chance of a node to join a batch. batch: the
-    public, expected size that the noisy sum is divided by. epochs x steps batches are drawn.
+    sigma: noise std / clip, on the sum of the clipped gradients. rate: the probability that a node joins a batch. batch: the
+    public, expected batch size, by which the noisy sum is divided. epochs x steps batches are drawn.
     """
 
     sigma: float
@@ -54,11 +54,11 @@ def train_privately(
     how: Private,
     check: Rows | None = None,
 ) -> Weights:
-    """DP-Adam on each run's own Poisson batches; returns the last numbers, or with `check` those of the best epoch.
+    """DP-Adam on each run's own Poisson batches. Returns the weights of the last epoch, or with `check` those of the best epoch.
 
-    rows: what may be drawn, and nodes: (n,) the ids of those rows among the `population` of the graph. Each node's coins have a
-    fixed position in the stream of batches, so two neighbouring worlds draw the same coins for the nodes that both have. purpose:
-    names the streams.
+    rows: the training rows. nodes: (n,) their ids among the `population` nodes of the graph. Each node's coins have a fixed
+    position in the stream of batches, so two neighbouring worlds draw the same coins for the nodes that both have. purpose: the
+    name of the streams.
     """
     draws = [stream(seed, "batch", purpose) for seed in seeds]
     noises = [stream(seed, "gradient", purpose) for seed in seeds]
@@ -153,7 +153,7 @@ def private_gradient(
 
     inputs: (runs, units, batch) each. target: (runs, classes, batch) one-hot. real: (runs, batch), 0 where a batch is
     padded. The norm of a node's gradient follows from the inputs of its layers and the gradients of their outputs (Goodfellow
-    2015). Scaling the latter scales the gradient, so one backward pass is enough.
+    2015). Scaling the gradients of the outputs scales the node's gradient, so one backward pass is enough.
     """
     logits, tape = network.forward(weights.numbers, inputs, training=True)
     met = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Features
 
-BLOCK = 1 << 18  # numbers of mapped features that are read at a time: 1 MiB stays in cache until it has been multiplied
+BLOCK = 1 << 18  # numbers of mapped features read at a time: 1 MiB stays in the cache until it has been multiplied
 LARGEST = 1e9  # squares of much larger features overflow, and the NaN of one node would reach its neighbours and all weights
 
 

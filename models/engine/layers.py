@@ -1,8 +1,8 @@
 """Layers of many small networks at once, each with its backward pass written out.
 
 Activations have the runs first and the nodes last: (runs, units, nodes). Every product is then one batched GEMM on
-contiguous memory, and a softmax over few classes runs along whole vectors. A layer holds no parameters. The caller passes them,
-as one tuple of tensors with the runs first, the trained ones before the running moments.
+contiguous memory, and a softmax over few classes runs along whole vectors. A layer holds no parameters. The caller passes them as
+one tuple of tensors with the runs first: trained parameters, then running moments.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ IN_CACHE = 2**16  # numbers
 class Layer(Protocol):
     """The protocol of a layer.
 
-    start: the trained and the remembered numbers of a fresh run, drawn from that run's stream.
+    start: the initial parameters and running moments of one run, drawn from that run's stream.
     forward: the output, and the values that `backward` needs. It never changes its input, which other layers may have saved.
-    backward: dy and those values -> dx, or None where `inner` says that dx is not needed. Writes the gradients of the trained
-    numbers into `gradients`, unless that is None.
+    backward: dy and those values -> dx, or None if `inner` is False, when dx is not needed. Writes the gradients of the
+    parameters into `gradients`, unless that is None.
     """
 
     def start(self, random: np.random.Generator) -> tuple[Arrays, Arrays]: ...

@@ -1,4 +1,4 @@
-"""Groups runs that train together: all on the same nodes, and few enough for the cache."""
+"""Groups runs that train together. All runs of a group train on the same nodes, and the group fits the cache."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ ROOM = 2**22  # the same with a compiled kernel, which trains one run at a time,
 
 
 def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:
-    """Consecutive runs that train on the same nodes, as many as keep `units` activations a node in cache.
+    """Slices of consecutive runs that train on the same nodes. `units` activations for each node of a slice fit the cache.
 
-    batch: how many nodes a step uses; None for all training nodes. A private run also holds a graph of its own, so it counts as
-    four times the batch.
+    batch: how many nodes a step uses; None for all training nodes. A private run also holds its own graph, so it counts as four
+    times the batch.
     """
     room = ROOM if batch is None and compiled.used() else CACHE
     nodes = max(1, int(worlds.graph.train.sum())) if batch is None else 4 * batch
@@ -66,7 +66,7 @@ class Company:
         return Aggregation.over(graph.nodes, [graph.arcs[:, kept] for kept in bounded(self.worlds, max_degree)], self.device)
 
     def rows(self, which: str, inputs: Sequence[Tensor | None]) -> Rows:
-        """Those nodes' part of every input. inputs: (runs, nodes, units), or None for the graph's own features."""
+        """The rows of one kind of nodes (`which`) in every input. inputs: (runs, nodes, units), or None for the features."""
         nodes = torch.from_numpy(self.nodes[which]).to(self.device)
         parts: list[Any] = [
             self.features(which) if x is None else x.index_select(1, nodes).transpose(1, 2).contiguous() for x in inputs

@@ -1,7 +1,8 @@
-"""Trains K networks at once by full-batch gradient descent: Adam in place, the best epoch of each run kept.
+"""Trains K networks at once by full-batch Adam, and keeps the best epoch of each run.
 
 All runs of one call train on the same nodes, so that nothing is padded or masked: a node that a run lacks is physically absent.
-The compiled kernel trains one run after the other; where it cannot, the layers in torch train all runs in step.
+The compiled kernel trains one run after the other. If it does not support the network, the layers in torch train all runs at
+once.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
 
 
 def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None) -> Weights:
-    """The same for one run by the compiled kernel: the activations of one run fit the nearest cache, those of many would not."""
+    """`train` for one run by the compiled kernel. The activations of one run fit the nearest cache; those of many would not."""
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None

@@ -32,8 +32,7 @@ class EdgeRecipe:
     """The fields and methods of a recipe that protects edges. A subclass trains in `_fit`.
 
     sigma: noise std / sensitivity of every noisy step; 0 means no privacy. mode: "paper" (as published) or "sound" (as proved).
-    unit: None stands for the directed edge of the paper, and for the undirected edge in mode "sound".
-    hidden: width of every layer.
+    unit: None means the directed edge in mode "paper", and the undirected edge in mode "sound". hidden: width of every layer.
     """
 
     sigma: float = 0.0
@@ -84,8 +83,8 @@ class EdgeRecipe:
 class NodeRecipe(EdgeRecipe):
     """A recipe that also has a node-level version, which DP-SGD trains.
 
-    train_nodes is the public number N of training nodes; each node joins a batch with probability batch / N, in
-    epochs x floor(N / batch) steps for every network; clip: the norm that the gradient of one node is cut to.
+    train_nodes: the public number N of training nodes. Each node joins a batch with probability batch / N, and every network
+    trains for epochs x floor(N / batch) steps. clip: the norm to which the gradient of one node is clipped.
     """
 
     batch: int = 256
@@ -118,12 +117,12 @@ class NodeRecipe(EdgeRecipe):
 class NoisySums(NodeRecipe):
     """A recipe that sums rows of length 1 over neighbours, adds noise to the sums and learns from them.
 
-    base_layers: linear layers of the network on one hop's rows. keep: which arrays a release holds, of
-    "posteriors", "aggregates" (the sums as drawn) and "inputs" (the rows that were summed); without "posteriors" the last
-    network is not trained. public_seed: train the network that sees no edge once, from this seed, for all runs with the same
-    training nodes: at edge level it sees public data only, so an adversary may know it. The results of an audit then hold for
-    that one network only. max_degree: at node level, the published code's random cut of out-degrees, or in mode "sound" a public
-    promise.
+    base_layers: linear layers of the network on one hop's rows. keep: which of "posteriors", "aggregates" (the noisy sums) and
+    "inputs" (the rows that were summed) a release holds; without "posteriors" the last network is not trained. public_seed: if
+    set, the network that reads no edges is trained once, from this seed, for all runs with the same training nodes. At edge level
+    this network reads public data only, so an adversary may know it. The results of an audit then hold for that one network
+    only. max_degree: at node level, the bound on out-degrees. Mode "paper" cuts out-degrees at random, as the published code
+    does; in mode "sound" the bound is a public promise.
     """
 
     base_layers: int = 1
@@ -220,8 +219,8 @@ def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Te
 def released_rows(model: NodeRecipe, worlds: Worlds) -> NDArray[np.bool_]:
     """(w,) bool: which watched rows are released.
 
-    A node's own prediction shows its own data. So at node level, in mode "sound", only nodes of the public validation
-    and test sets get a prediction, and only training nodes are protected.
+    A node's own prediction depends on its own data. So at node level, in mode "sound", only nodes of the public validation and
+    test sets get a prediction, and only training nodes are protected.
     """
     if model.unit is not Unit.NODE or model.mode == "paper":
         return np.ones(worlds.watch.size, dtype=bool)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mlp(common.NodeRecipe):
-    """The MLP of GAP's code. As an edge model it costs nothing; at unit "node" it is DP-MLP, trained by DP-SGD.
+    """The MLP of GAP's code. Its epsilon for edges is 0, because it reads none. At unit "node" it is DP-MLP, trained by DP-SGD.
 
     layers: number of linear layers. sigma: noise std / clip at node level; unused at edge level. The other fields are those of
     `NodeRecipe` and its base.

@@ -1,4 +1,4 @@
-"""ProGAP: trains stage after stage, each on noisy neighbour sums of the earlier ones, which continue to learn (WSDM 2024)."""
+"""ProGAP (WSDM 2024): trains stage after stage, each on noisy neighbour sums of the earlier stages, which continue to learn."""
 
 from __future__ import annotations
 

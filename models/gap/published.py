@@ -1,8 +1,8 @@
 """The epsilon that GAP, ProGAP and their baselines print for a noise multiplier: by their theorems, and by their code.
 
-Everywhere sigma is the one "noise scale" that both papers calibrate: noise std / claimed sensitivity, used for every noisy
-aggregation and for DP-SGD alike. epsilon in nats. Sources: Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and
-Gatica-Perez, WSDM 2024; Daigavane et al. 2021; and their public code.
+sigma is always the "noise scale" that both papers calibrate: noise std / claimed sensitivity, the same for every noisy
+aggregation and for DP-SGD. epsilon in nats. Sources: Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and Gatica-Perez,
+WSDM 2024; Daigavane et al. 2021; and their public code.
 """
 
 from __future__ import annotations

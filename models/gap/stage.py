@@ -1,4 +1,4 @@
-"""One training of a recipe that protects edges or nodes: over all training nodes at once, or by DP-SGD."""
+"""Trains one network of a recipe: at edge level on all training nodes at once, at node level by DP-SGD."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def train_stage(
     recipe: NodeRecipe, company: Company, network: Network, parts: Parts, inputs: Sequence[Tensor | None], purpose: str
 ) -> Weights:
-    """Trains a network of a recipe. inputs: (runs, all nodes, units), or None for the features. purpose: names the streams.
+    """Trains a network of a recipe. inputs: (runs, all nodes, units), or None for the features. purpose: name of the streams.
 
     At edge level labels are public, so both modes keep the epoch that is best on the validation nodes. At node
     level only mode "paper" does so, as the released code does; its ledger does not charge for that choice.

@@ -1,4 +1,4 @@
-"""A graph, and many subgraphs of it at once: all data that a model may read."""
+"""A graph, and many subgraphs of it at once. A model may read nothing else."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Graph:
         return incoming(self.edges, self.nodes, self.directed)
 
     def edge_blocks(self) -> Iterator[NDArray[np.int64]]:
-        """All edges in order, some at a time, as there may be more than fit into memory: (2, …) int64 each."""
+        """All edges in order, in blocks of (2, …) int64, because they may not fit into memory together."""
         yield from (self.edges[:, at : at + BLOCK] for at in range(0, self.edges.shape[1], BLOCK))
 
     def into(self, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
@@ -129,7 +129,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Which of `items` exist in each run. Whatever is not listed exists in all of them.
+    """Which of `items` exist in each run. Everything that is not in `items` exists in all runs.
 
     items: (c,) int64 ids, ascending, without repeats. present: (runs, c) bool.
     """

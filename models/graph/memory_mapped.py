@@ -1,4 +1,4 @@
-"""A graph that lies in a folder and may be larger than the memory: its arrays are mapped from files and read where needed."""
+"""A graph in a folder, which may be larger than the memory: its arrays are mapped from files and read only where needed."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Mapped(Graph):
 
 
 def write(graph: Graph, folder: str | Path) -> Graph:
-    """Puts the graph into a new folder, with its neighbour lists, and returns it mapped from there.
+    """Writes the graph and its neighbour lists into a new folder, and returns the graph mapped from there.
 
-    It reads arrays in blocks, so they may be mapped too. It writes a temporary folder and renames it, so that `folder` is
-    complete or absent. Raises ValueError where it exists already, or for a graph that is not what `Graph` promises.
+    Arrays are read in blocks, so the graph may itself be mapped. A temporary folder is written and then renamed, so that `folder`
+    is complete or absent. Raises ValueError if `folder` exists already, or for a graph that is not what `Graph` promises.
     """
     folder = Path(folder)
     if folder.exists():
@@ -76,10 +76,10 @@ def write(graph: Graph, folder: str | Path) -> Graph:
 
 
 def read(folder: str | Path, checked: bool = False) -> Graph:
-    """The graph that `write` put there. checked: compares the content of every file with its digest, at the speed of the disk.
+    """The graph that `write` stored in the folder. checked: compare every file with its digest, which reads all of the files.
 
-    Its pickle holds only the name of its folder, so that worker processes map the same files. Raises ValueError, one line, for a
-    folder that is incomplete, damaged or not a graph.
+    The graph's pickle holds only the name of its folder, so that worker processes map the same files. Raises ValueError (one
+    line) for a folder that is incomplete, damaged or not a graph.
     """
     folder = Path(folder).absolute()
     try:
@@ -100,7 +100,7 @@ def read(folder: str | Path, checked: bool = False) -> Graph:
 
 
 def features(folder: Path, dim: int) -> Features:
-    """Dense features are mapped. The three arrays of sparse ones are too, but rows that are taken from them are copied."""
+    """The features, mapped from their files. Rows that are taken from sparse features are copied."""
     if (folder / "x.npy").exists():
         return part(folder, "x")
     data, indices, indptr = (np.lib.format.open_memmap(folder / f"x.{n}.npy", "r") for n in ("data", "indices", "indptr"))
@@ -108,7 +108,7 @@ def features(folder: Path, dim: int) -> Features:
 
 
 def part(folder: Path, name: str) -> NDArray[Any]:
-    """One array, mapped for reading. Raises ValueError or OSError for one that is absent, cut off or of another type."""
+    """One array, mapped for reading. Raises ValueError or OSError for a file that is absent, cut off or of another type."""
     array: NDArray[Any] = np.lib.format.open_memmap(folder / f"{name}.npy", "r")
     if array.dtype != TYPES[name]:
         raise ValueError(f"{name} has type {array.dtype}, must be {TYPES[name]}")

@@ -66,7 +66,9 @@ def blocks(edges: NDArray[np.int64], directed: bool) -> Iterator[NDArray[np.int6
 
 
 def received(lists: Lists, nodes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int32]]]:
-    """Some of `nodes` at a time: their slice, and the lists of these alone as starts and senders; about BLOCK arcs together."""
+    """The lists of `nodes`, in blocks of about BLOCK arcs. Each block is a slice of `nodes`, and their lists as starts and
+    senders.
+    """
     begin, counts = lists.starts[nodes], lists.starts[nodes + 1] - lists.starts[nodes]
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // BLOCK, prepend=0)) + 1
     for first, stop in pairwise([0, *cuts.tolist(), len(nodes)]):

@@ -1,4 +1,4 @@
-"""Records ("hears") every random number that a training draws from NumPy, PyTorch, SciPy and Python. The model calls nothing.
+"""Records ("hears") every random number that a training draws from NumPy, PyTorch, SciPy and Python, without calls by the model.
 
 Recording does not change the numbers; an auditor may replace some.
 """
@@ -16,17 +16,17 @@ from .draw import Change, Draw, Follow, Hearing, Listening
 
 __all__ = ["Change", "Draw", "Hearing", "hearable", "hearing"]
 
-# packages whose names these files replace, or that draw no random numbers
+# packages whose random functions these files replace, or that draw no random numbers
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
 OURS = __name__
 NONE_IN: dict[str, tuple[int, int]] = {}  # cache: modules without such names, by the identity and size of their dictionaries
 INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
-SETTLED: set[str] = set()  # cache: installed modules without such names; thousands, and nobody changes them
+SETTLED: set[str] = set()  # cache: installed modules without such names; there are thousands, and they do not change
 
 
 @contextmanager
 def hearable() -> Iterator[None]:
-    """Draws of generators that are made within this context can be recorded later. Used while a user's module is loaded."""
+    """Makes generators that are created within this context recordable later. Used while a user's module is loaded."""
     with ExitStack() as stack:
         new: dict[int, Any] = {}
         for library in (of_numpy, of_python, of_scipy, of_torch):

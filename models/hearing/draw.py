@@ -16,16 +16,17 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CALLS = 5  # lines that are kept of a draw
+CALLS = 5  # largest number of calling lines that are kept for a draw
 SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """law: the name of the distribution. loc, scale: as requested, numbers or arrays that broadcast. values: the drawn numbers.
+    """One random draw. law: the name of the distribution. loc, scale: as requested, numbers or arrays that broadcast. values: the
+    drawn numbers.
 
     lowest, highest: the ends of the support; infinite if there is no end. line: file and line of the calling code. parameters:
-    all other parameters of the law, such as probabilities. calls: the innermost lines of the program itself on the way there.
+    all other parameters of the law, such as probabilities. calls: the program's own lines that led to the draw, innermost first.
     """
 
     law: str
@@ -51,7 +52,7 @@ class Draw:
 
     @property
     def spread(self) -> bool:
-        """Whether it can be additive noise: its support is the real line, and its scale is known."""
+        """Whether the draw can be additive noise: its support is the real line, and its scale is known."""
         return self.law in SHIFTED and bool(np.all(np.asarray(self.scale) > 0))
 
 
@@ -59,17 +60,17 @@ Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (position in the order 
 
 
 class Follow(Protocol):
-    """Follows what was drawn to where it meets data."""
+    """Follows drawn numbers to the operation that adds them to data."""
 
     def follow(self, value: Any, draw: Draw) -> Any:
-        """What the training gets of what was drawn."""
+        """The value that the training gets in place of the drawn `value`."""
         ...
 
 
 @dataclass(eq=False)
 class Hearing:
-    """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: it may replace
-    a drawn array by one that knows its origin.
+    """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: may replace a
+    drawn array by an array that knows its origin.
     """
 
     change: Change | None = None
@@ -107,8 +108,8 @@ OTHERS = (
 
 
 def calling_line() -> str:
-    """File and line of the innermost caller outside the libraries of random numbers; "" for a draw that is none of a training's:
-    Python's standard library draws for temporary file names, and a library while it is imported.
+    """File and line of the innermost caller outside the libraries of random numbers; "" if the training did not make the draw.
+    Python's standard library draws names of temporary files, and some libraries draw while they are imported.
     """
     frame = sys._getframe(2)
     while frame.f_back is not None and any(word in frame.f_code.co_filename for word in QUIET):
@@ -129,12 +130,12 @@ def calling_line() -> str:
 
 @cache
 def of_others(file: str) -> bool:
-    """Whether a source file is no part of the program: of a library, of this package, or an installed command."""
+    """Whether a source file is not part of the user's program, but of a library, of this package or of an installed command."""
     return any(word in file for word in OTHERS) or not ("<" in file or Path(file).suffix)
 
 
 def outer_lines() -> tuple[str, ...]:
-    """The innermost lines of the program's own files that led here; libraries and this package are left out."""
+    """The lines of the program's own files that led to this call, innermost first; libraries and this package are left out."""
     found: list[str] = []
     frame: Any = sys._getframe(1)
     while frame is not None and len(found) < CALLS:

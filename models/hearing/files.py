@@ -17,8 +17,8 @@ from .meetings import Meeting
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """draws, meetings: of one run, in order. diverged: the line at which it left the run that it was to repeat; "" if it did not.
-    notes: what was not recorded.
+    """The recording of one run. draws, meetings: in order. diverged: the line at which the run departed from the run that it
+    should repeat; "" if it did not. notes: what was not recorded.
     """
 
     draws: list[Draw]
@@ -75,7 +75,7 @@ def no_link(path: str, flags: int) -> int:
 
 
 def load(path: Path, most: int) -> Recording:
-    """Reads it. most: bytes. Raises ValueError for a link, and for a file that is larger, or that `save` did not write."""
+    """Reads a recording. most: bytes. Raises ValueError for a link, a larger file, and a file that `save` did not write."""
     try:
         with open(path, "rb", opener=no_link) as file:
             recording = _read(file, most)

@@ -1,7 +1,7 @@
-"""Records the draws of a program in its own Python, which imports this package at its start; nothing else of it changes.
+"""Records the draws of a program in its own Python, which imports this package at its start. The program itself is not changed.
 
-GNNAUDIT_RECORD names a folder. `request.npz` there, if there is one, holds the draws of another run, which this one repeats, and
-its mechanisms, whose noisy values this one takes. `recording.npz` is written when the program ends.
+GNNAUDIT_RECORD names a folder. If the folder has a file `request.npz`, this run repeats another run: the file holds the draws of
+the other run, and the noisy values that the mechanisms of this run take over. `recording.npz` is written when the program ends.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDER, ANOTHER = "GNNAUDIT_RECORD", "GNNAUDIT_RECORDED"
-MANY = 20_000  # draws
-MOST = 1 << 31  # bytes of drawn numbers, and of a request
+MANY = 20_000  # largest number of draws in a recording
+MOST = 1 << 31  # largest size in bytes of the drawn numbers, and of a request
 LATER: dict[str, Callable[[], Any]] = {"torch": of_torch.replaced, "scipy.stats._distn_infrastructure": of_scipy.replaced}
 UNHEARD = ("jax", "tensorflow", "cupy", "mxnet", "numba", "randomgen", "tenseal")  # packages with generators of their own
 
 
 class Told(Hearing):
-    """A recording that ends the program where it leaves the run that it repeats, and stops listening when it grows too large."""
+    """A recording that ends the program if it departs from the run that it repeats, and that stops when it grows too large."""
 
     def __init__(self, script: Script | None, meetings: Meetings, end: Callable[[str], None]) -> None:
         super().__init__(script, meetings)
@@ -52,7 +52,7 @@ class Told(Hearing):
 
 
 class Met(Meetings):
-    """Mechanisms that end the program where it comes to another one than the run that it repeats."""
+    """A record of mechanisms that ends the program if it runs another mechanism than the run that it repeats."""
 
     end: Callable[[str], None]
 
@@ -65,7 +65,7 @@ class Met(Meetings):
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Enters a context as soon as the program has imported the module that it is about."""
+    """Replaces the random functions of a module in LATER as soon as the program has imported it."""
 
     def __init__(self, stack: ExitStack) -> None:
         self.stack, self.waiting = stack, dict(LATER)
@@ -87,7 +87,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
 
 def start() -> None:
-    """Begins the recording, if the environment asks for one. Processes that the program starts are not recorded, and counted."""
+    """Begins the recording, if the environment asks for one. Processes that the program starts are counted but not recorded."""
     asked = os.environ.pop(FOLDER, "")
     if not asked:
         if ANOTHER in os.environ:
@@ -122,4 +122,4 @@ def start() -> None:
         stack.enter_context(library.replaced())
     sys.meta_path.insert(0, AfterImport(stack))
     Listening.hearing = heard
-    atexit.register(end)  # called last: what is registered first is called last
+    atexit.register(end)  # called last, because Python calls exit functions in the reverse order of registration

@@ -1,6 +1,7 @@
-"""Where drawn noise meets data, in NumPy: what was drawn is followed through scaling to the sum with something else.
+"""Finds the noisy mechanisms of a NumPy program: follows drawn numbers through scaling to the operation that adds them to data.
 
-That place is a mechanism. Its value can be exchanged, so that another run goes on from the same noisy value.
+Such an addition is a mechanism, called a meeting here. Its result can be replaced, so that another run continues from the same
+noisy value.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ FOLLOWED = SHIFTED
 
 @dataclass(frozen=True, eq=False)
 class Meeting:
-    """noisy = clean + noise. line: of the sum. scale: of the law's numbers at scale 1, a number or an array that broadcasts; 0
-    for entries that carry no noise. beside: draws that were added to `draw` before, so that the noise is their sum.
+    """A mechanism: noisy = clean + noise. line: the line of the sum. scale: the noise is `scale` times numbers of the law at
+    scale 1; a number or an array that broadcasts, 0 for entries without noise. beside: draws that were added to `draw` before, so
+    that the noise is the sum of all.
     """
 
     line: str
@@ -43,25 +45,25 @@ class Meeting:
         return self.over(self.noisy - self.clean)
 
     def over(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`by` over the scale, 0 where there is no noise."""
+        """`by` divided by the scale, 0 where there is no noise."""
         return np.divide(by, self.scale, out=np.zeros_like(self.clean), where=self.covered)
 
 
 class OtherMechanisms(Exception):
-    """A run comes to another mechanism than the one whose value it was to take. The message names the line."""
+    """The run reached another mechanism than the one whose noisy value it should take. The message names the line."""
 
 
 @dataclass(eq=False)
 class Meetings:
-    """The mechanisms of one run in order. script: those of another run, whose noisy values take the place of this one's."""
+    """The mechanisms of one run, in order. script: mechanisms of another run, whose noisy values replace those of this run."""
 
     script: Sequence[Meeting] | None = None
     found: list[Meeting] = field(default_factory=list)
-    space: int = 1 << 30  # bytes that the values of mechanisms may take; 0: they took more, and the rest was not written down
-    tensors: Any = None  # of PyTorch, that are noise which has met no data yet
+    space: int = 1 << 30  # bytes left for the values of mechanisms; 0: they needed more, and the rest was not recorded
+    tensors: Any = None  # the PyTorch tensors that are noise and have not been added to data yet
 
     def follow(self, value: Any, draw: Draw) -> Any:
-        """What a generator returned, as an array that knows where it is from."""
+        """The array that a generator returned, as an array that knows its draw."""
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
             return value
         if located_at_data(draw):
@@ -71,7 +73,7 @@ class Meetings:
         return noise
 
     def meet(self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any, beside: tuple[Draw, ...] = ()) -> Any:
-        """Writes a mechanism down. Returns the noisy value, that of the script if there is one. Zero noise is no mechanism."""
+        """Records a mechanism and returns its noisy value, or that of the script if there is one. Zero noise is no mechanism."""
         covered = noisy != clean  # numbers of a continuous law are never 0, so the others were set to 0 after they were drawn
         if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
             return noisy
@@ -94,12 +96,12 @@ def located_at_data(draw: Draw) -> bool:
 
 
 def one_scale(draw: Draw) -> Any:
-    """The scale of a draw, a number if all its numbers have the same."""
+    """The scale of a draw: one number if all entries have the same scale, else an array."""
     return float(np.max(draw.scale)) if np.ndim(draw.scale) and np.ptp(draw.scale) == 0 else draw.scale
 
 
 class Noise(np.ndarray):
-    """Drawn numbers that have met no data yet. origin: (Meetings, Draw, scale, draws that were added); None for other arrays."""
+    """Drawn numbers that are not yet added to data. origin: (Meetings, Draw, scale, draws added before); None if unknown."""
 
     origin: tuple[Meetings, Draw, Any, tuple[Draw, ...]] | None
 
@@ -139,7 +141,7 @@ def _plain(value: Any) -> Any:
 
 
 def _clean(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noise]) -> NDArray[np.float64] | None:
-    """A copy of what noise is added to, before a sum in place overwrites it; None where this is no such sum."""
+    """A copy of the value to which noise is added, before a sum in place overwrites it; None if this is no such sum."""
     if method != "__call__" or ufunc not in (np.add, np.subtract) or len(noises) != 1:
         return None
     other = inputs[1] if inputs[0] is noises[0] else inputs[0]

@@ -1,4 +1,4 @@
-"""Where drawn noise meets data, in PyTorch: the same as for NumPy, at the operators that a training runs."""
+"""Finds the noisy mechanisms of a PyTorch program, as `meetings` does for NumPy, by watching the operators that it runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Origins = Any  # torch.utils.weak.WeakTensorKeyDictionary: tensor -> (Draw, scal
 
 
 def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
-    """A tensor that was just drawn: noise to follow, or noisy data at once where its location is data.
+    """Registers a tensor that was just drawn: as noise to follow, or at once as a mechanism if its location is data.
 
-    What is trained (`requires_grad`) holds weights, which are no noise, though an optimiser adds them to gradients.
+    A tensor that is trained (`requires_grad`) holds weights. It is not noise, although an optimiser adds it to gradients.
     """
     if draw.law not in FOLLOWED or tensor.dim() == 0 or tensor.requires_grad:
         return
@@ -39,7 +39,7 @@ def origins(meetings: Meetings) -> Origins:
 
 
 def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
-    """A tensor as an array of NumPy, which is still noise if the tensor is."""
+    """The NumPy array of a tensor, marked as noise if the tensor is noise."""
     origin = _origin(meetings, tensor)
     if origin is None or array.ndim == 0:
         return array
@@ -49,7 +49,7 @@ def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
 
 
 def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callable[[], Any]) -> Any:
-    """The result of an operator. A sum of noise and data is written down as a mechanism, and noise is followed through others."""
+    """The result of an operator. A sum of noise and data is recorded as a mechanism; other operators are followed."""
     hearing = Listening.hearing
     meetings = hearing.follow if hearing is not None else None
     if not isinstance(meetings, Meetings) or not meetings.tensors or not args:
@@ -75,7 +75,7 @@ def _origin(meetings: Meetings, value: Any) -> tuple[Draw, Any] | None:
 
 
 def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """clean + noise or noise + clean; alpha times the second. A shift by a single number leaves noise noise."""
+    """clean + noise or noise + clean, the second times alpha. If the clean term is a single number, the sum is still noise."""
     second = known[1] is not None
     draw, scale = known[1] if second else known[0]
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
@@ -93,7 +93,7 @@ def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[
 
 
 def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:
-    """The scale after a product with a number, or an operator that moves entries only; None after anything else."""
+    """The scale after a product with a number, or after an operator that only rearranges entries; None after all others."""
     if known[0] is not None and (name in KEPT or (name == "copy_" and known[-1] is not None)):
         return known[0][1]
     if name == "copy_" and len(known) == 2 and known[1] is not None:

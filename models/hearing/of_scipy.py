@@ -1,4 +1,4 @@
-"""Records draws of SciPy's distributions: one for each call of `rvs`, under the name that NumPy gives the law."""
+"""Records draws of SciPy's distributions: one draw for each call of `rvs`, under NumPy's name of the distribution."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def replaced() -> Iterator[dict[int, Any]]:
 
 
 def _rsample(sample: Any, law: str) -> Any:
-    """A distribution's `rsample`, heard as one draw with its location and scale."""
+    """A distribution's `rsample`, recorded as one draw with its location and scale."""
     import torch
 
     def rsample(self: Any, sample_shape: Any = torch.Size()) -> Any:

@@ -1,4 +1,4 @@
-"""What the functions of a program returned, in order: two runs that should be the same part at the first that differs."""
+"""Records what the functions of a program return, in order, to find where two runs first differ that should be the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from .draw import OTHERS, outer_lines
 
 @dataclass(frozen=True)
 class Returned:
-    """function: its name. where: the line that returned, and the lines that called it. value: a digest of the numbers."""
+    """One return of a function. function: its name. where: the line that returned, and the lines that called it. value: a digest
+    of the numbers.
+    """
 
     function: str
     where: tuple[str, ...]
@@ -59,7 +61,9 @@ def returned() -> Iterator[list[Returned]]:
 
 
 def parting(one: list[Returned], other: list[Returned], clean: set[int]) -> str:
-    """Where two runs part, "" if nowhere. clean: digests of the values that may differ, as noise covers them."""
+    """The line where two runs first differ; "" if they do not. clean: digests of values that may differ, because noise covers
+    them.
+    """
     for a, b in zip(one, other):  # noqa: B905  (Python 3.9)
         if a.function != b.function:
             return f"{a.where[0]}, or {b.where[0]}"

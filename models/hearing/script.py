@@ -1,4 +1,4 @@
-"""Repeats the draws of one run in another: each draw gives the numbers that it gave there, or others in their place."""
+"""Repeats the draws of one run in another: each draw gives the numbers of the first run, or chosen numbers in their place."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 
 class Diverged(Exception):
-    """The run makes other draws than the one that it repeats; the message names the line."""
+    """The run made another draw than the run that it repeats. The message names the line."""
 
 
 @dataclass(frozen=True, eq=False)
 class Script:
-    """draws: of the run that is repeated, in order. instead: position -> other numbers; empty for a draw that stays free."""
+    """The numbers of a repeated run. draws: of the first run, in order. instead: position -> numbers to use instead; an empty
+    array leaves the draw random.
+    """
 
     draws: Sequence[Draw]
     instead: Mapping[int, NDArray[Any]]

@@ -1,4 +1,6 @@
-"""Which mechanisms of one run share their noise: one that is computed again costs once, and what shares in part is not costed."""
+"""Finds mechanisms of one run that share noise. A mechanism that is computed twice costs once; no cost is computed for mechanisms
+that share part of their noise.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,16 @@ if TYPE_CHECKING:
     from .draw import Draw
     from .meetings import Meeting
 
-ALIKE = 1e-4  # units of the noise: rounding in float32 is less
-NEAR = 1e-7  # the same, between numbers of which few are near by chance
-FEW = 5  # numbers that may be near by chance, beyond those that are near at another distance
+ALIKE = 1e-4  # noise scales; equal noise differs by less after rounding to float32
+NEAR = 1e-7  # noise scales; few independent numbers are as close as this by chance
+FEW = 5  # numbers that may be this close by chance, beyond the count at a distance where only chance brings them close
 
 
 def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[int, int]) -> tuple[dict[int, int], str]:
-    """(place of a mechanism -> place of the first one with the same noise at the same entries, why others share noise or "").
+    """Two results. First: place of a mechanism -> place of the first mechanism with the same noise at the same entries. Second: a
+    sentence about mechanisms that share noise in another way, or "".
 
-    draws: of the run. copies: draws that repeat an earlier one: their place -> its place.
+    draws: the draws of the run. copies: place of a draw -> place of the earlier draw that it repeats.
     """
     place = {id(draw): copies.get(at, at) for at, draw in enumerate(draws)}
     groups: dict[int, list[int]] = {}
@@ -58,7 +61,7 @@ def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, i
 
 
 def _shared(meetings: Sequence[Meeting]) -> bool:
-    """Whether some numbers are noise of two of the mechanisms, or one of them adds a number to others."""
+    """Whether two of the mechanisms have some noise numbers in common, or the noise of one is a sum of several draws."""
     if any(m.beside for m in meetings):
         return True
     numbers = [np.unique(np.abs(m.units[m.covered])) for m in meetings]
@@ -70,7 +73,7 @@ def _shared(meetings: Sequence[Meeting]) -> bool:
 
 
 def _near(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float) -> int:
-    """How many numbers have one of another mechanism at this distance, up to NEAR. values: sorted."""
+    """How many numbers have a number of another mechanism at distance `apart`, up to NEAR. values: sorted."""
     low = np.searchsorted(values, values + apart, "left")
     high = np.searchsorted(values, values + apart + NEAR, "right")
     count = 0

@@ -1,4 +1,4 @@
-"""LPGNN: every user perturbs features and label before sending them."""
+"""LPGNN: every user perturbs the own features and label before sending them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Trains one GraphSAGE on randomised labels; what follows the first layer goes through the compiled kernel."""
+"""Trains one GraphSAGE on randomised labels; everything after the first layer runs in the compiled kernel."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def expressible(backbone: str, device: str) -> bool:
-    """Whether the kernel knows the second layer and its memory."""
+    """Whether the compiled kernel supports the second layer and the device."""
     return backbone == "sage" and device == "cpu" and compiled.used()
 
 
 def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, choice: drop.Choice) -> None:
-    """What `training.train` does for a task of one run, with the same draws. x: what `sage` reads."""
+    """The same as `training.train` for a task of one run, with the same draws. x: the input of `sage`."""
     from ..kernels import sage_head
 
     values = [*first.values(), *second.values()]
@@ -84,7 +84,8 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
 
 
 def narrow(x: WithMean, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[], tuple[Tensor, Learn]]:
-    """The first layer on inputs that no training changes: its rows, (nodes, hidden), and what writes its gradient from theirs.
+    """The first layer on constant inputs: a function that returns its rows, (nodes, hidden), and a function from their gradient
+    to the layer's.
 
     values: each (1, …), one behind the other in memory as in `gradient`.
     """
@@ -101,7 +102,7 @@ def narrow(x: WithMean, values: Values, gradient: Tensor, blocks: Whole) -> Call
 
 
 def wide(x: Any, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[], tuple[Tensor, Learn]]:
-    """The same on features that are summed over neighbours in every pass."""
+    """The same as `narrow`, on features that are summed over neighbours in every pass."""
     leaves = {name: value.detach().requires_grad_() for name, value in values.items()}
 
     def ahead() -> tuple[Tensor, Learn]:

@@ -1,4 +1,4 @@
-"""Drop: learning from randomised labels, by propagating them and by putting their noise into the loss."""
+"""Drop: learning from randomised labels, by propagating them and by a loss that accounts for their noise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def propagated(posterior: Tensor, hop: Weighted, steps: int) -> Tensor:
 def targets(y: Tensor, sent: Tensor, hop: Weighted, steps: int, classes: int) -> tuple[Tensor, Tensor]:
     """For each node, the largest class among the noisy labels propagated `steps` times, and whether any label reaches it.
 
-    y: (K, nodes) int64, noisy labels; sent: (K, nodes) bool, whose label is known. If none reaches a node, its class is 0.
+    y: (K, nodes) int64, noisy labels. sent: (K, nodes) bool, the nodes whose label is known. If no label reaches a node, its
+    class is 0.
     """
     around = hop.power(one_hot(y, classes).float() * sent[..., None], steps)
     return around.argmax(dim=2), around.sum(dim=2) > 0
@@ -66,9 +67,10 @@ def watched(scores: Tensor, watch: Tensor) -> Tensor:
 class Choice:
     """Decides which epoch each run keeps, by the paper's rule on noisy validation and training accuracy.
 
-    An epoch replaces the kept one only if its validation loss is lower, and its validation and training accuracies are higher
-    without exceeding what labels kept with probability `ceiling` percent allow: beyond that, the network has memorised the noise.
-    The first epoch is always kept. best: (K, …), the values of the kept epoch, overwritten in place.
+    An epoch replaces the kept one only if its validation loss is lower and its validation and training accuracies are higher. In
+    addition, the validation accuracy may be at most `ceiling` percent, and the training accuracy at most 1.05 times that. Labels
+    are kept with this probability, so a network with a higher accuracy has memorised the noise. The first epoch is always kept.
+    best: (K, …), the values of the kept epoch, overwritten in place.
     """
 
     def __init__(self, ceiling: float, best: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""The reports of a user under local privacy, encoded features and a randomised label, and how the server decodes them."""
+"""The reports of a user under local privacy (encoded features and a randomised label), and how the server decodes them."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def randomise_labels(y: NDArray[np.int64], budget: float, classes: int, rng: np.
 
 
 def scaled(x: Features) -> Features:
-    """Each feature brought to [0, 1] by its own smallest and largest value over all nodes; constant features are left out.
+    """Each feature scaled to [0, 1] by its smallest and largest value over all nodes; constant features are left out.
 
-    This is what the released code of LPGNN does before any noise: the extremes of private data are taken as public.
-    Sparse features stay sparse where every smallest value is 0.
+    The released code of LPGNN does this before it adds noise, which treats the extremes of private data as public. Sparse
+    features stay sparse if every smallest value is 0.
     """
     if not sp.issparse(x):
         low, high = x.min(axis=0), x.max(axis=0)

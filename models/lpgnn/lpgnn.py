@@ -43,11 +43,11 @@ ENCODERS = ("multi-bit", *ldp.DENSE)
 class Lpgnn:
     """Sajadmanesh & Gatica-Perez, Locally Private Graph Neural Networks, CCS 2021.
 
-    The noise of a local mechanism is the log-odds of its coins, so the recipe holds budgets in nats: infinity sends the truth,
-    0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, `feature_share` of it on the features.
+    The noise of a local mechanism is set by the log-odds of its coins, so the recipe holds budgets in nats: infinity sends the
+    true value, 0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, `feature_share` of it on the features.
 
-    Every user reports once in a run: the draws depend on the run's seed alone, so that fitting again with other steps, rates
-    or backbones reads the same reports and spends nothing. The released code of the paper draws them anew each time.
+    Every user reports once in a run. The draws depend on the run's seed alone, so that training again with other steps, rates or
+    backbones reads the same reports and spends nothing. The released code of the paper draws new reports each time.
 
     mode "paper": each feature is first scaled by its extremes over all users, constant features are dropped, and the number of
     sampled features is the paper's. mode "sound": `low` and `high` are public, values outside are clipped, and the number of
@@ -142,10 +142,11 @@ class Lpgnn:
         return self.printed(delta)
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        """The finite channels that one report of the multi-bit encoder is made of, from the functions that draw it.
+        """The finite channels of one report of the multi-bit encoder, computed by the functions that draw the report.
 
-        Each is (inputs, outputs) probabilities and how many independent copies a report holds: sampled features at both ends of
-        their range and beyond, then the label. Empty where a part is sent in the clear or the encoder is continuous.
+        Each channel is (inputs, outputs) probabilities, with the number of independent copies in a report. First the sampled
+        features, whose inputs are both ends of their range and two values beyond; then the label. Empty if a part is sent
+        without noise or the encoder is continuous.
         """
         if self.encoder != "multi-bit" or math.isinf(self.feature_budget + self.label_budget):
             return ()

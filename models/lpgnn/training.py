@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What K runs learn, and how.
+    """The learning task of K runs.
 
-    y, target: (K, nodes) int64, the labels sent and those to aim at, which differ where `hop` propagates labels, `label_steps`
-    times. trained, val: (K, nodes) bool. keep: how likely a label is sent as it is; 1 leaves the loss as it is. watch: node ids.
+    y, target: (K, nodes) int64, the labels that users sent, and the labels to learn. They differ if `hop` propagates the labels
+    `label_steps` times. trained, val: (K, nodes) bool. keep: the probability that a label is sent unchanged, for which the loss
+    is corrected. watch: node ids.
     """
 
     backbone: str

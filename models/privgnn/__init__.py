@@ -1,4 +1,4 @@
-"""PrivGNN and PATE: teachers vote, a noisy count of votes labels public nodes, a student learns from the labels."""
+"""PrivGNN and PATE: teachers vote on the labels of public nodes with noise, and a student learns from these labels."""
 
 from typing import TYPE_CHECKING
 

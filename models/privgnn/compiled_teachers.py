@@ -86,7 +86,7 @@ def train(
 
 
 def _sparse(matrix: Tensor | None, rows: int, columns: int) -> teachers.Sparse:
-    """A matrix in the kernel's format, in which a network's part begins at a row and a column; an empty matrix for None."""
+    """A matrix in the kernel's format, which holds the first row and column of each network's part; an empty matrix for None."""
     from ..kernels import teachers
 
     if matrix is None:
@@ -129,7 +129,7 @@ class Copy:
 
 
 def shapes_of(units: Sequence[int], columns: int) -> Shapes:
-    """Of all numbers of a network, layer after layer.
+    """The shapes of all numbers of a network, layer after layer.
 
     The first layer has weights (columns, units), any other those for neighbours and own (inputs, units). Scale and shift follow
     the weights of a hidden layer; the bias follows the last weights.

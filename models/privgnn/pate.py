@@ -1,4 +1,4 @@
-"""PATE, the baseline of PrivGNN: teachers of disjoint private parts vote, and a student learns the noisy winners."""
+"""PATE, the baseline of PrivGNN: teachers of disjoint private parts vote, and a student learns the labels that win with noise."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class Pate:
 
     Every private node joins one of `parts` parts at random. The teacher of a part learns on the subgraph of its nodes, or
     on their features alone, and votes on every query in the public graph. Each class's number of votes gets Laplace noise of
-    scale sigma. A node changes the teacher of its own part, hence one vote of each query. The student is PrivGNN's.
+    scale sigma. A node changes only the teacher of its own part, so one vote on each query. The student is PrivGNN's.
 
-    epochs: of the teachers; 0 leaves them untrained, which is what the released code of PrivGNN does with its "gnn" teachers:
-    it resets each one after training. mode "paper": `printed` is the data-independent epsilon of the paper's columns.
+    epochs: training epochs of the teachers. 0 leaves them untrained; the released code of PrivGNN in effect does this with its
+    "gnn" teachers, because it resets each one after training. mode "paper": `printed` is the data-independent epsilon of the
+    paper's columns.
 
     Releases posteriors of the student, and votes: (K, queries) int64, the labels it learned from.
     """

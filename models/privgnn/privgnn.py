@@ -45,24 +45,24 @@ class Taught:
 class PrivGnn:
     """Olatunji, Funke & Khosla, Releasing Graph Neural Networks with Differential Privacy Guarantees, TMLR 2023, algorithm 1.
 
-    Training nodes are private. For each of `queries` validation nodes a secret sample takes every private node with chance
-    `rate`; a teacher is trained on the subgraph of the `neighbours` sampled nodes whose features are nearest to the query's, and
-    asked about the query in the public graph. The label is the argmax of its probabilities plus Laplace noise. A student learns
-    these labels on the public graph. Training sees no edge between a private and a public node.
+    Training nodes are private. For each of `queries` validation nodes (the query), a secret sample takes every private node with
+    probability `rate`. A teacher is trained on the subgraph of the `neighbours` sampled nodes whose features are nearest to the
+    query's. It then predicts the query in the public graph. The released label is the argmax of its probabilities plus Laplace
+    noise. A student learns these labels on the public graph. Training reads no edge between a private and a public node.
 
     sigma: the scale of the Laplace noise (beta, one over the paper's lambda); 0 means no privacy. classes: the public number of
-    classes; 0 charges for the costliest number. neighbours: 0 trains on the whole sample (the ablation KNNRem). single: one
+    classes; 0 charges for the number that costs most. neighbours: 0 trains on the whole sample (the ablation KNNRem). single: one
     sample and one teacher for all queries (SingleGNN). selection: "random", "pagerank" or "clusters", from public data alone.
-    Where there are fewer validation nodes than `queries`, all are queried. The paper's own values: queries 1000, rate 0.3 (0.1 on
+    If there are fewer validation nodes than `queries`, all are queried. The paper's own values: queries 1000, rate 0.3 (0.1 on
     large graphs), neighbours 750 to 3000, epochs 200.
 
-    mode "sound": charged by the exact profile of a noisy argmax. mode "paper": the same labels with the epsilon of theorem 8.
-    as_coded: as the released code does it, with noise on LOGARITHMS of probabilities, samples of fixed size, and one optimiser
-    that is never reset between the teachers and the student; `printed` is then the epsilon of the paper's tables. This version
-    has no finite epsilon, because logarithms have no bounded range.
+    mode "sound": the ledger charges by the exact privacy profile of a noisy argmax. mode "paper": the same labels with the
+    epsilon of theorem 8. as_coded: follows the released code, with noise on LOGARITHMS of probabilities, samples of fixed size,
+    and one optimiser that is never reset between the teachers and the student; `printed` is then the epsilon of the paper's
+    tables. This version has no finite epsilon, because logarithms have no bounded range.
 
-    Releases posteriors of the student, and votes: (K, queries) int64, the labels it learned from. `asked` names the queries. A
-    private node is queried with its features alone, whether the run has it or not.
+    Releases posteriors of the student, and votes: (K, queries) int64, the labels that the student learned from. `asked` gives the
+    ids of the queries. The posterior of a private node is computed from its features alone, whether the run has the node or not.
     """
 
     sigma: float = 0.0
@@ -116,9 +116,7 @@ class PrivGnn:
         return dataclasses.replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """With as_coded, the formula that made the paper's tables, at ten times delta; otherwise theorem 8. The same for
-        `single`.
-        """
+        """With as_coded, the formula that made the paper's tables, at ten times delta; otherwise theorem 8, also for `single`."""
         from .published import PRINTED_DELTA_FACTOR, privgnn_epsilon
 
         if self.mode == "sound" or not self.sigma:
@@ -128,7 +126,7 @@ class PrivGnn:
         return privgnn_epsilon(1 / self.sigma, self.rate, self.queries, delta, factor=3.0)
 
     def theorem_epsilon(self, delta: float) -> float | None:
-        """Theorem 8, unless the recipe is the released code's."""
+        """The epsilon of theorem 8; with as_coded, the formula of the paper's tables, as in `printed`."""
         return self.printed(delta)
 
     def coded_epsilon(self, delta: float) -> float | None:

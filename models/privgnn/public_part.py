@@ -96,8 +96,8 @@ class Public:
     def queries(self, count: int, selection: str) -> NDArray[np.int64]:
         """(K, at most count) ids of validation nodes, each once: in a fixed random order, or the most representative ones.
 
-        pagerank: the most central of the public graph. clusters: as many from each of ten clusters of their features. Both, as
-        the order, read nothing but public data.
+        pagerank: the most central nodes of the public graph. clusters: equally many from each of ten clusters of their features.
+        All selections read public data alone.
         """
         graph = self.worlds.graph
         candidates = stream(0, "queries").permutation(np.flatnonzero(graph.val))
@@ -135,7 +135,7 @@ def clusters(x: Any) -> NDArray[np.int64]:
 
 
 def spread(cluster: NDArray[np.int64]) -> NDArray[np.int64]:
-    """An order of the rows that takes one of each cluster in turn, while there are any."""
+    """An order of the rows that takes one row of each cluster in turn, until the clusters are empty."""
     by_cluster = np.argsort(cluster, kind="stable")
     sizes = np.bincount(cluster)
     turn = np.empty_like(cluster)

@@ -1,6 +1,7 @@
 """The epsilon that PrivGNN prints for its noisy labels and for PATE: by each theorem, and as its tables were really computed.
 
-Olatunji, Funke and Khosla, TMLR 2023. inverse_scale is the paper's lambda = 1 / beta, taken there for the epsilon of one label.
+Olatunji, Funke and Khosla, TMLR 2023. inverse_scale: the paper's lambda = 1 / beta, which the paper takes for the epsilon of one
+label.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Joins many small graphs into one block-diagonal graph, with only those feature columns that each of them uses."""
+"""Joins many small graphs into one block-diagonal graph, which keeps for each graph only the feature columns that it uses."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def arcs_within(neighbours: sp.csr_array, members: list[NDArray[np.int64]], usab
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Which input columns each network has weights for: a column that it never reads gets no gradient, and Adam no step.
+    """The input columns for which each network has weights. A column that a network never reads would get no gradient and no
+    step.
 
     ids: (c,) int64, graph * 2 dim + column, ascending; the networks' weights of the first layer are stored in that order.
     """
@@ -118,7 +119,7 @@ class Columns:
 
     @staticmethod
     def read(*several: Graphs) -> Columns | None:
-        """Those that some row of these graphs reads; None for dense inputs, where all are read."""
+        """The columns that some row of these graphs reads; None for dense inputs, which use all columns."""
         if not sp.issparse(several[0].inputs):
             return None
         dim = several[0].inputs.shape[1]

@@ -52,9 +52,9 @@ def learn(
 ) -> NDArray[np.float32]:
     """Trains a student of each run on the public graph and queries it for the watched nodes.
 
-    queries: (K, q) ids. answers: (K, q, classes), the distribution to learn for each. going_on: the teachers' optimiser, of which
-    the student continues with a copy. Returns log-probabilities (K, w, classes) float32. A private node is queried with its
-    features alone, whether the run has it or not: its edges are never read.
+    queries: (K, q) ids. answers: (K, q, classes), the distribution to learn for each query. going_on: the optimiser of the
+    teachers; the student continues with a copy of it. Returns log-probabilities (K, w, classes) float32. A private node is
+    queried with its features alone, whether the run has the node or not; its edges are never read.
     """
     step = max(1, CACHE // (4 * max(recipe.hidden) * public.nodes.size)) if going_on is None else len(queries)
     parts = [np.arange(first, min(first + step, len(queries))) for first in range(0, len(queries), step)]

@@ -1,4 +1,4 @@
-"""Many GraphSAGE networks, each trained on a small graph of its own, side by side: the teachers of PrivGNN and PATE."""
+"""The teachers of PrivGNN and PATE: many GraphSAGE networks, trained together, each on its own small graph."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def train(
     randoms: list[np.random.Generator],
     adams: list[Adam],
 ) -> None:
-    """Minimises -sum(target * log p), changing the networks in place. target: (B, classes, size), each row's label distribution
-    times its weight.
+    """Minimises -sum(target * log p) and changes the networks in place. target: (B, classes, size), the label distribution of
+    each row times the weight of the row.
     """
     if compiled_teachers.expressible(recipe, graphs):
         compiled_teachers.train(recipe, values, trained(values), graphs, target, randoms, adams)
@@ -164,8 +164,8 @@ def labels_as_target(y: NDArray[np.int64], members: list[NDArray[np.int64]], cla
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """The task of one teacher: the nodes of its run that it learns from, and the public nodes that it labels. members, asked:
-    node ids.
+    """The task of one teacher. members: ids of the private nodes that it learns from. asked: ids of the public nodes that it
+    labels.
     """
 
     run: int

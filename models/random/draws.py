@@ -22,9 +22,7 @@ def heads(random: np.random.Generator, chance: float, places: NDArray[np.int32])
 
 
 def laplaces(seed: int | np.uint64, path: tuple[int | str, ...], lasts: Sequence[int], count: int) -> NDArray[np.float64]:
-    """(lasts, count): the first draws of many streams whose paths differ in the last part only: stream(seed, *path,
-    last).laplace(size=count).
-    """
+    """(lasts, count): stream(seed, *path, last).laplace(size=count) for each of `lasts`, faster than one stream at a time."""
     if LISTENING.get() is not None:
         return np.array([stream(seed, *path, last).laplace(size=count) for last in lasts]).reshape(len(lasts), count)
     before, drawn = started(int(seed), *path), np.empty((len(lasts), count))

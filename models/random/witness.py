@@ -1,7 +1,7 @@
 """Lets a training report to an auditor the noise that it draws, the nodes that it samples, and every noisy value.
 
-In an ordinary run nothing is recorded. The draws of a user's model from `streams.stream` are recorded; it may report more by the
-same three calls.
+In an ordinary run nothing is recorded. In an audit, draws from `streams.stream` are recorded, also those of a user's model. A
+user's model may report more by the same three calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOISE = ("standard_normal", "normal", "laplace", "gumbel")  # names of distribut
 
 
 class Witness(Protocol):
-    """values: arrays or tensors that together are one release, in the order of their parts. They are not copies."""
+    """Receives the reports of a training. values: arrays or tensors that together are one release, in order; not copies."""
 
     def drew(self, seed: int, path: tuple[int | str, ...], numbers: NDArray[Any]) -> None: ...
 

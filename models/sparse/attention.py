@@ -1,4 +1,4 @@
-"""Attention over the arcs into each node, for some receivers at a time, so that memory never holds a value for every arc."""
+"""Attention over the arcs into each node, in blocks of receivers, so that memory never holds a value for every arc."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ NUMBERS = 1 << 20  # size of an array with a row for every arc of a block; all a
 
 
 def attention(sent: Tensor, fro: Tensor, to: Tensor, receive: Tensor) -> Tensor:
-    """For every head, a softmax over the arcs into each receiver of LeakyReLU(to + fro), and the weighted mean of `sent`. `to`
-    and `fro` are the scores of receiver and sender.
+    """For every head and receiver, the mean of `sent` over the arcs into it, weighted by a softmax of LeakyReLU(to + fro).
 
-    sent: (arcs, heads, units) and fro: (arcs, heads), of each arc's sender. to: (receivers, heads). receive: (arcs,).
-    Returns (receivers, heads, units).
+    sent: (arcs, heads, units), the rows of each arc's sender. fro: (arcs, heads), the scores of the senders. to: (receivers,
+    heads), the scores of the receivers. receive: (arcs,), the receiver of each arc. Returns (receivers, heads, units).
     """
     logit = functional.leaky_relu(to[receive] + fro, 0.2)
     top = to.detach().scatter_reduce(0, receive[:, None].expand_as(logit), logit.detach(), "amax", include_self=False)
@@ -33,7 +32,7 @@ def attention(sent: Tensor, fro: Tensor, to: Tensor, receive: Tensor) -> Tensor:
 
 
 def attend(rows: Tensor, to: Tensor, fro: Tensor, bags: Bags) -> Tensor:
-    """The same on the lists of a whole graph and a self loop at every node. rows: (nodes, heads, units)."""
+    """`attention` on the neighbour lists of a whole graph, with a self loop at every node. rows: (nodes, heads, units)."""
     if len(bags.lists.senders) + len(rows) <= NUMBERS // rows[0].numel():
         send, receive, _ = next(blocks(bags, rows))
         return attention(rows[send], fro[send], to, receive)

@@ -1,4 +1,4 @@
-"""Sums over neighbours in K worlds at once: one list of senders for all runs, minus the rows of each run's absent edges."""
+"""Sums over neighbours in K worlds at once. All runs share one list of senders; rows of a run's absent edges are subtracted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Bags:
 
     @cached_property
     def blocks(self) -> tuple[tuple[Tensor, Tensor], ...]:
-        """Yields, for some receivers at a time, their senders, (arcs,), and where each receiver's begin, (receivers + 1,), both
+        """The lists in blocks of receivers: the senders, (arcs,) int32, and where each receiver's list begins, (receivers + 1,)
         int32.
         """
         starts, senders, found = self.lists.starts, mapped(self.lists.senders).to(self.device), []
@@ -104,9 +104,9 @@ class Aggregation:
     def __call__(self, x: Tensor) -> Tensor:
         """For each run, the sum of x over the incoming edges that exist in that run.
 
-        x: (runs, nodes, dim) -> (runs, nodes, dim). If all rows of x have length 1 or less, one directed edge more or less
-        moves one row of the result by 1 at most (Sajadmanesh et al. 2023, GAP, Lemma 1), and one undirected edge two rows
-        by 1 each, sqrt(2) in all.
+        x: (runs, nodes, dim) -> (runs, nodes, dim). If all rows of x have length 1 or less, adding or removing one directed edge
+        moves one row of the result by at most 1 (Sajadmanesh et al. 2023, GAP, Lemma 1). An undirected edge moves two rows by at
+        most 1 each, sqrt(2) in all.
         """
         if self.alive is not None:
             x = x * self.alive

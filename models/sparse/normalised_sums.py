@@ -1,4 +1,4 @@
-"""Sums over neighbours with weights computed from degrees, for K runs. For each arc, only its sender is in memory."""
+"""Sums over neighbours with weights computed from degrees, for K runs. Memory holds one number for each arc, its sender."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """The matrix left (A + loops I) right of each run, with A the plain sum over senders and diagonal matrices beside it.
+    """For each run the matrix left (A + loops I) right, where A sums over senders, and left and right are diagonal.
 
     bags, back: the lists of A and of its transpose, one for all runs or one for each. left, right: as many, (nodes,) float32.
     The backward pass multiplies by the transpose. Gradients do not reach the weights.

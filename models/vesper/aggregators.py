@@ -40,10 +40,11 @@ def floor_mean(floor: int) -> float:
 
 
 def sensitivity(aggregator: str, floor: int) -> float:
-    """Frobenius norm by which one undirected edge moves the rows of one layer, inputs and weights (norm 1) held fixed.
+    """Frobenius norm by which one undirected edge moves the rows of one layer, with inputs and weights (norm 1) held fixed.
 
-    Exact for gin; an upper bound for gcn-floor and mean-floor; the printed value for gcn-min-degree (which is an upper bound) and
-    for gcn-truncated (which is not: one end at exactly `floor` changes branch).
+    Exact for gin; an upper bound for gcn-floor and mean-floor; the printed value for gcn-min-degree and gcn-truncated. The
+    printed value is an upper bound for gcn-min-degree, but not for gcn-truncated, where an end of degree exactly `floor` changes
+    its branch.
     """
     if aggregator == "gin":
         return gin_sensitivity()
@@ -84,8 +85,9 @@ class Neighbours:
 def aggregate(aggregator: str, floor: int, neighbours: Neighbours, rows: Tensor) -> Tensor:
     """The part of a layer that depends on the edges, before noise and weight. (K, dim, nodes) -> (K, dim, nodes).
 
-    gin and mean-floor leave out the node's own row, which holds no edge and is added after the noise (`own_term`); the GCN
-    rules weigh it by the degree, so it belongs inside. gcn-truncated is the plain GCN row; its gate is `low_degree`.
+    gin and mean-floor leave out the node's own row: it does not depend on edges and is added after the noise (`own_term`). The
+    GCN rules weight the own row by the degree, so it is part of the sum. gcn-truncated gives the plain GCN row; `low_degree` says
+    where it is used.
     """
     if aggregator == "gin":
         return neighbours.sum(rows)

@@ -1,4 +1,4 @@
-"""What two parties share: a channel of bytes with a whitelist of messages."""
+"""The only connection between the two parties: a channel of bytes with a whitelist of messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-# kind -> (dtype, dimensions). Rows travel nodes last: (runs, layers, dim, rows).
+# kind -> (dtype, dimensions). Rows are sent as (runs, layers, dim, rows).
 WHITELIST = {
     "HELLO": ("uint8", 1),  # digest of the recipe and of the node count; both sides must agree
     "REFRESH": ("int64", 1),  # B asks for a new noisy pass over the whole graph; empty payload
@@ -56,7 +56,7 @@ def named(dtype: np.dtype[Any]) -> str:
 
 
 def unpack(header: bytes, body: bytes | bytearray) -> tuple[str, Message]:
-    """The message back, in memory of the receiver's own: that of a bytearray, else a copy.
+    """The kind and payload of a message, in the receiver's own memory: that of a bytearray, else a copy.
 
     Raises ValueError for anything that is not on the whitelist.
     """

@@ -42,7 +42,7 @@ class Learner:
 
     @cached_property
     def gradient(self) -> Tensor:
-        """Room for one, in the places of `adam.flat`."""
+        """A buffer for one gradient, in the layout of `adam.flat`."""
         return torch.empty_like(self.adam.flat)
 
     @cached_property

@@ -93,7 +93,7 @@ def loss(logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
 
 
 def step(kind: str, network: Learner, rows: Tensor, labels: Tensor, share: Tensor, back: bool) -> Tensor | None:
-    """One step of a decoder down its loss; if asked `back`, the gradient of the loss with respect to the rows."""
+    """One step of a decoder down its loss. back: whether to return the gradient of the loss with respect to the rows."""
     if kind in COMPILED and rows.device.type == "cpu" and compiled.used():
         return _compiled_step(network, rows, labels, share, back)
     received, weights = rows.requires_grad_(back), network.weights
@@ -104,7 +104,7 @@ def step(kind: str, network: Learner, rows: Tensor, labels: Tensor, share: Tenso
 
 
 def _compiled_step(network: Learner, rows: Tensor, labels: Tensor, share: Tensor, back: bool) -> Tensor | None:
-    """The same of "linear" and "concat". Raises ValueError for a label of no class."""
+    """`step` for the decoders "linear" and "concat" in the compiled kernel. Raises ValueError for a label of no class."""
     from ..kernels import decoders
 
     classes, known = network.weights[-1].shape[1], labels.numpy()
@@ -161,7 +161,9 @@ class Encoder:
         return normalise(torch.selu(product))
 
     def sent(self, weights: list[Tensor], nodes: NDArray[np.int64]) -> tuple[Tensor, Pull]:
-        """(K, 1, width, rows), and what leads from their gradient to those of all `weights`, of which the first two count."""
+        """The rows (K, 1, width, rows), and a function from their gradient to the gradients of all `weights`. The encoder uses
+        only the first two weights.
+        """
         if self.device != "cpu" or not compiled.used():
             with torch.enable_grad():
                 made = self(weights[:2], nodes)[:, None]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def gaussian_noise(seeds: Sequence[int], std: float) -> Perturb:
-    """Fresh noise for every layer of every pass, drawn in float64 from A's own seeds, rounded after it is added."""
+    """Fresh noise for every layer of every pass, drawn in float64 from A's own seeds. The noisy sum is rounded to float32."""
 
     def perturb(path: tuple[str, int, int], clean: Tensor) -> Tensor:
         if not std:
@@ -191,8 +191,8 @@ def train(
 def batches(recipe: VesperRecipe, nodes: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
     """Uniform batches without replacement, each drawn anew, as the published accounting assumes. B draws them, so B knows them.
 
-    gap-resampled: out of n_train places. A world with fewer training nodes leaves some places empty, so that no edge is in more
-    batches than the ledger counts.
+    gap-resampled: batches are drawn from n_train places. A world with fewer training nodes leaves some places empty, so that no
+    edge is in more batches than the ledger counts.
     """
     places = max(recipe.n_train, nodes.size) if recipe.variant == "gap-resampled" else nodes.size
     for step in range(recipe.passes):

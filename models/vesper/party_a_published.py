@@ -1,8 +1,8 @@
 """Party A of published VESPER and of its baseline: a noisy pass over sampled neighbourhoods for every batch.
 
-What "pmp" shows party B beyond the noisy rows that the paper's accounting covers: every weight of A is trained by
-gradients that crossed the private adjacency without noise, so later messages depend on the secret in rows that never
-touch it. The encoder of "gap-resampled" is trained without edges, and nothing else of A learns.
+"pmp" shows party B more than the noisy rows that the paper's accounting covers. Every weight of A is trained by gradients that
+passed through the private adjacency without noise, so later messages depend on the secret edge even in rows that it does not
+touch. The encoder of "gap-resampled" is trained without edges, and A has no other weights.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Perturbed:
     and unit rows, no weights.
 
     adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
-    weight a layer, then for gcn-truncated one edge-free weight a layer. vectors: the running singular vector of each of
-    these. key: the secret that neighbours are sampled by, once a batch for all layers.
+    weight for each layer, then for gcn-truncated one edge-free weight for each layer. vectors: the running singular vector of
+    each of these weights. key: the secret by which neighbours are sampled, once a batch for all layers.
     """
 
     rule: str

@@ -1,8 +1,8 @@
 """Party A in the sound modes: noisy sums of the whole graph, refreshed a few times, and learning from released values only.
 
-s1: the encoder is trained edge-free, then every hop is released once. s2: noise before weight, so that the gradient of a
-weight needs nothing but the released sums; gradients stop at the adjacency. s3: as s2, but gradients cross the adjacency,
-clipped and noisy.
+s1: the encoder is trained without edges, then every hop is released once. s2: noise is added before the weight is applied, so
+that the gradient of a weight needs only the released sums; gradients stop at the adjacency. s3: like s2, but gradients pass
+through the adjacency, clipped and noisy.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Refresh:
         return rows.cpu().numpy()
 
     def rows(self, nodes: NDArray[np.int64], learn: bool) -> NDArray[np.float32]:
-        """Layer 0, which holds no edge, then every layer of the last refresh: (K, 1 + layers, width, rows) float32."""
+        """Layer 0, which reads no edge, then every layer of the last refresh: (K, 1 + layers, width, rows) float32."""
         index = torch.from_numpy(nodes)
         if learn and self.clip is not None and self._graph:
             slots = [rows[:, :, index] for rows in self._graph]

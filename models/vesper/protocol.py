@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Odometer:
-    """Counts what A has released against the calibrated ledger.
+    """Counts the answers that A has given, and compares them with the calibrated ledger.
 
-    prices: for each request that costs something, the event of one answer, and how many answers the ledger holds.
+    prices: for each request that costs privacy, the event of one answer, and the number of answers that the ledger covers.
     """
 
     prices: dict[str, tuple[DpEvent, int]]
@@ -153,7 +153,7 @@ class PartyB:
         return rows[:0] if pulls is None else pulls.cpu().numpy()
 
     def _known(self, nodes: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Labels of these nodes, and each one's share of a run's loss (K, rows): mostly of the same nodes as the last time."""
+        """Labels of these nodes, and each node's share of a run's loss (K, rows). Cached, because requests mostly repeat."""
         if self._last is None or self._last[0] is not nodes:
             weight = np.ascontiguousarray(self.weight[:, nodes])
             share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1)
@@ -166,7 +166,7 @@ class PartyB:
         ask(channel, "BWD", self.learn(nodes, ask(channel, "BATCH", nodes, "FWD")), "DONE")
 
     def train_encoder(self, channel: Channel, steps: int) -> None:
-        """A linear head that is thrown away later teaches A's encoder from layer 0, which holds no edge."""
+        """Trains A's encoder on layer 0, which reads no edge, through a temporary linear head."""
         head: Learner | None = None
         for _ in range(steps):
             rows = ask(channel, "LAYER0", self.nodes, "FWD")
@@ -181,7 +181,7 @@ class PartyB:
             self.learn(self.nodes, rows, back=False)
 
     def train_refreshed(self, channel: Channel, steps: Iterable[int], watch: NDArray[np.int64]) -> None:
-        """s2, s3: after each noisy pass of the whole graph, the watched rows, then so many steps of both parties."""
+        """s2, s3: for each noisy pass of the whole graph, requests the watched rows, then makes so many steps of both parties."""
         for count in steps:
             ask(channel, "REFRESH", NOTHING, "DONE")
             ask(channel, "EVAL_REQ", watch, "EVAL")
@@ -189,7 +189,7 @@ class PartyB:
                 self.teach(channel, self.nodes)
 
     def train_batches(self, channel: Channel, batches: Iterable[NDArray[np.int64]], teach: bool) -> None:
-        """As published: every batch is a noisy pass of its own. teach: whether A learns from it too."""
+        """As published: every batch has its own noisy pass. teach: whether A learns from the batch too."""
         for nodes in batches:
             if teach:
                 self.teach(channel, nodes)

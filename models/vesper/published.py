@@ -33,10 +33,11 @@ def gcn_sensitivity_printed(smallest_degree: int) -> float:
 
 
 def gcn_sensitivity(smallest_degree: int) -> float:
-    """The change of all rows, where both ends have degree m + 1 with the edge: sqrt(2 k^2 + 4 m c^2 / (m+1)).
+    """The change of all rows if both ends have degree m + 1 with the edge: sqrt(2 k^2 + 4 m c^2 / (m+1)).
 
-    k: how far an end's own row moves. c: how far its coefficient moves, and with it the rows of its m other neighbours; the
-    second term is doubled, because neighbours may be common. With degrees floored at m in the coefficients it bounds every graph.
+    k: how far an end's own row moves. c: how far an end's coefficient moves, and with it the rows of its m other neighbours. The
+    second term is doubled, because both ends may have the same neighbours. If the coefficients replace degrees below m by m, this
+    bounds the change on every graph.
     """
     m = smallest_degree
     step = 1 / math.sqrt(m + 1) - 1 / math.sqrt(m + 2)
@@ -48,7 +49,7 @@ def vesper_epsilon(sigma: float, layers: int, rate: float, steps: int, delta: fl
     """Theorem 2.1: T sampled steps composed by RDP. rate: gamma, how likely a batch holds the edge (`events.inclusion`).
 
     bound: "theorem-27" (of Wang, Balle and Kasiviswanathan, for Gaussians) or "seen" (batches that the other party knows). At
-    every order the smaller of itself and no amplification is taken.
+    every order, the smaller of this bound and the bound without amplification is used.
     """
     from ...accounting.upper.rdp import best, curve
 

@@ -98,7 +98,7 @@ class VesperRecipe:
 
     @property
     def batched(self) -> bool:
-        """Whether every batch is a noisy pass of its own. Such a variant trains one run at a time."""
+        """Whether every batch has its own noisy pass. Such a variant trains one run at a time."""
         return self.variant in ("pmp", "gap-resampled")
 
     @property
@@ -109,7 +109,7 @@ class VesperRecipe:
 
     @property
     def noisy_messages(self) -> bool:
-        """Whether every message is a noisy plain sum, brought to length one."""
+        """Whether every message is a noisy plain sum, scaled to length one."""
         return not self.declines
 
     @property
@@ -171,12 +171,12 @@ class VesperRecipe:
 
     @property
     def prices(self) -> dict[str, tuple[DpEvent, int]]:
-        """For each request of party B that costs something: the event of one answer, and how many answers it gets.
+        """For each request of party B that costs privacy, the event of one answer, and how many answers B gets.
 
-        s3: as many backward sums as forward ones. Sampled edges: whatever the other edges are, the pass with this one is a
-        mixture, with weight `edge_sampling`, of a composition of Gaussians that dominates all `layers` at once.
-        gap-resampled: batches are known. The noise multiplier is halved, because an edge at a node with more than fan_out
-        neighbours replaces another one, so that two rows move by 2 each. Evaluation is one more pass.
+        s3: there are as many backward sums as forward sums. With sampled edges, the secret edge is in a pass with probability
+        `edge_sampling`. Whatever the other edges are, the pass is then a mixture, with this weight, that a sampled composition of
+        `layers` Gaussians dominates. gap-resampled: batches are known. The noise multiplier is halved: at a node with more than
+        fan_out neighbours, the edge replaces another edge, so that two rows move by 2 each. Evaluation is one more pass.
         """
         if self.variant == "pmp":
             return {"BATCH": (events.gaussian(0.0), self.passes)}
@@ -198,7 +198,7 @@ class VesperRecipe:
         return replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """Theorem 2.1: every batch a secret sample without replacement, by RDP, or no amplification where that is better."""
+        """Theorem 2.1 by RDP: every batch is a secret sample without replacement; no amplification if that is smaller."""
         if self.mode == "sound":
             return None
         from .published import vesper_epsilon

@@ -29,13 +29,14 @@ class Vesper(VesperRecipe):
     """The recipe, trained by two parties in one process."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains all runs at once; in variants with batches, trains one after the other. The parties talk over a channel in this
+        """Trains all runs at once, or one after the other in variants with batches. The two parties use a channel in this
         process.
 
-        transcript: (K, messages, w, hidden) float32, what B sees of the watched nodes, in the order sent. s1, s2, s3: layer 0 …
-        layers of every pass (s2, s3), then of the final rows; the rows sent while learning in between are functions of
-        the released sums, of layer 0 and of B's own gradients. In batches: layer 1 … layers of every batch, zero where the
-        node is no root, then of the evaluation. aggregates, inputs: (K, passes * layers, w, hidden).
+        transcript: (K, messages, w, hidden) float32, the rows of the watched nodes that B receives, in the order sent. s1, s2,
+        s3: layers 0 … `layers` of every pass (s2, s3), then of the final rows. Rows that are sent in between, during learning,
+        are left out, because they are functions of the released sums, of layer 0 and of B's own gradients. Variants with batches:
+        layers 1 … `layers` of every batch, zero for a node that is no root, then of the evaluation. aggregates, inputs: (K,
+        passes * layers, w, hidden).
         """
         if worlds.graph.directed:
             raise ValueError(f"{worlds.graph.name} is directed: {self.name} protects undirected edges; load it undirected.")
@@ -44,7 +45,7 @@ class Vesper(VesperRecipe):
 
 
 def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
-    """Trains the runs of these worlds together. Each party draws from seeds of its own."""
+    """Trains the runs of these worlds together. Each party draws from its own seeds."""
     graph = worlds.graph
     device = "cpu" if recipe.batched else device  # small batches in sequence are not faster on an accelerator
     seeds_a, seeds_b = ([fold(int(s), "party", p) for s in worlds.seeds] for p in ("A", "B"))

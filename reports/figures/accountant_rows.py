@@ -14,9 +14,8 @@ AGREE = 1e-3  # relative; smaller differences come from the accountants' grids
 
 @dataclass(frozen=True)
 class Cost:
-    """Epsilons of one ledger, in nats. true: the tightest valid upper bound.
-
-    printed: by the paper. as_coded: by the paper's code. rows: of all accountants.
+    """Epsilons of one ledger, in nats. true: the tightest valid upper bound. printed: the value in the paper. as_coded: the value
+    that the paper's code computes. rows: the values of all accountants.
     """
 
     key: Key
@@ -41,12 +40,12 @@ class Cost:
 
 
 def costs(lines: list[Line]) -> list[Cost]:
-    """One for each claim with at least one account row."""
+    """One `Cost` for each claim with at least one account row."""
     return [_cost(line) for line in lines if line.accounts]
 
 
 def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
-    """Why a paper's figure or an accountant's differs from the true one, or is missing; each reason once."""
+    """Why the epsilon of a paper or of an accountant differs from the true one, or is missing. Each reason occurs once."""
     found = []
     for cost in costs:
         if cost.note:

@@ -15,9 +15,9 @@ from .style import COLOURS, INK, MARKERS, Plot, legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# methods whose power accounting.power computes; the others have none
+# methods for which accounting.lower.power computes the power; all others have no entry
 METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
-ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # in each world, for which the smallest detectable violation is drawn
+ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # rounds in each world: the horizontal axis of `power_plot`
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 CURVES = {  # name in the evidence: (label, colour, dashes)
     "claimed": ("claimed lower limit of the error rates", COLOURS[1], "--"),
@@ -111,7 +111,7 @@ def residual_plot(found: Evidence) -> Plot:
 
 
 def bounds_plot(same: Sequence[Evidence]) -> Plot | None:
-    """Every lower bound of a claim on one axis with the claim and its upper bound; the bounds that refute it stand first.
+    """All lower bounds of a claim on one axis, with the claim and its upper bound. Bounds that refute the claim come first.
 
     same: all evidence on one claim. None if nothing finite is claimed or nothing was bounded.
     """
@@ -207,7 +207,7 @@ def _bins(edges: Sequence[float], counts: Sequence[float]) -> zip[tuple[float, f
 
 
 def _probit(rates: Sequence[float]) -> list[float]:
-    """Standard normal quantiles; rates of 0 and 1 lie outside of the axes."""
+    """Standard normal quantiles of the rates, clipped to ±9 so that rates of 0 and 1 lie outside of the axes."""
     import numpy as np
     from scipy.special import ndtri
 

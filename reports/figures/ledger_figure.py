@@ -1,4 +1,4 @@
-"""The observed ledger as a picture: each mechanism in order, from the data past its noise to where it is released."""
+"""The observed ledger as a picture: for each mechanism in order, the data, the noise that is added, and the release."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .style import COLOURS, INK, Plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 12  # rows that are drawn; the table lists all
-WIDE = 30  # letters of a line in a box
+MOST = 12  # largest number of rows drawn; the table beside the picture lists all
+WIDE = 30  # letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
-OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # arrays that no heard noise accounts for
+OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # arrays that no recorded noise protects
 ELSEWHERE = " on a small graph of odd parts"
 
 
 def observed_plot(found: Evidence) -> Plot:
-    """A row for each mechanism: data -> noise -> release; and one for each array that is released past all noise."""
+    """One row for each mechanism: data -> noise -> release. One row for each array that depends on data past all noise."""
     seen = found.observed
     rows = [_row(m) for m in seen["mechanisms"][:MOST]]
     rows += [_open(r) for r in seen["released"] if r["how"] in OPEN]
@@ -42,7 +42,11 @@ def observed_plot(found: Evidence) -> Plot:
 
     columns = ("number", "line", "meets", "law", "scale", "released", "move", "secret")
     table = tuple(tuple(m[c] for c in columns) for m in seen["mechanisms"])
-    told = [f"{len(table)} mechanisms in order, each from data past noise to release.", *seen["compared"], *seen["faults"]]
+    told = [
+        f"{len(table)} mechanisms in order: each with data, noise and release.",
+        *seen["compared"],
+        *seen["faults"],
+    ]
     name = f"ledger-{slug(found.model, found.mode, f'{found.claim.epsilon:g}', found.claim.unit)}"
     size = 7.4, 0.9 + 0.78 * len(rows)
     return Plot(name, "Mechanisms in the order of the run", " ".join(told), columns, table, draw, size)

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Looks = dict[tuple[str, str], dict[str, Any]]
-BRIGHT = (5, 4, 2, 3)  # colours on which black can be read
+BRIGHT = (5, 4, 2, 3)  # indices of colours on which black text is legible
 FLOOR = 1e-4  # the smallest false-positive rate on a log axis
 
 
 def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]:
     """The figures of each section of the report.
 
-    leakage: about the protected unit; unprotected: about other secrets; beside: against random and 2-hop non-edges, which
-    homophily alone separates.
+    leakage: attacks on the protected unit. unprotected: attacks on other secrets. beside: attacks that compare edges with random
+    or 2-hop non-edges; homophily alone separates these, so a high AUC is no leakage.
     """
     look = styles((r.model, r.mode) for r in results.rows)
     fair = [r for r in results.of(AttackRow) if r.negatives not in BESIDE]
@@ -87,7 +87,7 @@ def epsilon_plots(found: Sequence[Line]) -> list[Plot]:
     panels = dict.fromkeys((line.key.unit, line.key.epsilon) for line in claims)
     order = list(UNITS)
     chosen = sorted(panels, key=lambda p: (order.index(p[0]), p[1]))
-    views = sorted({", ".join(b.exposes) for line in claims for b in line.bounds})  # a colour is one view in all panels
+    views = sorted({", ".join(b.exposes) for line in claims for b in line.bounds})  # each set of arrays has one colour
     of = {panel: [line for line in claims if (line.key.unit, line.key.epsilon) == panel] for panel in chosen}
     return [_epsilon_plot(*panel, of[panel], views) for panel in chosen]
 
@@ -193,7 +193,8 @@ def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[At
 def roc_plots(found: Sequence[Evidence], look: Looks) -> list[Plot]:
     """For each unit, question and budget, the ROC of the strongest attack on each model, both axes logarithmic.
 
-    An attack may say its question in brackets, as in "lira (edge, dropped)".
+    The question (game, query or kind of non-members) is in brackets after the attack's name, as in "lira (edge, dropped)". An
+    attack without brackets asks the question of the audit.
     """
     panels: dict[tuple[Unit, str, float], dict[tuple[str, str], dict[str, Any]]] = {}
     for e in found:
@@ -244,7 +245,7 @@ def _who(row: AttackRow) -> str:
 
 
 def _places(budgets: Sequence[float]) -> dict[float, float]:
-    """The position of each budget on the axis: its logarithm; infinity is one step to the right of all others."""
+    """The position of each budget on the axis: the logarithm of the budget. Infinity is one step to the right of all others."""
     finite = {e: math.log(max(e, 1e-3)) for e in budgets if math.isfinite(e)}
     step = (max(finite.values()) - min(finite.values())) / max(1, len(finite) - 1) if len(finite) > 1 else 1.0
     return finite | ({math.inf: max(finite.values(), default=0.0) + step} if math.inf in budgets else {})

@@ -45,7 +45,7 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class Plot:
-    """name: of the files, without ending. alt: the figure in words. rows: the numbers in it, under `header`. size: inches."""
+    """A figure. name: file name without ending. alt: the figure in words. rows: its numbers, under `header`. size: inches."""
 
     name: str
     title: str
@@ -99,7 +99,7 @@ def inline(svg: str, plot: Plot) -> str:
 
 
 def legend(axes: Axes, columns: int = 1) -> None:
-    """Below the axes, where it covers no data; each label once."""
+    """Draws the legend below the axes, where it covers no data. Each label occurs once."""
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
     figure = axes.get_figure(root=True)
@@ -108,7 +108,7 @@ def legend(axes: Axes, columns: int = 1) -> None:
 
 
 def styles(models: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """How each (model, mode) is drawn, by its order: one colour and marker a model, dashed and hollow in mode "paper"."""
+    """The line style of each (model, mode). Each model has a colour and a marker; mode "paper" is dashed and hollow."""
     pairs = list(dict.fromkeys(models))
     order = list(dict.fromkeys(model for model, _ in pairs))
     looks = {}

@@ -13,7 +13,7 @@ WORDS = {"homophily": "neighbours of its class", "classes": "its ends"}
 
 
 class Sliced(NamedTuple):
-    """One attack. groups: (the property by which units are grouped, the AUC of each group in words)."""
+    """One attack. groups: pairs of the property by which units are grouped, and the AUC of each group in words."""
 
     row: AttackRow
     groups: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""A run as a Markdown card for a model's README: what is claimed, what an audit found, and what it could not have seen."""
+"""A run as a Markdown card for a model's README: the claims, what the audit found, and what it could not detect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write(run_dir: Path) -> Path:
 
 
 def to_markdown(found: Results) -> str:
-    """The card: a sentence, one table row for each claim, how it was found, and what it does not say."""
+    """The card: a headline, one table row for each claim, how the run was made, and what it does not show."""
     claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
     run = found.run
     rows = [HEAD, tuple("---" for _ in HEAD), *map(_row, claims)]
@@ -61,5 +61,5 @@ def _row(line: Line) -> tuple[str, ...]:
 
 
 def _cell(text: str) -> str:
-    """Text that neither ends a cell nor becomes markup."""
+    """The text, escaped so that it neither ends a table cell nor becomes markup."""
     return as_text(text).replace("|", "\\|")

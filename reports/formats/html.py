@@ -61,7 +61,7 @@ def render(run_dir: Path) -> Path:
 
     def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
         drawn.update({p.name: save(p, run_dir / "figures") for p in plots if p.name not in drawn})
-        shown = [(p, drawn[p.name]) for p in plots]  # a figure shown twice needs other ids
+        shown = [(p, drawn[p.name]) for p in plots]  # the second copy of a figure on the page needs different ids
         return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in shown]
 
     environment = Environment(
@@ -124,7 +124,7 @@ def tables(found: Results) -> dict[str, Any]:
 
 
 def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:
-    """The evidence of all games on the same claim, together."""
+    """The evidence, grouped by claim."""
     groups: dict[Any, list[Evidence]] = {}
     for e in seen:
         groups.setdefault((e.claim, e.model, e.mode), []).append(e)
@@ -144,14 +144,16 @@ def closest(claims: Sequence[list[Evidence]]) -> list[list[Evidence]]:
 
 
 def pictures(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures of one claim: all its lower bounds, then those of each audit, of an audit that refutes first."""
+    """The figures of one claim: first the one of all lower bounds, then those of each audit. Audits that refute come first."""
     refuting = sorted(same, key=lambda e: not any(b.refuted for b in e.bounds))
     drawn = [bounds_plot(same), *(p for e in refuting for p in of_claim(e)), power_plot(same)]
     return [p for p in drawn if p]
 
 
 def foremost(same: Sequence[Evidence]) -> list[Plot]:
-    """The figures that stand for a claim: of a refuted one only the evidence that refutes it, else all but the histograms."""
+    """The figures that represent a claim: if it is refuted, only those of the evidence that refutes it; otherwise all except the
+    histograms.
+    """
     fatal = [e for e in same if any(b.refuted for b in e.bounds)]
     if not fatal:
         return [p for p in pictures(same) if not p.name.startswith("scores")]

@@ -23,11 +23,12 @@ def write(run_dir: Path) -> Path:
 
 
 def to_xml(found: Results) -> str:
-    """Refuted and exceeded claims are failures, claims that were tested too weakly are errors, and what does not apply to a model
-    is one skipped case.
+    """A claim that is refuted or exceeded is a failure. A claim that was tested too weakly is an error. All audits that do not
+    apply to a model are one skipped case.
 
-    With preset "ci" a claim that was tested too weakly is skipped with a warning: the author of a pull request did not cause
-    it. A claim without any test stays an error, because a model that raises must not pass as tested; the error says why.
+    With preset "ci", a claim that was tested too weakly is skipped with a warning instead, because the author of a pull request
+    did not cause it. A claim without any test stays an error, because a model that raises must not pass as tested. The error says
+    why there is no test.
     """
     claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
     skipped, lenient = found.of(SkippedRow), found.run.preset == "ci"

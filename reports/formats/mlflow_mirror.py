@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "gnnaudit"
 LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the compare page has a limit too
-PATIENCE = 120.0  # seconds that a writer waits for another
-BESIDE = f"mlflow-artifacts:/{EXPERIMENT}"  # below the folder that the server of `ui_command` has for artifacts
-ABOUT = """Each run is one claim: a model, its mode, the protected unit and the budget. epsilon_lower is what audits proved,
-epsilon_upper what the ledger costs at most. epsilon_detectable is the smallest true epsilon that the audits would have noticed;
-it says how much "not refuted" is worth. auc_best and tpr_at_0.1pct_best are the most that an attack reached on what the claim
-protects. Steps are budgets (in thousandths of a nat where one is no whole number). A model without noise has a system of its
-own, at twice the largest budget."""
-RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags by which a run is found again
+PATIENCE = 120.0  # seconds that a process waits for another one that is writing
+BESIDE = f"mlflow-artifacts:/{EXPERIMENT}"  # relative to the artifact folder of the server that `ui_command` starts
+ABOUT = """Each run is one claim: a model, its mode, the protected unit and the budget. epsilon_lower is the bound that audits
+proved, epsilon_upper the most that the ledger costs. epsilon_detectable is the smallest true epsilon that the audits would have
+noticed; it says how much "not refuted" is worth. auc_best and tpr_at_0.1pct_best are the largest values that any attack reached
+on the unit that the claim protects. Steps are budgets, in thousandths of a nat if some budget is not a whole number. A model
+without noise is shown as a separate system, at twice the largest budget."""
+RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags that identify a run, so that a second call finds it
 log = logging.getLogger("gnnaudit")
 
 
@@ -46,9 +46,9 @@ def default_uri(runs: Path) -> str:
 
 
 def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str]:
-    """The command that serves the MLflow UI on this machine: one worker, and none of the job runners of `mlflow ui`.
+    """The command that serves the MLflow UI on this machine, with one worker and without the job runners of `mlflow ui`.
 
-    The server finds artifacts beside the runs, so a copied folder keeps them.
+    The server reads artifacts from the folder of the runs, so a copy of that folder keeps them.
     """
     switches = ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false", "MLFLOW_DISABLE_TELEMETRY=true"]
     server = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)]
@@ -64,7 +64,7 @@ def ui_address(runs: Path, uri: str | None = None, port: int = 5000) -> str:
             from mlflow import MlflowClient
 
             found = MlflowClient(tracking_uri=uri or default_uri(runs)).get_experiment_by_name(EXPERIMENT)
-    except Exception as error:  # whatever the store raises; the server says it again
+    except Exception as error:  # the server reports the same error when it starts
         log.warning("MLflow: %s", str(error).strip().split("\n")[0])
         return root
     return root if found is None else address(root, str(found.experiment_id))
@@ -103,8 +103,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """MLflow without telemetry, long retries, the log lines of its database migrations, and the addresses that it prints on
-    stdout, where a command may print its one document.
+    """Turns off MLflow's telemetry, its long retries, the log lines of its database migrations, and the addresses that it prints.
+    Those would go to stdout, where a command may print one JSON document and nothing else.
     """
     for name, value in {
         "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -168,7 +168,7 @@ def _log(client: MlflowClient, run_id: str, path: Path, folder: str) -> None:
 
 
 def _copy(artifacts: Path, run_id: str, path: Path, folder: str) -> None:
-    """What a server beside the runs does with an artifact. MLflow itself would store the absolute path of the folder."""
+    """Copies an artifact to where a server beside the runs would put it. MLflow itself would store the folder's absolute path."""
     place = artifacts / EXPERIMENT / run_id / "artifacts" / folder
     place.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, place / path.name)
@@ -187,7 +187,7 @@ def _note(found: Results, experiment: str, together: dict[str, list[str]]) -> st
 
 
 def _experiment(client: MlflowClient, uri: str) -> tuple[str, bool]:
-    """The id of the experiment, which is created on first use, and whether its artifacts lie beside the runs."""
+    """The id of the experiment (created on first use), and whether its artifacts are stored beside the runs."""
     experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is not None:
         return str(experiment.experiment_id), str(experiment.artifact_location) == BESIDE and uri.startswith("sqlite")
@@ -222,7 +222,7 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
         client.delete_run(old.info.run_id)
         old = None
     begin, end = _times(found, found.run.seconds if child.seconds is None else child.seconds)
-    named = {k: v for k, v in child.tags.items() if k in (RUN, CHILD)}  # a store that fails after this call is found again
+    named = {k: v for k, v in child.tags.items() if k in (RUN, CHILD)}  # set first: if the store fails later, these find the run
     created = old or client.create_run(experiment, start_time=begin, tags=named, run_name=child.name)
     run_id, now = created.info.run_id, int(time.time() * 1000)
     params: list[Any] = [] if old else [Param(k, v) for k, v in child.params.items()]
@@ -238,7 +238,7 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
 
 
 def _times(found: Results, seconds: float) -> tuple[int | None, int | None]:
-    """When the run began, and some seconds later, in milliseconds since 1970; None for now."""
+    """The start of the run, and the moment `seconds` after it, in milliseconds since 1970. None means now."""
     try:
         begin = datetime.fromisoformat(found.run.started).timestamp()
     except ValueError:

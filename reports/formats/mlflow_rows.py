@@ -19,8 +19,8 @@ FINE = 1000  # steps of one nat, where a budget is no whole number
 
 
 class Child(NamedTuple):
-    """One MLflow run. identity: unique within the run folder. files: pattern of its evidence files. step: of all its metrics.
-    seconds: of its audits; None for the whole run.
+    """One MLflow run. identity: unique within the run folder. files: pattern of its evidence files. step: the step of all its
+    metrics. seconds: duration of its audits; None for the whole run.
     """
 
     identity: str
@@ -48,7 +48,7 @@ def parent(found: Results) -> Child:
 
 
 def dataset(found: Results) -> dict[str, str]:
-    """The fields of an MLflow Dataset for the graph; empty if the run has no facts of it."""
+    """The fields of an MLflow Dataset for the graph; empty if the run does not describe its graph."""
     data = found.run.data
     if not data:
         return {}
@@ -65,7 +65,7 @@ def dataset(found: Results) -> dict[str, str]:
 
 
 def children(found: Results) -> list[Child]:
-    """One for each claim: model, mode, unit and budget."""
+    """One `Child` for each claim: model, mode, unit and budget."""
     claims = {line.key: line for line in lines(found)}
     known = dict.fromkeys([*(key(r) for r in found.rows if isinstance(r, UtilityRow | AccountRow | AttackRow)), *claims])
     budgets = [k.epsilon for k in known if math.isfinite(k.epsilon)]
@@ -73,9 +73,9 @@ def children(found: Results) -> list[Child]:
 
 
 def step(epsilon: float, budgets: Iterable[float]) -> int:
-    """The step of a claim: its budget, in thousandths if a budget is no whole number.
+    """The step of a claim in a chart: its budget, in thousandths of a nat if some budget is not a whole number.
 
-    Without noise: twice the largest budget, so that the point stands at the right end of a chart.
+    A model without noise gets twice the largest budget, so that its point is at the right end of the chart.
     """
     finite = [*budgets]
     scale = 1 if all(b == int(b) for b in finite) else FINE
@@ -141,7 +141,7 @@ def _epsilons(k: Key, line: Line | None, rows: Iterable[Any]) -> dict[str, float
 
 
 def _best(k: Key, rows: Iterable[AttackRow]) -> dict[str, float]:
-    """auc_best and tpr_at_0.1pct_best: the most that an attack reached on what the claim protects. Of many attacks."""
+    """auc_best and tpr_at_0.1pct_best: the largest values that any attack reached on the unit that the claim protects."""
     protected = [r for r in rows if r.game in COVERED[k.unit] and r.negatives not in BESIDE and not r.baseline]
     if not protected:
         return {}
@@ -150,8 +150,8 @@ def _best(k: Key, rows: Iterable[AttackRow]) -> dict[str, float]:
 
 
 def _attacks(rows: Iterable[AttackRow]) -> dict[str, float]:
-    """GAME game/auc_ATTACK and GAME game/tpr_at_1pct_ATTACK, in a section for each game; for random and 2-hop non-edges, the name
-    contains the kind of non-member.
+    """Metrics named "GAME game/auc_ATTACK" and "GAME game/tpr_at_1pct_ATTACK"; MLflow shows a section for each game. For random
+    and 2-hop non-edges, the name also contains the kind of non-member.
     """
     metrics: dict[str, float] = {}
     for row in rows:

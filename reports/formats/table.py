@@ -1,4 +1,4 @@
-"""The results of a run as terminal tables; verdicts last, because a terminal shows the end."""
+"""The results of a run as terminal tables. Verdicts come last, because a terminal shows the end of the output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STYLES = {"refuted": "bold red", "exceeds": "bold red", "inconclusive": "yellow"
 
 
 def show(results: Results, console: Console) -> None:
-    """Prints what was skipped, the strongest attacks, utility and verdicts. Each unit has tables of its own."""
+    """Prints what was skipped, the strongest attacks, utility and verdicts, with separate tables for each unit."""
     skipped = results.of(SkippedRow)
     if untested := skips(row for row in skipped if of_case(row)):
         _print(console, "Not tested", _untested(untested))
