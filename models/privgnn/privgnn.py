@@ -126,8 +126,8 @@ class PrivGnn:
         return privgnn_epsilon(1 / self.sigma, self.rate, self.queries, delta, factor=3.0)
 
     def theorem_epsilon(self, delta: float) -> float | None:
-        """The epsilon of theorem 8; with as_coded, the formula of the paper's tables, as in `printed`."""
-        return self.printed(delta)
+        """The epsilon of theorem 8; None with as_coded, because the theorem does not cover noise on logarithms."""
+        return None if self.as_coded else self.printed(delta)
 
     def coded_epsilon(self, delta: float) -> float | None:
         """The formula of the released code for the same noise; None with `single`, which that code does not have."""

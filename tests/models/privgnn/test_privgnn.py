@@ -200,6 +200,8 @@ def test_the_ledger_of_two_classes_exceeds_the_tables():
     assert coded.printed(1e-4) == pytest.approx(19.813, abs=1e-3)
     assert paper.printed(1e-4) == pytest.approx(22.116, abs=1e-3)
     assert model.printed(1e-4) is None
+    assert paper.theorem_epsilon(1e-4) == paper.printed(1e-4)
+    assert coded.theorem_epsilon(1e-4) is None  # no theorem covers noise on logarithms
 
 
 def test_one_sample_for_all_queries_is_amplified_once_and_costs_more():
