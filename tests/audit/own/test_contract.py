@@ -161,7 +161,7 @@ def test_a_failure_names_file_and_line_and_its_cause_once(capsys):
     cells = third_column(printed)
     assert cells.count("AttributeError") == 1
     assert f"line{train.__code__.co_firstlineno + 1}:" in cells
-    assert "9moreclausesstoppedbythesame" in cells
+    assert "9moreclausesfailforthesamereason" in cells
 
 
 def test_a_mask_that_is_none_comes_with_the_way_to_the_edges(capsys):
