@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from ..graph.neighbour_lists import degrees
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -222,7 +224,7 @@ def arc_keys(edges: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
 
 def isolated(raw: Raw) -> Raw:
     """The same, with a note if some nodes have no edge."""
-    lone = int((np.bincount(raw.edges[0], minlength=raw.nodes) + np.bincount(raw.edges[1], minlength=raw.nodes) == 0).sum())
+    lone = int((degrees(raw.edges, raw.nodes, directed=False) == 0).sum())
     return raw.noting(f"{lone} nodes have no edge and are kept; prep=paper drops them, as published work does.") if lone else raw
 
 
@@ -232,7 +234,7 @@ def connected(raw: Raw) -> Raw:
     If an edge is removed, a node may then disappear too, even from data that a model reads without noise. This breaks every
     privacy claim.
     """
-    keep = np.bincount(raw.edges.ravel(), minlength=raw.nodes) > 0
+    keep = degrees(raw.edges, raw.nodes, directed=False) > 0
     if keep.all():
         return raw
     lost = int((~keep).sum())
