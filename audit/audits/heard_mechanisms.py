@@ -7,38 +7,42 @@ far each clean value moves.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import dp_accounting as dp
 import numpy as np
 from scipy import stats
 
 from ...accounting.checks.conditions import Condition, checked, proved
+from ...accounting.events.tree import parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
-from ...models.hearing.meetings import Meetings, OtherMechanisms
-from ..heard.inside import Incomparable, Inside, added_only, history, size, without
-from ..heard.laws import SLACK, laplace_epsilon
-from ..heard.playing import Diverged, play
+from ...models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechanisms
+from ..heard.inside import EACH, Incomparable, Inside, added_only, history, without
+from ..heard.laws import NOTHING, cost
+from ..heard.playing import Diverged, play, rounding
+from ..heard.reading import alike, idle, same_means
 from ..heard.study import CONTINUOUS, History
-from .heard_noise import MOVES, REPEATED, exact, noticed
+from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ...accounting.lower.bounds import Bound
     from ...models.hearing import Draw
-    from ...models.hearing.meetings import Meeting
+    from ...models.hearing.mechanisms.meetings import Meeting
     from ..case import Case
     from ..heard.inside import Shifts
-    from ..heard.playing import Play
     from ..heard.study import Study
 
-NOTHING = 1e-5  # in units of the scale: a smaller move of an entry is rounding
-EACH = 4  # largest number of mechanisms that `used` tests one by one
 EQUAL = 1e-2  # relative tolerance between the sizes of one move under different draws
 TRIED = 8  # largest number of uniform draws that are tried one by one
 NUDGE = 1e-5  # relative
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
 MASKS = ("uniform", "integers")  # laws of one-time pads: added modulo their range, such numbers hide a value completely
+REPORTED = 1e-6  # largest rounding error of a reported value
+CELLS = 25.0  # smallest variance of a count that the normal law approximates
 LAWS = {"normal": "norm", "laplace": "laplace"}
 GRANTED = Condition(
     "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
@@ -57,7 +61,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
         return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, known)
     secret, first = within.worst.secret, history(made, 0)
-    each = used(made, first, within.shifts)
+    each = used(made, first, within)
     stale = next(not_fresh(made, first, within, each), None)
     if stale is not None:
         return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
@@ -67,17 +71,18 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
         why = f"the value at {twice} has the noise of another value, and only their sum is used; its cost is not computed"
         return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
-    if strange := {m.draw.law for m in within.meetings} - LAWS.keys():
+    if strange := {m.law for m in within.meetings} - {*LAWS, REPORT}:
         return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
-    epsilons, reason = [cost(first, shifts, case.claim.delta)], None
+    epsilons, reason = [cost(first.meetings, shifts, case.claim.delta)], None
     try:
         other = history(made, 1)
         if [m.line for m in other.meetings] != [m.line for m in first.meetings]:
             raise Incomparable("another seed runs other mechanisms")
         _, moved = without(made, other, within.worst)
         moved = within.counted(tuple(np.where(np.any(by), again, 0.0) for by, again in zip(each, moved, strict=True)))
-        epsilons.append(cost(other, moved, case.claim.delta))
+        epsilons.append(cost(other.meetings, moved, case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
+        reason = reason or unseen(case, first, shifts)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
     epsilon = 0.0 if reason else min(epsilons)
@@ -87,11 +92,38 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     path = not_excluded(within)
     if within.past and not refuted:
         bound = replace(bound, epsilon=0.0, conditions=(*conditions, Condition(NO_PATH, "failed", path)))
-    total = math.sqrt(sum(size(m, by) ** 2 for m, by in zip(first.meetings, shifts, strict=True)))
-    clear = not reason and not path and {m.draw.law for m in within.meetings} == {"normal"}
-    notices = noticed(mu_of_claim(case.claim), total) if clear else math.inf
-    reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
+    notices, reach = math.inf, math.inf
+    laws = {m.law for m, by in zip(first.meetings, shifts, strict=True) if m.size(by) > NOTHING}
+    if not reason and not path and laws == {"normal"}:
+        total = math.sqrt(sum(m.size(by) ** 2 for m, by in zip(first.meetings, shifts, strict=True)))
+        notices = noticed(mu_of_claim(case.claim), total)
+        reach = float(epsilon_of(notices * mu_of_claim(case.claim), case.claim.delta)) if math.isfinite(notices) else math.inf
+    elif not reason and not path and len(laws) == 1:
+        notices = smallest_factor(lambda factor: cost(first.meetings, shifts, case.claim.delta, factor) > case.claim.epsilon)
+        reach = case.claim.epsilon * notices
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
+
+
+def unseen(case: Case, first: History, shifts: Shifts) -> str | None:
+    """Why an adversary may see less than the randomised reports that the secret moves; None if there are none, or if each is
+    released as it is, or if the ledger charges for randomised response.
+    """
+    moved = [m for m, by in zip(first.meetings, shifts, strict=True) if m.size(by) > NOTHING]
+    reports = [m for m in moved if m.law == REPORT]
+    if not reports:
+        still = next((m for m in first.meetings if m.law == REPORT), None)
+        told = f"the draws at {still.line} choose between values" if still else ""
+        return f"{told}, as samples do; they may hide a secret" if still and moved else None
+    if all(isinstance(event, dp.RandomizedResponseDpEvent) for event, _ in parts(case.model.ledger)):
+        return None
+    hidden = next((m for m in reports if not any(_same(m, cell) for cell in first.play.cells.values())), None)
+    told = "are not released, and the ledger does not charge for them; a sum or a sample of them may cost less"
+    return None if hidden is None else f"the randomised reports at {hidden.line} {told}"
+
+
+def _same(report: Meeting, cell: NDArray[np.float64]) -> bool:
+    """Whether a released array is a randomised report as it is."""
+    return cell.shape == report.noisy.shape and bool((np.abs(cell - report.noisy) <= rounding(cell)).all())
 
 
 def not_excluded(within: Inside) -> str:
@@ -106,45 +138,13 @@ def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
     return {array: within.past.get(array, path) for array in arrays} if path else {}
 
 
-def used(made: Study, first: History, shifts: Shifts) -> Shifts:
-    """The moves, set to 0 for unused mechanisms: those whose noisy value changes neither the release nor a used mechanism.
-
-    Up to EACH moved mechanisms are tested one by one. More than EACH are tested together, and all count as used if one is.
-    """
-    moved = [i for i, by in enumerate(shifts) if np.abs(by).max(initial=0) > NOTHING]
-    unused: set[int] = set()
-    for some in [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved]:
-        script = [m if i not in some else elsewhere(m, i) for i, m in enumerate(first.meetings)]
-        heard = Meetings(script)
-        try:
-            after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-        except (Diverged, OtherMechanisms):  # then later mechanisms depend on it
-            continue
-        if same_means(first.meetings, heard.found, unused) and alike(first, after):
-            unused |= set(some)
-    return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(shifts))
-
-
-def same_means(some: Sequence[Meeting], other: Sequence[Meeting], unused: Collection[int] = ()) -> bool:
-    """Whether noise was added to the same values in both runs. `unused` mechanisms are not compared."""
-    pairs = enumerate(zip(some, other, strict=True))
-    return all(i in unused or np.array_equal(m.clean, o.clean) for i, (m, o) in pairs)
-
-
-def elsewhere(meeting: Meeting, seed: int) -> Meeting:
-    """A mechanism with another noisy value, which no softmax or normalisation maps to the same result."""
-    other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
-    return replace(meeting, noisy=(meeting.noisy + meeting.scale * other).astype(meeting.noisy.dtype))
-
-
-def cost(run: History, shifts: Shifts, delta: float) -> float:
-    """The epsilon of these moves, in nats. If both laws occur, it is the larger of the epsilons that each law gives alone."""
-    kept = [np.where(np.abs(by) > NOTHING, by, 0.0) for by in shifts]
-    normal = [by for m, by in zip(run.meetings, kept, strict=True) if m.draw.law == "normal"]
-    entries = [by[by != 0] for m, by in zip(run.meetings, kept, strict=True) if m.draw.law == "laplace"]
-    mu = math.sqrt(sum(float(np.square(by).sum()) for by in normal))
-    moved = tuple(float(v) for v in np.abs(np.concatenate(entries))) if entries else ()
-    return max(float(epsilon_of(mu * (1 - SLACK), delta)), laplace_epsilon(moved, delta))
+def used(made: Study, first: History, within: Inside) -> Shifts:
+    """The moves, set to 0 for mechanisms that the run does not read. If there are many, those that move are tested together."""
+    moved = [i for i, by in enumerate(within.shifts) if np.abs(by).max(initial=0) > NOTHING]
+    if len(first.meetings) <= EACH:
+        return within.shifts
+    unused = idle(made, first, [[i] for i in reversed(moved)] if len(moved) <= EACH else [moved])
+    return tuple(np.zeros_like(by) if i in unused else by for i, by in enumerate(within.shifts))
 
 
 def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
@@ -155,7 +155,7 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
         if all(places[id(draw)] in made.constant for draw in drawn) and np.abs(by).max(initial=0) > NOTHING:
             yield f"the noise of {meeting.draw.where} is the same for every seed, and the value at {meeting.line} moves"
         j = within.again.get(i, i)
-        unseen = any(np.any(within.shifts[k]) and not np.any(shifts[k]) for k in (i, j))
+        unseen = any(k in within.idle or (np.any(within.shifts[k]) and not np.any(shifts[k])) for k in (i, j))
         if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING and not added_only(made, run, i, j):
             line, where = run.meetings[j].line, meeting.draw.where
             yield f"the noise of {where} is used at {line} and at {meeting.line}; their difference moves, and has no noise"
@@ -219,10 +219,6 @@ def redrawn(made: Study, some: Sequence[int]) -> list[Draw]:
     return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
 
 
-def alike(first: History, other: Play) -> bool:
-    return all(np.array_equal(a, other.cells[c]) for c, a in first.play.cells.items())
-
-
 def smallest(run: History, within: Inside) -> int:
     """The number of entries of the smallest mechanism that the secret moves."""
     moved = (m.noisy.size for m, by in zip(run.meetings, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
@@ -232,7 +228,7 @@ def smallest(run: History, within: Inside) -> int:
 def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | None:
     """The first mechanism that a secret moves by different amounts in two runs, in words; None if there is none."""
     for m, one, two in zip(run.meetings, shifts, others, strict=True):
-        by, again = size(m, one), size(m, two)
+        by, again = m.size(one), m.size(two)
         if abs(by - again) > EQUAL * max(by, again) + NOTHING:
             return f"{secret} moves the value at {m.line} by {by:.4g} in one run and by {again:.4g} in another"
     return None
@@ -240,7 +236,7 @@ def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | No
 
 def free_draws(made: Study, first: History) -> list[int]:
     """The places of all draws that differ from seed to seed and are not the noise of a mechanism."""
-    noise = {id(m.draw) for m in first.meetings}
+    noise = {id(draw) for m in first.meetings for draw in (m.draw, *m.beside)}
     return [
         at
         for at, d in enumerate(first.play.draws)
@@ -262,15 +258,26 @@ def law_of(run: History) -> Condition:
     p_values = []
     for m in run.meetings:
         left = m.units[m.covered]
-        p_values.append(float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[m.draw.law]).pvalue))
-    return checked(
-        "noisy less clean values follow the recorded law and scale", "Kolmogorov-Smirnov", len(p_values) * min(p_values)
-    )
+        p_values.append(
+            frequencies(m) if m.law == REPORT else float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[m.law]).pvalue)
+        )
+    tests = "Kolmogorov-Smirnov; reports: how often each value was reported"
+    return checked("noisy less clean values follow the recorded law and scale", tests, len(p_values) * min(p_values))
+
+
+def frequencies(report: Meeting) -> float:
+    """The p-value of "each value is reported as often as its probabilities say", by the normal law of sums, Bonferroni."""
+    told, chances = np.asarray(report.noisy, dtype=np.float64)[report.covered], report.clean[report.covered]
+    spread = np.sqrt((chances * (1 - chances)).sum(0))
+    known = spread**2 >= CELLS
+    gaps = [(np.abs(told - value) < REPORTED).sum() - chances[:, k].sum() for k, value in enumerate(report.values)]
+    p_values = 2 * stats.norm.sf(np.abs(np.array(gaps)[known]) / spread[known])
+    return min(1.0, len(p_values) * float(p_values.min())) if known.any() else 1.0
 
 
 def told(secret: str, run: History, shifts: Shifts) -> str:
     """Says which mechanisms the secret moves, with their lines of code."""
-    moved = [(m, size(m, by)) for m, by in zip(run.meetings, shifts, strict=True) if size(m, by) > NOTHING]
+    moved = [(m, m.size(by)) for m, by in zip(run.meetings, shifts, strict=True) if m.size(by) > NOTHING]
     lines: dict[tuple[str, str], list[float]] = {}
     for m, by in moved:
         lines.setdefault((m.line, f"{float(np.max(m.scale)):.4g}"), []).append(by)

@@ -9,13 +9,13 @@ import numpy as np
 
 from ...models.graph.graph import Worlds
 from ..case import EDGES, Case, Setting, keeping, offered
+from ..instruments.sums_of_programs import doubted
 from ..own.model_file import is_built_in
 from ..own.program import External
 from .examination import Examination, examine
 from .inside import Inside, inside
 from .playing import play
 from .study import study
-from .unheard import doubted
 from .worlds import small
 
 if TYPE_CHECKING:

@@ -7,19 +7,20 @@ before. If the release then still changes, a path past the mechanisms leads from
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...models.errors import one_line
-from ...models.hearing.meetings import Meeting, Meetings, OtherMechanisms
+from ...models.hearing.mechanisms.meetings import REPORT, Meeting, Meetings, OtherMechanisms
+from ...models.hearing.mechanisms.sharing import again
 from ...models.hearing.returns import digest, parting, returned
-from ...models.hearing.sharing import again
 from ...models.random.streams import fold
 from ..own.program import External
 from .playing import Diverged, play, rounding
+from .reading import Entry, idle, unread
 from .study import History
 from .worlds import without_many, without_one
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 # secrets that are removed one by one, each in a training of its own; fewer for a program, which starts anew for each training
 SECRETS, OF_PROGRAM = 12, 4
+EACH = 4  # largest number of mechanisms that are tested one by one for whether the run reads them
 SAME = 1e-6  # relative tolerance between the sizes of the noise with and without the secret
 REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
 Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism, how far its clean value moves, in units of the scale
@@ -50,6 +52,7 @@ class Inside:
     meetings: the mechanisms in order; each is a place where noise is added to data. moves: (secret, move of each mechanism in
     units of its scale). past: array -> the secret that changes it although every mechanism gives the same value. doubts: why some
     secrets could not be tried. worst: the secret with the largest total move. shifts: how far `worst` moves each mechanism.
+    idle: places of mechanisms that the run does not read, if there are at most EACH mechanisms.
     again: place of a mechanism -> place of the earlier mechanism whose noise it uses again at all entries. sums: groups of
     mechanisms; the run uses only the sum of the noisy values of a group. shared: why other mechanisms share noise, so that their
     moves cannot be composed; "" if none do. together: whether a run without very many secrets at once was possible.
@@ -65,6 +68,7 @@ class Inside:
     sums: tuple[tuple[int, ...], ...] = ()
     shared: str = ""
     together: bool = False
+    idle: frozenset[int] = frozenset()
 
     def counted(self, shifts: Shifts) -> Shifts:
         """The moves, each counted once.
@@ -94,7 +98,7 @@ def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tupl
     """
     lines: dict[object, list[int]] = {}
     for i, m in enumerate(first.meetings):
-        if i not in again and m.draw.law == "normal":
+        if i not in again and m.law == "normal":
             lines.setdefault((m.line, m.clean.shape), []).append(i)
     random = np.random.default_rng(0)
     for group in (tuple(places) for places in lines.values() if len(places) > 1):
@@ -149,12 +153,17 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         return ""
     repeats, shared = again(first.meetings, first.play.draws, made.copies)
     moves: list[tuple[str, tuple[float, ...]]] = []
+    read: dict[int, dict[Entry, bool]] = {i: {} for i, m in enumerate(first.meetings) if m.law == REPORT}
     past: dict[str, str] = {}
     doubts: list[str] = [shared] if shared else []
     worst: Without | None = None
     most = 0.0
     largest: Shifts = ()
-    found = Inside(first.meetings, (), {}, (), again=repeats, sums=tuple(sums(made, first, repeats)), shared=shared)
+    places = range(len(first.meetings))
+    unused = idle(made, first, [[i] for i in reversed(places)]) if len(places) <= EACH else frozenset[int]()
+    repeats = without_idle(repeats, unused)
+    added = tuple(sums(made, first, repeats))
+    found = Inside(first.meetings, (), {}, (), again=repeats, sums=added, shared=shared, idle=unused)
     limit = OF_PROGRAM if isinstance(made.model, External) else SECRETS
     for absent in without_one(made.whole, unit, key, np.zeros(0, dtype=np.int64), limit):
         try:
@@ -162,7 +171,11 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         except Incomparable as reason:
             doubts.append(str(reason))
             continue
-        each = tuple(size(m, by) for m, by in zip(first.meetings, found.counted(shifts), strict=True))
+        shifts = tuple(
+            np.zeros_like(by) if i in found.idle else unread(made, first, i, by, read[i]) if i in read else by
+            for i, by in enumerate(shifts)
+        )
+        each = tuple(m.size(by) for m, by in zip(first.meetings, found.counted(shifts), strict=True))
         moves.append((absent.secret, each))
         if (total := float(np.linalg.norm(each))) > most * (1 + SAME):
             worst, most, largest = absent, total, shifts
@@ -210,6 +223,16 @@ def parted(made: Study, first: History, absent: Without) -> str:
     return parting(one, other, {number for m in first.meetings if (number := digest(m.clean)) is not None})
 
 
+def without_idle(again: Mapping[int, int], idle: Collection[int]) -> dict[int, int]:
+    """`again` among the mechanisms that are read: if the first one with some noise is idle, the next one stands in its place."""
+    firsts: dict[int, int] = {}
+    left = {}
+    for i, j in sorted(again.items()):
+        if i not in idle and (stands := j if j not in idle else firsts.setdefault(j, i)) != i:
+            left[i] = stands
+    return left
+
+
 def history(made: Study, number: int) -> History:
     """A run on the whole graph with its mechanisms. Number 0 has the seed of the study; every other number has another seed.
 
@@ -240,10 +263,12 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
         raise Incomparable(told) from None
     if len(again.found) != len(first.meetings):
         raise Incomparable(f"{absent.secret} changes how many mechanisms are run")
-    pairs = list(zip(first.meetings, again.found, strict=True))
-    if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in pairs):
+    both = list(zip(first.meetings, again.found, strict=True))
+    if any(not np.allclose(m.scale, o.scale, rtol=SAME, atol=0) for m, o in both):
         raise Incomparable(f"{absent.secret} changes the size of the noise")
-    return after, tuple(_shift(one, other, absent) for one, other in pairs)
+    if any(m.values != o.values or not np.array_equal(m.covered, o.covered) for m, o in both if m.values or o.values):
+        raise Incomparable(f"{absent.secret} changes which values a report can have")
+    return after, tuple(_shift(one, other, absent) for one, other in both)
 
 
 def _shift(one: Meeting, other: Meeting, absent: Without) -> NDArray[np.float64]:
@@ -252,8 +277,3 @@ def _shift(one: Meeting, other: Meeting, absent: Without) -> NDArray[np.float64]
     if absent.hidden is not None and by.ndim and len(by) == absent.worlds.graph.nodes:
         by[absent.hidden] = 0.0
     return by
-
-
-def size(meeting: Meeting, by: NDArray[np.float64]) -> float:
-    """The size of a move: Euclidean for normal noise, else the sum."""
-    return float(np.linalg.norm(by)) if meeting.draw.law == "normal" else float(np.abs(by).sum())

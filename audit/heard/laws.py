@@ -18,20 +18,25 @@ from scipy import stats
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.events.types import FiniteDpEvent, PureDpEvent
 from ...accounting.gaussian import epsilon_of
+from ...accounting.upper.exact import finite_epsilon
 from ...accounting.upper.tradeoff import curve
+from ...models.hearing.mechanisms.meetings import REPORT
 from .sources import Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...models.hearing.mechanisms.meetings import Meeting
     from .examination import Examination, Move
 
     Floats = NDArray[np.float64]
 
+NOTHING = 1e-5  # in units of the scale: a smaller move of an entry is rounding
 SLACK = 2e-4  # relative: rounding error of a move in float32
 GRID = 1e-2  # relative: grid error of the accountant for noise other than Gaussian
 MOST = 64  # largest number of moved entries whose curves are composed; smaller moves are left out
 LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
+TINY = 1e-300  # replaces a probability of 0 in a logarithm
 CELLS = 5.0  # smallest expected count of a value in a chi-squared test
 PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # events that bound the likelihood ratio
 
@@ -55,7 +60,8 @@ def law_of(found: Examination) -> Law | None:
     if len(found.laws) != 1:
         return None
     (name,) = found.laws
-    return None if name == "geometric" and two_sided(found) is None else LAWS.get(name)
+    unknown = (name == "geometric" and two_sided(found) is None) or (name == "choice" and lattice(found) is None)
+    return None if unknown else LAWS.get(name)
 
 
 def _pure(ledger: dp.DpEvent) -> bool:
@@ -77,9 +83,50 @@ def _geometric_cost(found: Examination, move: Move, factor: float, delta: float)
     return composed([shifted_geometric(factor * rate, step) for step in steps if step], delta)
 
 
+def _choice_cost(found: Examination, move: Move, factor: float, delta: float) -> float:
+    known = lattice(found)
+    assert known is not None
+    spacing, chances = known
+    tilted = chances**factor / (chances**factor).sum()  # of noise p(z) ~ exp(-rate |z|), the rate times this factor
+    steps = [round(entry / spacing) for entry in largest(move.entries)]
+    return composed([shifted(tilted, step) for step in steps if step], delta)
+
+
+def shifted(chances: Floats, steps: int) -> FiniteDpEvent:
+    """Noise on a lattice with these probabilities, around 0 and around a whole number of steps."""
+    gap = np.zeros(min(steps, len(chances)))
+    return FiniteDpEvent((*chances, *gap), (*gap, *chances))
+
+
 def laplace_epsilon(entries: Sequence[float], delta: float) -> float:
     """A lower bound on the epsilon of Laplace noise of scale 1 on entries that move by `entries`."""
     return composed([dp.LaplaceDpEvent(1 / entry) for entry in largest(entries)], delta)
+
+
+def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor: float = 1.0) -> float:
+    """A lower bound on the epsilon of randomised reports, each with its probabilities in two neighbouring worlds.
+
+    factor: all probabilities are raised to this power, which multiplies the epsilon of a symmetric report by it.
+    """
+    tilted = [tuple(p**factor / (p**factor).sum() for p in pair) for pair in pairs]
+    ratio = [float(np.abs(np.log(np.maximum(p, TINY)) - np.log(np.maximum(q, TINY))).max()) for p, q in tilted]
+    events = [FiniteDpEvent(tuple(tilted[i][0]), tuple(tilted[i][1])) for i in np.argsort(ratio)[::-1][:MOST]]
+    return float(finite_epsilon(events[0], delta)) if len(events) == 1 else composed(list(events), delta)
+
+
+def cost(meetings: Sequence[Meeting], moves: Sequence[Floats], delta: float, factor: float = 1.0) -> float:
+    """The epsilon (nats) of the moves of some mechanisms. If several laws occur, it is the largest epsilon that one law gives.
+
+    moves: as `Meeting.over` gives them. factor: divides all noise; the probabilities of a report are raised to this power.
+    """
+    both = list(zip(meetings, moves, strict=True))
+    kept = [(m, np.where(np.abs(by) > NOTHING, by, 0.0)) for m, by in both if m.law != REPORT]
+    entries = [by[by != 0] for m, by in kept if m.law == "laplace"]
+    mu = factor * math.sqrt(sum(float(np.square(by).sum()) for m, by in kept if m.law == "normal"))
+    moved = tuple(float(v) * factor for v in np.abs(np.concatenate(entries))) if entries else ()
+    reports = [pair for m, by in both if m.law == REPORT for pair in m.pairs(by)]
+    each = (float(epsilon_of(mu * (1 - SLACK), delta)), laplace_epsilon(moved, delta), reports_epsilon(reports, delta, factor))
+    return max(each)
 
 
 def largest(entries: Sequence[float]) -> list[float]:
@@ -119,6 +166,21 @@ def two_sided(found: Examination) -> float | None:
     return rates.pop() if len(rates) == 1 else None
 
 
+def lattice(found: Examination) -> tuple[float, Floats] | None:
+    """The spacing and the probabilities of noise that is drawn from numbers at equal distances, by `choice` with probabilities.
+
+    None unless every noisy cell holds one such draw, all with the same values, probabilities and factor.
+    """
+    draws = [found.study.base.draws[s.block.parts[0][0]] for s in found.study.sources]
+    first = draws[0]
+    if first.chances is None or first.chances.ndim > 1 or len({s.cell for s in found.study.sources}) < len(draws):
+        return None
+    same = all(d.among == first.among and d.chances is not None and np.array_equal(d.chances, first.chances) for d in draws)
+    gaps = np.diff(np.array(first.among))
+    even = gaps.size > 0 and gaps[0] > 0 and bool(np.allclose(gaps, gaps[0], rtol=1e-9, atol=0))
+    return (float(gaps[0]), first.chances) if same and even else None
+
+
 def _chance(source: Source, found: Examination) -> float:
     return float(found.study.base.draws[source.block.parts[0][0]].parameters[0])
 
@@ -138,8 +200,26 @@ def _whole(source: Source, found: Examination) -> float:
     return float(stats.chisquare(counts, [*expected[: common - 1], numbers.size - expected[: common - 1].sum()]).pvalue)
 
 
+def _as_often(source: Source, found: Examination) -> float:
+    """The p-value of a chi-squared test of how often each value was drawn; values that are expected seldom share a cell."""
+    draw = found.study.base.draws[source.block.parts[0][0]]
+    if draw.chances is None or draw.chances.ndim > 1:
+        return 1.0
+    numbers = source.numbers(found.study.base.draws).ravel()
+    counts = np.array([(numbers == value).sum() for value in draw.among])
+    expected = numbers.size * draw.chances
+    often = expected >= CELLS
+    if often.sum() < 2:
+        return 1.0
+    rest = [expected[~often].sum()] if expected[~often].sum() >= CELLS else []
+    seen = [*counts[often], *([counts[~often].sum()] if rest else [])]
+    wanted = np.array([*expected[often], *rest])
+    return float(stats.chisquare(seen, wanted * np.sum(seen) / wanted.sum()).pvalue)
+
+
 LAWS = {
     "normal": Law("normal", lambda e: gaussian_mu(e) is not None, _gaussian_cost, partial(_distance, "norm")),
     "laplace": Law("laplace", _pure, _laplace_cost, partial(_distance, "laplace")),
     "geometric": Law("geometric", _pure, _geometric_cost, _whole),
+    "choice": Law("discrete", lambda e: gaussian_mu(e) is not None or _pure(e), _choice_cost, _as_often),
 }

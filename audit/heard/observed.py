@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,23 +14,25 @@ from ...accounting.events.counts import charged
 from ...accounting.events.tree import Unsupported, gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.tradeoff import curve
+from ...models.hearing.mechanisms.meetings import REPORT
 from ...reports.observed import Heard, Mechanism, Observed, Released
 from .gate import examined, followed
 from .inside import Inside
+from .laws import cost, law_of
 from .playing import rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.graph.graph import Graph
-    from ...models.hearing.meetings import Meeting
+    from ...models.hearing.mechanisms.meetings import Meeting
     from ..case import Case
     from ..key import Key
     from .examination import Examination
     from .study import Study
 
 SLACK = 1e-3  # relative: rounding error of a move
-WITHIN = "used within the run"
+WITHIN, UNREAD = "used within the run", "not used by the run"
 EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each takes the noise multiplier, the scale over the move
 
 
@@ -61,8 +63,9 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
         doubts.setdefault("", heard)
     fresh = not any(m.note for m in mechanisms)
     known = not found.faults and not doubts and bool(moves) and fresh
-    costs = _costs([m.law for m in mechanisms], moves, case.claim.delta) if known else None
-    agrees, compared = _compared(case, mechanisms, moves, known, costs)
+    read = [i for i, m in enumerate(mechanisms) if m.released != UNREAD]
+    costs = _costs(found, within, [mechanisms[i].law for i in read], _of(read, moves), case.claim.delta) if known else None
+    agrees, compared = _compared(case, [mechanisms[i] for i in read], _of(read, moves), known, costs)
     return Observed(
         mechanisms,
         _released(found, doubts),
@@ -107,9 +110,10 @@ def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
     for number, m in enumerate(within.meetings, 1):
         sizes, covered = np.asarray(m.scale), float(m.covered.mean())
         scale = float(sizes[sizes > 0].min()), float(sizes.max())
-        cell = next((str(c) for c, a in made.base.cells.items() if _is(m, a)), WITHIN)
+        used = UNREAD if number - 1 in within.idle else WITHIN
+        cell = next((str(c) for c, a in made.base.cells.items() if _is(m, a)), used)
         note = _stale(within, number - 1, made)
-        found.append(Mechanism(number, m.draw.line, m.line, m.draw.law, scale, m.noisy.shape, covered, cell, note=note))
+        found.append(Mechanism(number, m.draw.line, m.line, m.law, scale, m.noisy.shape, covered, cell, note=note))
     return tuple(found)
 
 
@@ -168,10 +172,18 @@ def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
     return tuple(Heard(line, law, count, numbers[line, law, note], note) for (line, law, note), count in groups.items())
 
 
-def _costs(laws: list[str], moves: Moves, delta: float) -> float | None:
+def _of(places: Sequence[int], moves: Moves) -> Moves:
+    """The moves of the mechanisms at these places."""
+    return [(secret, tuple(each[i] for i in places)) for secret, each in moves]
+
+
+def _costs(found: Examination, within: Inside | None, laws: list[str], moves: Moves, delta: float) -> float | None:
     """The epsilon (nats) of the mechanisms for the worst secret that was tried; None if it cannot be computed for their laws."""
+    if set(laws) == {REPORT} and within is not None:
+        return cost(within.meetings, within.counted(within.shifts), delta) if within.shifts else 0.0
     if not set(laws) <= set(EVENTS):
-        return None
+        law = law_of(found) if within is None else None
+        return None if law is None else max(law.costs(found, move, 1.0, delta) for move in found.moves)
     if set(laws) <= {"normal"}:
         return float(epsilon_of(max(float(np.linalg.norm(each)) for _, each in moves), delta))
     worst = max((each for _, each in moves), key=sum)
@@ -183,7 +195,7 @@ def _costs(laws: list[str], moves: Moves, delta: float) -> float | None:
 
 
 def _compared(
-    case: Case, mechanisms: tuple[Mechanism, ...], moves: Moves, known: bool, costs: float | None
+    case: Case, mechanisms: Sequence[Mechanism], moves: Moves, known: bool, costs: float | None
 ) -> tuple[bool | None, tuple[str, ...]]:
     """Whether the declared ledger covers the recorded mechanisms, None if that is not known; and the comparison in sentences."""
     ledger, claim, heard = case.model.ledger, case.claim, _counted(len(mechanisms))
@@ -200,10 +212,21 @@ def _compared(
             worst = max(float(total(each)) for _, each in moves)
             agrees = worst <= pays * (1 + SLACK)
             told.append(f"The ledger pays for a move of {pays:.4g} times the noise in all; the worst secret moves {worst:.4g}.")
+        elif costs is not None and (total_cost := _epsilon(ledger, claim.delta)) is not None:
+            agrees = costs <= total_cost * (1 + SLACK)
+            told.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
     if costs is not None:
         cost = f"For the worst of {len(moves)} secrets that were tried, what was heard costs ε = {costs:.4g}"
         told.append(f"{cost} at δ = {claim.delta:g}; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(told)
+
+
+def _epsilon(ledger: dp.DpEvent, delta: float) -> float | None:
+    """The epsilon (nats) of a ledger; None if it has no trade-off curve."""
+    try:
+        return float(curve(ledger).epsilon(delta))
+    except (Unsupported, ValueError):
+        return None
 
 
 def laplace_total(ledger: dp.DpEvent) -> float | None:

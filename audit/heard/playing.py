@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.hearing import Draw, hearing
-from ...models.hearing.meetings import Meetings
+from ...models.hearing.mechanisms.meetings import Meetings
 from ...models.hearing.script import Diverged, Script, alike
 from ..own.program import External
 from ..own.recording import Request
@@ -61,7 +61,7 @@ def play(
     if isinstance(model, External):
         assert not instead, "a program repeats the numbers of another run only"
         return _of_program(model, worlds, script, follow)
-    change = None if script is None else Script(script, instead or {})
+    change = None if script is None else Script(script, instead or {}, isinstance(follow, Meetings))
     with hearing(change, follow) as heard:
         release = model.fit(worlds, "cpu")
     if change is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...models.graph.graph import Worlds
 from ...models.hearing.draw import SHIFTED
-from ...models.hearing.meetings import Meetings, OtherMechanisms
+from ...models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
 from ..own.program import External
 from ..own.recording import Unheard
 from .playing import Cell, Diverged, Play, alike, cells, play, rounding
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...models.base import Model
     from ...models.graph.graph import Graph
     from ...models.hearing import Draw
-    from ...models.hearing.meetings import Meeting
+    from ...models.hearing.mechanisms.meetings import Meeting
     from ..key import Key
 
     Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from ...models import hearing
 from ...models.hearing.draw import Draw
 from ...models.hearing.files import Recording, load, no_link, save
 from ...models.hearing.in_a_program import ANOTHER, FOLDER
-from ...models.hearing.meetings import Meeting
+from ...models.hearing.mechanisms.meetings import Meeting
 
 CARRIED = "gnnaudit_hearing"
 FIRST = f"""import os, sys

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from . import of_numpy, of_python, of_scipy, of_torch
 from .draw import Change, Draw, Follow, Hearing, Listening
+from .libraries import of_numpy, of_python, of_scipy, of_torch
 
 __all__ = ["Change", "Draw", "Hearing", "hearable", "hearing"]
 

@@ -26,7 +26,9 @@ class Draw:
     drawn numbers.
 
     lowest, highest: the ends of the support; infinite if there is no end. line: file and line of the calling code. parameters:
-    all other parameters of the law, such as probabilities. calls: the program's own lines that led to the draw, innermost first.
+    all other parameters of the law. among, chances: if each number is one of finitely many values, the values and their
+    probabilities; one row of probabilities for all numbers, or one row for each. calls: the program's own lines that led to the
+    draw, innermost first.
     """
 
     law: str
@@ -37,6 +39,8 @@ class Draw:
     lowest: float = -np.inf
     highest: float = np.inf
     parameters: tuple[NDArray[Any], ...] = ()
+    among: tuple[float, ...] = ()
+    chances: NDArray[np.float64] | None = None
     calls: tuple[str, ...] = field(default_factory=lambda: outer_lines())
 
     @property
@@ -54,6 +58,13 @@ class Draw:
     def spread(self) -> bool:
         """Whether the draw can be additive noise: its support is the real line, and its scale is known."""
         return self.law in SHIFTED and bool(np.all(np.asarray(self.scale) > 0))
+
+    @property
+    def own_chances(self) -> bool:
+        """Whether each number has its own probabilities, none of them 0: such a draw is a randomised report of what they are
+        computed from.
+        """
+        return self.chances is not None and self.chances.ndim > 1 and bool(np.all(self.chances > 0))
 
 
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (position in the order of draws, the draw) -> the numbers that replace it
@@ -144,6 +155,19 @@ def outer_lines() -> tuple[str, ...]:
             found.append(f"{Path(file).name}, line {frame.f_lineno}")
         frame = frame.f_back
     return tuple(found)
+
+
+def rows_of(chances: Any) -> NDArray[np.float64]:
+    """Probabilities, shape (..., values); (values,) if all numbers have the same."""
+    rows = np.asarray(chances, dtype=np.float64)
+    first = rows.reshape(-1, rows.shape[-1])[:1]
+    return first[0] if rows.ndim > 1 and len(first) and bool(np.all(rows == first[0])) else rows
+
+
+def of_two(chance: Any) -> NDArray[np.float64]:
+    """The probabilities of 0 and 1, where `chance` is that of 1."""
+    one = np.asarray(chance, dtype=np.float64)
+    return rows_of(np.stack([1 - one, one], axis=-1))
 
 
 def parameters(*given: Any) -> tuple[NDArray[Any], ...]:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .draw import Draw
-from .meetings import Meeting
+from .mechanisms.meetings import Meeting
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,8 @@ def save(path: Path, recording: Recording) -> None:
             "scale": put(d.scale),
             "ends": [float(d.lowest), float(d.highest)],
             "parameters": [{**put(np.atleast_1d(p)), "shape": list(p.shape)} for p in d.parameters],
+            "among": d.among,
+            "chances": None if d.chances is None else put(d.chances),
         }
         for d in recording.draws
     ]
@@ -61,6 +63,8 @@ def save(path: Path, recording: Recording) -> None:
             "clean": put(m.clean),
             "noisy": put(m.noisy),
             "beside": [at[id(draw)] for draw in m.beside],
+            "values": m.values,
+            "mirrored": m.mirrored,
         }
         for m in recording.meetings
     ]
@@ -109,6 +113,8 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             float(d["ends"][0]),
             float(d["ends"][1]),
             parameters=tuple(get(p).reshape(p["shape"]) for p in d["parameters"]),
+            among=tuple(map(float, d["among"])),
+            chances=None if d["chances"] is None else get(d["chances"]),
             calls=tuple(map(str, d["calls"])),
         )
         for d in told["draws"]
@@ -121,6 +127,8 @@ def _read(file: BinaryIO, most: int) -> Recording | None:
             get(m["clean"]),
             get(m["noisy"]),
             tuple(draws[at] for at in m["beside"]),
+            tuple(map(float, m["values"])),
+            bool(m["mirrored"]),
         )
         for m in told["meetings"]
     ]

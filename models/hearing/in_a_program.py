@@ -16,10 +16,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import of_numpy, of_python, of_scipy, of_torch
 from .draw import Draw, Hearing, Listening
 from .files import Recording, load, save
-from .meetings import Meetings, OtherMechanisms
+from .libraries import of_numpy, of_python, of_scipy, of_torch
+from .mechanisms.meetings import Meetings, OtherMechanisms
 from .script import Diverged, Script
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class Met(Meetings):
 
     end: Callable[[str], None]
 
-    def meet(self, draw: Draw, scale: Any, clean: Any, noisy: Any, beside: tuple[Draw, ...] = ()) -> Any:
+    def record(self, covered: Any, met: Any) -> Any:
         try:
-            return super().meet(draw, scale, clean, noisy, beside)
+            return super().record(covered, met)
         except OtherMechanisms as line:
             self.end(str(line))
             raise
@@ -117,7 +117,7 @@ def start() -> None:
 
     meetings = Met(None if request is None or not request.meetings else request.meetings)
     meetings.end = end
-    heard = Told(Script(request.draws, {}) if request is not None else None, meetings, end)
+    heard = Told(Script(request.draws, {}, True) if request is not None else None, meetings, end)
     for library in (of_numpy, of_python):
         stack.enter_context(library.replaced())
     sys.meta_path.insert(0, AfterImport(stack))

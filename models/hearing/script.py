@@ -21,15 +21,17 @@ class Diverged(Exception):
 @dataclass(frozen=True, eq=False)
 class Script:
     """The numbers of a repeated run. draws: of the first run, in order. instead: position -> numbers to use instead; an empty
-    array leaves the draw random.
+    array leaves the draw random. reports: whether the probabilities of a draw may differ, because the draw is recorded as a
+    mechanism of its own.
     """
 
     draws: Sequence[Draw]
     instead: Mapping[int, NDArray[Any]]
+    reports: bool = False
 
     def __call__(self, at: int, draw: Draw) -> NDArray[Any] | None:
         """The numbers of the draw. Raises Diverged if the repeated run made another draw at this place."""
-        if at >= len(self.draws) or not alike(draw, self.draws[at]):
+        if at >= len(self.draws) or not alike(draw, self.draws[at], self.reports):
             raise Diverged(draw.line)
         numbers = self.instead.get(at, self.draws[at].values)
         return carried(numbers, self.draws[at], draw) if numbers.size else None
@@ -40,10 +42,19 @@ class Script:
             raise Diverged(self.draws[count].line)
 
 
-def alike(one: Draw, other: Draw) -> bool:
-    """Whether two draws request the same type and count of numbers, of the same law up to location and scale."""
+def alike(one: Draw, other: Draw, reports: bool = False) -> bool:
+    """Whether two draws request the same type and count of numbers, of the same law up to location and scale.
+
+    reports: whether the probabilities may differ if each number of both draws has its own.
+    """
     if one.law != other.law or one.values.shape != other.values.shape or len(one.parameters) != len(other.parameters):
         return False
+    if one.among != other.among or (one.chances is None) != (other.chances is None):
+        return False
+    if one.chances is not None and not (reports and one.own_chances and other.own_chances):
+        assert other.chances is not None
+        if one.chances.shape != other.chances.shape or not np.allclose(one.chances, other.chances, rtol=1e-5, atol=1e-8):
+            return False
     pairs = zip(one.parameters, other.parameters)  # noqa: B905  (imported into Python 3.9)
     return all(a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=True) for a, b in pairs)
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .draw import Draw, Listening
+from ..draw import Draw, Listening
+from . import reports_torch
 from .meetings import FOLLOWED, Meetings, Noise, located_at_data, one_scale
+from .reports import Drawn
 
 SUMS = ("add", "add_", "sub", "sub_")
 PRODUCTS = ("mul", "mul_", "div", "div_")
@@ -21,7 +23,7 @@ def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
 
     A tensor that is trained (`requires_grad`) holds weights. It is not noise, although an optimiser adds it to gradients.
     """
-    if draw.law not in FOLLOWED or tensor.dim() == 0 or tensor.requires_grad:
+    if reports_torch.register(meetings, tensor, draw) or draw.law not in FOLLOWED or tensor.dim() == 0 or tensor.requires_grad:
         return
     if located_at_data(draw):
         clean = np.broadcast_to(draw.loc, tuple(tensor.shape)).astype(np.float64)
@@ -40,7 +42,9 @@ def origins(meetings: Meetings) -> Origins:
 
 def as_array(meetings: Any, tensor: Any, array: Any) -> Any:
     """The NumPy array of a tensor, marked as noise if the tensor is noise."""
-    origin = _origin(meetings, tensor)
+    if meetings.coins and isinstance(drawn := reports_torch.as_drawn(meetings, tensor, array), Drawn):
+        return drawn
+    origin = _origin(meetings, tensor) if meetings.tensors else None
     if origin is None or array.ndim == 0:
         return array
     noise: Any = array.view(Noise)
@@ -52,7 +56,11 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callab
     """The result of an operator. A sum of noise and data is recorded as a mechanism; other operators are followed."""
     hearing = Listening.hearing
     meetings = hearing.follow if hearing is not None else None
-    if not isinstance(meetings, Meetings) or not meetings.tensors or not args:
+    if not isinstance(meetings, Meetings) or not args:
+        return call()
+    if meetings.coins and any(hasattr(a, "detach") and a in meetings.coins for a in args[:2]):
+        return reports_torch.run(meetings, name, args, call)
+    if not meetings.tensors:
         return call()
     known = [_origin(meetings, a) for a in args[:2]]
     if not any(known):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .draw import Draw, calling_line, listened, parameters
+from ..draw import Draw, calling_line, listened, of_two, parameters, rows_of
 
 # What a method draws: the law, and the names of its arguments in order, of which loc, scale, low, high, n, a and p are read.
 LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -29,7 +29,7 @@ LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "integers": ("integers", ("low", "high")),
     "randint": ("integers", ("low", "high")),
     "binomial": ("binomial", ("n", "p")),
-    "choice": ("choice", ("a",)),
+    "choice": ("choice", ("a", "size", "replace", "p")),
     "multivariate_normal": ("multivariate_normal", ("mean", "cov")),
 }
 OTHERS = (
@@ -57,6 +57,7 @@ OTHERS = (
     *("triangular", "vonmises", "wald", "weibull", "zipf"),
 )
 METHODS = (*LAWS, *OTHERS)
+FEW = 1024  # largest number of values of a draw from finitely many whose probabilities are kept
 BASES = (np.random.Generator, np.random.RandomState)
 
 
@@ -77,14 +78,31 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     elif law == "binomial":
         ends = (0.0, float(np.max(given["n"])))
     elif law == "choice" and np.asarray(given["a"]).dtype.kind in "iufb":
-        among = np.asarray(given["a"])
-        ends = (float(among.min()), float(among.max())) if among.ndim else (0.0, float(among) - 1)
+        found = np.asarray(given["a"])
+        ends = (float(found.min()), float(found.max())) if found.ndim else (0.0, float(found) - 1)
     elif law == "multivariate_normal" and np.array_equal(given["cov"], np.diag(np.diag(given["cov"]))):
         law, loc, scale = "normal", given["mean"], np.sqrt(np.diag(given["cov"]))  # coordinates are independent
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
+    among, chances = finite(law, given)
     located = law == "normal" or set(names) <= {"loc", "scale", "low", "high"}  # loc and scale then describe the law completely
-    others = () if located and name in LAWS else parameters(*(() if name == "shuffle" else args), *options.values())
-    return Draw(law, values, calling_line(), loc, scale, *ends, others)
+    own = (located and name in LAWS) or (chances is not None and chances.ndim > 1)
+    others = () if own else parameters(*(() if name == "shuffle" else args), *options.values())
+    return Draw(law, values, calling_line(), loc, scale, *ends, others, among, chances)
+
+
+def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:
+    """The values that numbers of this law can take, and their probabilities; (), None if they are not few or not independent."""
+    if law == "binomial" and np.all(np.asarray(given["n"]) == 1):
+        return (0.0, 1.0), of_two(given["p"])
+    if law == "integers" and np.ndim(given["low"]) == 0 and np.ndim(given.get("high") or 0) == 0:
+        low, high = (0, given["low"]) if given.get("high") is None else (given["low"], given["high"])
+        count = int(high) - int(low)
+        return (tuple(map(float, range(int(low), int(high)))), np.full(count, 1 / count)) if 0 < count <= FEW else ((), None)
+    if law == "choice" and given.get("replace", True) and (given.get("p") is not None):
+        among = np.arange(given["a"]) if np.ndim(given["a"]) == 0 else np.asarray(given["a"])
+        if among.dtype.kind in "iufb" and among.ndim == 1 and len(among) <= FEW:
+            return tuple(map(float, among)), rows_of(given["p"])
+    return (), None
 
 
 class _AlsoPlain(type):

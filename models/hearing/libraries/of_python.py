@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .draw import Draw, calling_line, listened
+from ..draw import Draw, calling_line, listened
 
 LAWS = {"gauss": "normal", "normalvariate": "normal", "random": "uniform"}
 METHODS = (

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from . import meetings_torch
-from .draw import Draw, Listening, calling_line, parameters, put
-from .meetings import Meetings
+from ..draw import Draw, Listening, calling_line, of_two, parameters, put, rows_of
+from ..mechanisms import meetings_torch
+from ..mechanisms.meetings import Meetings
+from .of_numpy import FEW
 
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
 
@@ -36,8 +37,24 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         law, loc, scale = "cauchy", given[0] if given else 0.0, given[1] if len(given) > 1 else 1.0
     else:
         law = name.rstrip("_")
-    others = () if law in ("normal", "uniform", "cauchy") or "dropout" in name else parameters(*given)
-    return Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, others)
+    among, chances = finite(law, args, given)
+    own = law in ("normal", "uniform", "cauchy") or "dropout" in name or (chances is not None and chances.ndim > 1)
+    return Draw(law, plain(result).copy(), calling_line(), loc, scale, *ends, () if own else parameters(*given), among, chances)
+
+
+def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[float, ...], Any]:
+    """The values that numbers of this law can take, and their probabilities; (), None if they are not few or not independent."""
+    if law == "bernoulli":
+        return (0.0, 1.0), of_two(plain(given[-1]) if given else 0.5)
+    if law in ("randint", "randint_like", "random"):
+        ends = [int(a) for a in given if not hasattr(a, "detach")]
+        among = tuple(map(float, range(*ends[:2])))
+        return (among, np.full(len(among), 1 / len(among))) if 0 < len(among) <= FEW else ((), None)
+    if law == "multinomial" and (args[1] == 1 or (len(args) > 2 and args[2])):
+        weights = plain(args[0]).astype(np.float64)
+        rows = rows_of(weights / weights.sum(-1, keepdims=True))
+        return tuple(map(float, range(weights.shape[-1]))), rows if rows.ndim == 1 else rows[:, None].repeat(args[1], axis=1)
+    return (), None
 
 
 def plain(value: Any) -> Any:
@@ -70,10 +87,10 @@ def put_into(tensor: Any, instead: Any) -> None:
 
 @contextmanager
 def replaced() -> Iterator[dict[int, Any]]:
-    """Records every random operator of this thread, and each normal and Laplace sample of `torch.distributions` as one
+    """Records every random operator of this thread, and each normal, Laplace and Gumbel sample of `torch.distributions` as one
     draw."""
     import torch
-    from torch.distributions import Laplace, Normal
+    from torch.distributions import Gumbel, Laplace, Normal
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
@@ -87,12 +104,13 @@ def replaced() -> Iterator[dict[int, Any]]:
     def numpy(self: Any, *args: Any, **options: Any) -> Any:
         array = to_numpy(self, *args, **options)
         hearing = Listening.hearing
-        follows = hearing is not None and isinstance(hearing.follow, Meetings) and hearing.follow.tensors
-        return meetings_torch.as_array(hearing.follow, self, array) if hearing is not None and follows else array
+        meetings = hearing.follow if hearing is not None and isinstance(hearing.follow, Meetings) else None
+        follows = meetings is not None and (meetings.tensors or meetings.coins)
+        return meetings_torch.as_array(meetings, self, array) if follows else array
 
     to_numpy = torch.Tensor.numpy
-    families: dict[Any, str] = {Laplace: "laplace", Normal: "normal"}
-    undo = [(family, family.rsample) for family in families]
+    families: dict[Any, str] = {Laplace: "laplace", Normal: "normal", Gumbel: "gumbel"}
+    undo = [(family, family.__dict__.get("rsample")) for family in families]
     for family, law in families.items():
         family.rsample = _rsample(family.rsample, law)
     torch.Tensor.numpy = numpy  # type: ignore[method-assign]
@@ -102,7 +120,10 @@ def replaced() -> Iterator[dict[int, Any]]:
     finally:
         del torch.Tensor.numpy
         for family, plain_rsample in undo:
-            family.rsample = plain_rsample
+            if plain_rsample is None:  # Gumbel inherits it
+                del family.rsample
+            else:
+                family.rsample = plain_rsample
 
 
 def _rsample(sample: Any, law: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .draw import Draw, calling_line, listened
+from ..draw import Draw, calling_line, listened
 
 NAMES = {
     "norm": "normal",

@@ -1,23 +1,26 @@
 """Finds the noisy mechanisms of a NumPy program: follows drawn numbers through scaling to the operation that adds them to data.
 
 Such an addition is a mechanism, called a meeting here. Its result can be replaced, so that another run continues from the same
-noisy value.
+noisy value. Randomised reports are mechanisms too; `reports` follows the numbers that choose between values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .draw import SHIFTED, Draw, calling_line
+from ..draw import SHIFTED, Draw, calling_line
+from .reports import reported
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLLOWED = SHIFTED
+NOTHING = 1e-9  # largest difference of two probabilities that counts as rounding
+REPORT = "randomised response"  # the law of a mechanism that reports one of finitely many values
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +28,9 @@ class Meeting:
     """A mechanism: noisy = clean + noise. line: the line of the sum. scale: the noise is `scale` times numbers of the law at
     scale 1; a number or an array that broadcasts, 0 for entries without noise. beside: draws that were added to `draw` before, so
     that the noise is the sum of all.
+
+    A randomised report has `values`: each entry of `noisy` is one of them. `clean` then holds their probabilities, shape
+    (entries, values), and the scale is 1. mirrored: whether the entries (i, j) and (j, i) of a report are the same coin.
     """
 
     line: str
@@ -33,20 +39,53 @@ class Meeting:
     clean: NDArray[np.float64]
     noisy: NDArray[Any]
     beside: tuple[Draw, ...] = ()
+    values: tuple[float, ...] = ()
+    mirrored: bool = False
+
+    @property
+    def law(self) -> str:
+        return REPORT if self.values else self.draw.law
 
     @property
     def covered(self) -> NDArray[np.bool_]:
         """Which entries carry noise."""
+        if self.values:
+            return np.all(self.clean > 0, axis=-1)
         return np.broadcast_to(np.asarray(self.scale) > 0, self.clean.shape)
 
     @property
     def units(self) -> NDArray[np.float64]:
-        """The noise at scale 1, 0 where there is none."""
+        """The noise at scale 1, 0 where there is none; of a report, the drawn numbers."""
+        if self.values:
+            drawn = self.draw.values if self.draw.values.shape == self.noisy.shape else self.noisy
+            return drawn.astype(np.float64)
         return self.over(self.noisy - self.clean)
 
     def over(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`by` divided by the scale, 0 where there is no noise."""
+        """`by` divided by the scale, 0 where there is no noise. For a report, `by` itself, 0 at the second entry of each coin."""
+        if self.values:
+            return by * np.triu(np.ones(self.noisy.shape))[..., None] if self.mirrored else by
         return np.divide(by, self.scale, out=np.zeros_like(self.clean), where=self.covered)
+
+    def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which entries of a report move, where `by` is the difference of the probabilities."""
+        return self.covered & (np.abs(by).max(axis=-1) > NOTHING)
+
+    def pairs(self, by: NDArray[np.float64]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """The probabilities of the moved entries of a report, before and after the move."""
+        at = self.moved(by)
+        return list(zip(self.clean[at], np.clip((self.clean + by)[at], 0.0, 1.0)))  # noqa: B905  (Python 3.9)
+
+    def size(self, by: NDArray[np.float64]) -> float:
+        """The size of a move: Euclidean for normal noise, of a report the sum of the largest |log likelihood ratio| of each
+        entry, else the sum of absolute values.
+        """
+        if self.law == "normal":
+            return float(np.linalg.norm(by))
+        if self.law != REPORT:
+            return float(np.abs(by).sum())
+        with np.errstate(divide="ignore"):
+            return float(sum(np.abs(np.log(one) - np.log(other)).max() for one, other in self.pairs(by)))
 
 
 class OtherMechanisms(Exception):
@@ -61,9 +100,12 @@ class Meetings:
     found: list[Meeting] = field(default_factory=list)
     space: int = 1 << 30  # bytes left for the values of mechanisms; 0: they needed more, and the rest was not recorded
     tensors: Any = None  # the PyTorch tensors that are noise and have not been added to data yet
+    coins: Any = None  # the PyTorch tensors that are coins and have not chosen between values of data yet
 
     def follow(self, value: Any, draw: Draw) -> Any:
         """The array that a generator returned, as an array that knows its draw."""
+        if (report := reported(self, value, draw)) is not None:
+            return report
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
             return value
         if located_at_data(draw):
@@ -77,16 +119,31 @@ class Meetings:
         covered = noisy != clean  # numbers of a continuous law are never 0, so the others were set to 0 after they were drawn
         if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
             return noisy
-        self.space = max(0, self.space - clean.nbytes - noisy.nbytes)
-        line = calling_line()
+        if not np.all(covered):
+            scale = np.where(covered, scale, 0.0)
+        return self.record(covered, Meeting(calling_line(), draw, scale, clean, noisy, beside))
+
+    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
+        """Records a randomised report and returns its value, or that of the script if there is one. chances: as `Meeting.clean`.
+
+        An entry that cannot have all values is no report. more: `beside` and `mirrored` of the Meeting.
+        """
+        covered = np.all(chances > 0, axis=-1)
+        if not self.space or not np.any(covered):
+            return told
+        beside, mirrored = more
+        return self.record(covered, Meeting(calling_line(), draw, 1.0, chances, told, beside, values, mirrored))
+
+    def record(self, covered: NDArray[np.bool_], met: Meeting) -> Any:
+        """Adds a mechanism to `found`, and returns its noisy value, or that of the script if there is one."""
+        noisy, line = met.noisy, met.line
+        self.space = max(0, self.space - met.clean.nbytes - noisy.nbytes)
         if self.script is not None:
             at = len(self.found)
             if at >= len(self.script) or self.script[at].noisy.shape != noisy.shape or self.script[at].line != line:
                 raise OtherMechanisms(line)
-            noisy[...] = np.where(covered, self.script[at].noisy, noisy)
-        if not np.all(covered):
-            scale = np.where(covered, scale, 0.0)
-        self.found.append(Meeting(line, draw, scale, clean, noisy.copy(), beside))
+            noisy[...] = np.where(covered & self.script[at].covered if met.values else covered, self.script[at].noisy, noisy)
+        self.found.append(replace(met, noisy=noisy.copy()))
         return noisy
 
 

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .draw import Draw
+    from ..draw import Draw
     from .meetings import Meeting
 
 ALIKE = 1e-4  # noise scales; equal noise differs by less after rounding to float32
@@ -49,7 +49,8 @@ def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, i
     for i in group:
         units = meetings[i].units
         begins = np.round(np.ravel(units)[:1] / (10 * ALIKE)).astype(int)
-        cells = [(units.shape, tuple((begins + step).tolist())) for step in (0, -1, 1)]
+        shape = units.shape, meetings[i].clean.shape
+        cells = [(shape, tuple((begins + step).tolist())) for step in (0, -1, 1)]
         near = [j for cell in cells for j in known.get(cell, ())]
         first = next((j for j in near if np.allclose(meetings[j].units, units, rtol=0, atol=ALIKE)), None)
         if first is not None:

@@ -1,0 +1,105 @@
+"""Finds out which mechanisms of a run, and which entries of a randomised report, the run reads.
+
+A value that is not read changes neither the release nor another mechanism when it is replaced by another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechanisms
+from ..own.program import External
+from .playing import Diverged, play
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...models.hearing.mechanisms.meetings import Meeting
+    from .playing import Play
+    from .study import History, Study
+
+RUNS, RUNS_OF_PROGRAM = 64, 4  # for each secret, to find out which moved entries of a report are read
+Entry = tuple[int, ...]
+
+
+def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
+    """The mechanisms that the run does not read, tested group by group; a group that is read counts as read as a whole."""
+    found: set[int] = set()
+    for some in groups:
+        script = [m if i not in some else elsewhere(m, i) for i, m in enumerate(first.meetings)]
+        heard = Meetings(script)
+        try:
+            after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
+        except (Diverged, OtherMechanisms):  # then later mechanisms depend on it
+            continue
+        if same_means(first.meetings, heard.found, found) and alike(first, after):
+            found |= set(some)
+    return frozenset(found)
+
+
+def same_means(some: Sequence[Meeting], other: Sequence[Meeting], left_out: Collection[int] = ()) -> bool:
+    """Whether noise was added to the same values in both runs. The mechanisms `left_out` are not compared."""
+    pairs = enumerate(zip(some, other, strict=True))
+    return all(i in left_out or np.array_equal(m.clean, o.clean) for i, (m, o) in pairs)
+
+
+def alike(first: History, other: Play) -> bool:
+    return all(np.array_equal(a, other.cells[c]) for c, a in first.play.cells.items())
+
+
+def elsewhere(meeting: Meeting, seed: int) -> Meeting:
+    """A mechanism with another noisy value, which no softmax or normalisation maps to the same result."""
+    if meeting.law == REPORT:
+        return replace(meeting, noisy=others(meeting).astype(meeting.noisy.dtype))
+    other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
+    return replace(meeting, noisy=(meeting.noisy + meeting.scale * other).astype(meeting.noisy.dtype))
+
+
+def others(report: Meeting) -> NDArray[np.float64]:
+    """For each entry of a report another value, the next in order."""
+    values = np.array(report.values)
+    return values[(np.abs(np.asarray(report.noisy, dtype=np.float64)[..., None] - values).argmin(-1) + 1) % len(values)]
+
+
+def unread(made: Study, first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool]) -> NDArray[np.float64]:
+    """The move of a report, 0 at the entries that the run does not read.
+
+    Groups of entries are halved until each group is unread or has one entry. After RUNS runs, the other entries count as unread.
+    known: entries that were tried before, and whether they are read.
+    """
+    moved = [tuple(entry) for entry in np.argwhere(first.meetings[i].moved(by)).tolist()]
+    groups = [[entry for entry in moved if entry not in known]]
+    runs = RUNS_OF_PROGRAM if isinstance(made.model, External) else RUNS
+    while groups:
+        group = groups.pop()
+        if not group:
+            continue
+        read = runs > 0 and _read(made, first, i, group)
+        runs -= 1
+        if not read or len(group) == 1:
+            known |= dict.fromkeys(group, read)
+        else:
+            groups += [group[: len(group) // 2], group[len(group) // 2 :]]
+    left = np.zeros_like(by)
+    for entry in moved:
+        if known[entry]:
+            left[entry] = by[entry]
+    return left
+
+
+def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool:
+    """Whether other values of these entries of a report change the release or another mechanism."""
+    report = first.meetings[i]
+    noisy, other = report.noisy.copy(), others(report)
+    for entry in entries:
+        noisy[entry] = other[entry]
+    heard = Meetings([m if k != i else replace(m, noisy=noisy) for k, m in enumerate(first.meetings)])
+    try:
+        after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
+    except (Diverged, OtherMechanisms):  # then later mechanisms depend on it
+        return True
+    return not same_means(first.meetings, heard.found) or not alike(first, after)

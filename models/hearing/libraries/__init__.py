@@ -1,0 +1,1 @@
+"""Records the draws of one library each: NumPy, Python's `random`, SciPy, PyTorch."""

@@ -1,0 +1,260 @@
+"""Finds the randomised reports of a NumPy program: drawn numbers that choose between values of data, as randomised response does.
+
+A draw with probabilities of its own for each number is a report at once. Uniform numbers that are compared with a threshold are
+coins. Coins become a report when they choose between two arrays, or flip bits, so that every entry can get every value. Coins
+that only keep or drop data, as samples and dropout do, are no reports.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ..draw import of_two
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..draw import Draw
+
+FEW = 64  # largest number of values of a report
+BELOW, ABOVE = (np.less, np.less_equal), (np.greater, np.greater_equal)
+FLIPS, KEEPS = (np.bitwise_xor, np.logical_xor, np.not_equal), (np.equal,)
+NOT = (np.logical_not, np.invert)
+JOINS = (np.bitwise_or, np.logical_or, np.add, np.bitwise_xor, np.logical_xor, np.maximum)
+
+
+class Recorder(Protocol):
+    """Records the mechanisms of a run."""
+
+    def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
+        """Records a report, and returns its value or the value that replaces it."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Coins:
+    """Drawn numbers that have not chosen between values of data yet. chance: of coins, the probability that each is true, a
+    number or an array; None for uniform numbers and for numbers from finitely many values.
+
+    turned: whether the coins are transposed. mirrored: whether the entries (i, j) and (j, i) are the same coin. seen: a digest of
+    the array, which tells whether the program has written into it since.
+    """
+
+    meetings: Recorder
+    draw: Draw
+    chance: Any = None
+    turned: bool = False
+    mirrored: bool = False
+    seen: int = 0
+
+    def with_chance(self, chance: Any) -> Coins:
+        return dataclasses.replace(self, chance=chance)
+
+    def without(self, entries: NDArray[np.bool_], numbers: Any) -> Coins | None:
+        """The coins after the program has set some entries to 0. numbers: the values of the array then."""
+        if self.chance is None:
+            return None
+        return dataclasses.replace(self, chance=np.where(entries, 0.0, self.chance), seen=digest(numbers))
+
+    def transposed(self) -> Coins:
+        return dataclasses.replace(self, chance=np.transpose(self.chance), turned=not self.turned)
+
+    def joined(self, other: Coins) -> Coins | None:
+        """Coins of the upper triangle together with the same coins transposed; None for all other pairs."""
+        pair = self.draw is other.draw and self.turned != other.turned and np.ndim(self.chance) == np.ndim(other.chance) == 2
+        if not pair or np.any((self.chance > 0) & (other.chance > 0)):
+            return None
+        return dataclasses.replace(self, chance=self.chance + other.chance, mirrored=True)
+
+    def report(self, values: tuple[float, ...], chances: NDArray[np.float64], told: Any, beside: tuple[Draw, ...] = ()) -> Any:
+        """Records a report. Mirrored coins are a report of symmetric data only."""
+        if self.mirrored and not np.array_equal(chances, np.swapaxes(chances, 0, 1)):
+            return told
+        return self.meetings.report(self.draw, values, chances, told, beside, self.mirrored)
+
+
+class Drawn(np.ndarray):
+    """Drawn numbers that know their coins; None if they are no longer coins."""
+
+    coins: Coins | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.coins = None
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        given = [_plain(i) for i in inputs]
+        before = [np.array(g) for g in given] if "out" in options else given  # the operation overwrites one of them
+        if "out" in options:
+            options["out"] = tuple(_plain(o) for o in options["out"])
+        result: Any = getattr(ufunc, method)(*given, **options)
+        known = [(at, coins) for at, i in enumerate(inputs) if (coins := coins_of(i, before[at])) is not None]
+        if not known or method != "__call__" or not isinstance(result, np.ndarray):
+            return result
+        if result.shape != np.shape(inputs[known[0][0]]):
+            return result
+        if len(known) == 2:
+            both = known[0][1].joined(known[1][1]) if ufunc in JOINS else None
+            return result if both is None else drawn(result, both)
+        at, coins = known[0]
+        other = [g for k, g in enumerate(before) if k != at]
+        return _followed(coins, ufunc, at == 0, other, result)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
+        first = args[0] if args else None
+        coins = coins_of(first, _plain(first))
+        result = super().__array_function__(func, types, args, options)
+        if result is None and isinstance(first, Drawn):  # a function that writes into its first argument
+            first.coins = None
+            if func is np.fill_diagonal and coins is not None and np.ndim(args[1]) == 0 and not args[1]:
+                first.coins = coins.without(np.eye(*first.shape, dtype=np.bool_), _plain(first))
+        if coins is None or coins.chance is None or not isinstance(result, np.ndarray):
+            return result
+        if func in (np.triu, np.tril):
+            return drawn(result, coins.with_chance(func(np.broadcast_to(coins.chance, result.shape), *args[1:], **options)))
+        if func is np.where and len(args) == 3:
+            return chosen(coins, args[1], args[2], _plain(result))
+        return result
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        coins = coins_of(self, _plain(self))
+        super().__setitem__(key, value)
+        self.coins = None
+        if coins is not None and np.ndim(value) == 0 and not value:
+            written = np.zeros(self.shape, dtype=bool)
+            written[_plain(key)] = True
+            self.coins = coins.without(written, _plain(self))
+
+    def astype(self, *args: Any, **options: Any) -> Any:
+        return self._with(super().astype(*args, **options), self.coins)
+
+    def copy(self, *args: Any, **options: Any) -> Any:
+        return self._with(super().copy(*args, **options), self.coins)
+
+    def reshape(self, *args: Any, **options: Any) -> Any:
+        simple = self.coins is not None and np.ndim(self.coins.chance) == 0
+        return self._with(super().reshape(*args, **options), self.coins if simple else None)
+
+    def transpose(self, *axes: Any) -> Any:
+        flat = self.coins is not None and self.ndim == 2 and np.ndim(self.coins.chance) == 2 and not axes
+        return self._with(super().transpose(*axes), self.coins.transposed() if flat and self.coins is not None else None)
+
+    @property
+    def T(self) -> Any:
+        return self.transpose()
+
+    def _with(self, result: Any, coins: Coins | None) -> Any:
+        """The result with these coins, unless the program has written into this array."""
+        known = coins_of(self, _plain(self)) is not None and isinstance(result, Drawn)
+        return drawn(result, coins) if known and coins is not None else result
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Drawn) else value
+
+
+def drawn(numbers: Any, coins: Coins) -> Any:
+    """An array that knows its coins."""
+    told: Any = numbers.view(Drawn)
+    told.coins = dataclasses.replace(coins, seen=digest(numbers))
+    return told
+
+
+def digest(numbers: Any) -> int:
+    return hash((numbers.shape, np.ascontiguousarray(numbers, dtype=np.float64).tobytes()))
+
+
+def coins_of(value: Any, numbers: Any) -> Coins | None:
+    """The coins of an array, unless the program has written into it. numbers: its values."""
+    coins = value.coins if isinstance(value, Drawn) else None
+    return coins if coins is not None and coins.seen == digest(numbers) else None
+
+
+def reported(meetings: Recorder, value: Any, draw: Draw) -> Any:
+    """What the program gets of a draw that is a report or may become one; None for all other draws."""
+    if type(value) is not np.ndarray or value.ndim == 0:
+        return None
+    coins = Coins(meetings, draw)
+    if draw.own_chances:
+        assert draw.chances is not None
+        few = len(draw.among) <= FEW and draw.chances.shape[:-1] == value.shape
+        return coins.report(draw.among, draw.chances, value) if few else None
+    if draw.law == "uniform":
+        return drawn(value, coins)
+    if draw.chances is not None and draw.chances.ndim == 1:
+        return drawn(value, coins.with_chance(float(draw.chances[1])) if draw.among == (0.0, 1.0) else coins)
+    return None
+
+
+def _followed(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], result: Any) -> Any:
+    """The result of an operation on drawn numbers: coins after a comparison or a negation, a report after a flip of data."""
+    chance = coins.chance
+    if chance is None and coins.draw.law == "uniform" and ufunc in (*BELOW, *ABOVE) and np.size(other[0]) in (1, result.size):
+        return compared(coins, other[0], (ufunc in BELOW) == first, result)
+    if chance is not None and ufunc in NOT and result.dtype == bool:
+        return drawn(result, coins.with_chance(1 - chance))
+    if chance is not None and ufunc in (*FLIPS, *KEEPS):
+        return flipped(coins, chance if ufunc in FLIPS else 1 - chance, other[0], result)
+    return result
+
+
+def compared(coins: Coins, threshold: Any, below: bool, result: Any) -> Any:
+    """Coins that show which uniform numbers are below a threshold, or above. They are reports if each has a threshold of its own.
+
+    result: an array of bool, which a replaced report is written into.
+    """
+    under = np.clip((np.asarray(threshold, dtype=np.float64) - coins.draw.loc) / coins.draw.scale, 0.0, 1.0)
+    chances = of_two(under if below else 1 - under)
+    if chances.ndim == 1:
+        return drawn(result, coins.with_chance(float(chances[1])))
+    if chances.shape[:-1] != result.shape or not np.all(chances > 0):
+        return result
+    return coins.report((0.0, 1.0), chances, result)
+
+
+def flipped(coins: Coins, chance: Any, data: Any, result: Any) -> Any:
+    """Bits of data, each flipped with probability `chance`: a report."""
+    bits = np.asarray(data)
+    if bits.dtype.kind not in "biuf" or bits.shape != result.shape or not np.all((bits == 0) | (bits == 1)):
+        return result
+    one = bits + chance - 2 * bits * chance
+    return coins.report((0.0, 1.0), np.stack([1 - one, one], axis=-1), result)
+
+
+def chosen(coins: Coins, one: Any, other: Any, result: Any) -> Any:
+    """where(coins, one, other): a report if each entry with a coin can get every value, else the plain result."""
+    values = _values(one) | _values(other)
+    if not values or len(values) > FEW:
+        return result
+    among = tuple(sorted(values))
+    share = np.broadcast_to(coins.chance, result.shape)[..., None]
+    chances = share * _chances(one, among, result.shape) + (1 - share) * _chances(other, among, result.shape)
+    tossed = (share[..., 0] > 0) & (share[..., 0] < 1)
+    if not np.any(tossed) or not np.all(chances[tossed] > 0):
+        return result
+    sides = (coins_of(side, _plain(side)) for side in (one, other))
+    beside = tuple(side.draw for side in sides if side is not None)
+    return coins.report(among, chances, result, beside)
+
+
+def _values(side: Any) -> set[float]:
+    """The values that one side of a choice can take; none if they are too many, or no numbers."""
+    if (coins := coins_of(side, _plain(side))) is not None:
+        return set(coins.draw.among)
+    found = np.unique(np.asarray(_plain(side)))
+    return set(map(float, found)) if found.dtype.kind in "biuf" and found.size <= FEW else set()
+
+
+def _chances(side: Any, among: tuple[float, ...], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The probability of each value of `among` for each entry of one side of a choice."""
+    if (coins := coins_of(side, _plain(side))) is not None:
+        draw = coins.draw
+        assert draw.chances is not None
+        row = np.array([draw.chances[draw.among.index(v)] if v in draw.among else 0.0 for v in among])
+        return np.broadcast_to(row, (*shape, len(among)))
+    entries = np.broadcast_to(np.asarray(_plain(side), dtype=np.float64), shape)
+    return (entries[..., None] == np.array(among)).astype(np.float64)

@@ -1,0 +1,95 @@
+"""Finds the randomised reports of a PyTorch program, as `reports` does for NumPy, by watching the operators that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..draw import Draw
+from .meetings import Meetings
+from .reports import Coins, Drawn, chosen, compared, drawn, flipped, reported
+
+BELOW, ABOVE = ("lt", "le"), ("gt", "ge")
+FLIPS, KEEPS = ("bitwise_xor", "logical_xor", "ne"), ("eq",)
+NOT = ("bitwise_not", "logical_not")
+JOINS = ("bitwise_or", "logical_or", "add", "bitwise_xor", "logical_xor", "maximum")
+SAME = ("clone", "detach", "alias", "_to_copy", "lift_fresh")
+MOVED = ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "expand", "permute", "t", "transpose")
+TURNED = ("permute", "t", "transpose")
+
+
+def register(meetings: Meetings, tensor: Any, draw: Draw) -> bool:
+    """Registers a tensor that was just drawn, if it is a report or may become one. Returns whether it may."""
+    if tensor.dim() == 0 or tensor.requires_grad:
+        return False
+    told = reported(meetings, tensor.detach().numpy(), draw)
+    _keep(meetings, tensor, told)
+    return told is not None
+
+
+def as_drawn(meetings: Meetings, tensor: Any, array: Any) -> Any:
+    """The NumPy array of a tensor of drawn numbers, as an array that knows its coins."""
+    coins = _coins(meetings, tensor)
+    return array if coins is None or array.ndim == 0 else drawn(array, coins)
+
+
+def run(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:
+    """The result of an operator on drawn numbers: followed, or recorded if it is a report."""
+    known = [_coins(meetings, a) for a in args[:2]]
+    result = call()
+    if name.endswith("_") and hasattr(args[0], "detach"):
+        meetings.coins.pop(args[0], None)
+    elif hasattr(result, "detach") and any(known):
+        _keep(meetings, result, _followed(meetings, name, args, known, result))
+    return result
+
+
+def _keep(meetings: Meetings, tensor: Any, told: Any) -> None:
+    if not isinstance(told, Drawn) or told.coins is None:
+        return
+    if meetings.coins is None:
+        from torch.utils.weak import WeakTensorKeyDictionary
+
+        meetings.coins = WeakTensorKeyDictionary()
+    meetings.coins[tensor] = told.coins
+
+
+def _coins(meetings: Meetings, value: Any) -> Coins | None:
+    return meetings.coins.get(value) if hasattr(value, "detach") and not value.requires_grad else None
+
+
+def _array(value: Any) -> Any:
+    return value.detach().numpy() if hasattr(value, "detach") else value
+
+
+def _side(meetings: Meetings, value: Any) -> Any:
+    return as_drawn(meetings, value, _array(value)) if hasattr(value, "detach") else value
+
+
+def _followed(meetings: Meetings, name: str, args: Sequence[Any], known: Sequence[Any], result: Any) -> Any:
+    """As `reports` follows the same operation. A replaced report is written into the memory of `result`."""
+    numbers = _array(result)
+    if known[0] is not None and known[-1] is not None and len(known) == 2:
+        both = known[0].joined(known[1]) if name in JOINS else None
+        return None if both is None else drawn(numbers, both)
+    first = 0 if known[0] is not None else 1
+    coins, other = known[first], _array(args[1 - first]) if len(args) > 1 else 0
+    chance = coins.chance
+    if name in SAME or (name in MOVED and np.ndim(chance) == 0):
+        return drawn(numbers, coins)
+    if name in TURNED and np.ndim(chance) == 2:
+        return drawn(numbers, coins.transposed())
+    if chance is None:
+        uniform = coins.draw.law == "uniform" and name in (*BELOW, *ABOVE) and np.size(other) in (1, numbers.size)
+        return compared(coins, other, (name in BELOW) == (first == 0), numbers) if uniform else None
+    if name in ("triu", "tril"):
+        return drawn(numbers, coins.with_chance(getattr(np, name)(np.broadcast_to(chance, numbers.shape), *args[1:])))
+    if name in NOT and numbers.dtype == bool:
+        return drawn(numbers, coins.with_chance(1 - chance))
+    if name in (*FLIPS, *KEEPS):
+        return flipped(coins, chance if name in FLIPS else 1 - chance, other, numbers)
+    if name == "where" and first == 0:
+        return chosen(coins, _side(meetings, args[1]), _side(meetings, args[2]), numbers)
+    return None

@@ -1,0 +1,183 @@
+"""Randomised reports are found, with the probabilities of their closed form, by any way of writing them; samples are none."""
+
+import numpy as np
+import pytest
+
+from gnnaudit.models.hearing import hearing
+from gnnaudit.models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechanisms
+
+BITS = np.arange(12).reshape(3, 4) % 3 == 0
+LABELS = np.arange(12).reshape(3, 4) % 5
+SHARES = np.linspace(0.2, 0.8, 12).reshape(3, 4)
+EDGES = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0]], dtype=bool)
+FLIPPED = np.where(BITS, 0.7, 0.3)  # the probability of a 1 if each bit is flipped with probability 0.3
+CHANGED = np.where(LABELS[..., None] == np.arange(5), 0.7 + 0.06, 0.06)  # a label, or with probability 0.3 any of five
+
+
+def in_place(rng):
+    bits = BITS.copy()
+    bits ^= rng.random((3, 4)) < 0.3
+    return bits
+
+
+def of_torch(seed_to_result):
+    import torch
+
+    def way(rng):
+        torch.manual_seed(int(rng.integers(2**31)))
+        return np.asarray(seed_to_result(torch))
+
+    return way
+
+
+FLIPS = [
+    lambda rng: np.where(rng.random((3, 4)) < 0.7, BITS, ~BITS),
+    lambda rng: np.where(~(rng.random((3, 4)) <= 0.3), BITS, ~BITS),
+    lambda rng: BITS ^ (rng.random((3, 4)) < 0.3),
+    lambda rng: (rng.uniform(0, 10, (3, 4)) > 7) != BITS,
+    lambda rng: (rng.random(12) < 0.7).reshape(3, 4) == BITS,
+    lambda rng: np.logical_xor(rng.binomial(1, 0.3, size=(3, 4)).astype(bool), BITS),
+    in_place,
+    of_torch(lambda torch: torch.where(torch.rand(3, 4) < 0.7, torch.tensor(BITS), ~torch.tensor(BITS))),
+    of_torch(lambda torch: torch.tensor(BITS) ^ (torch.rand(3, 4) >= 0.7)),
+    of_torch(lambda torch: torch.tensor(BITS) ^ torch.bernoulli(torch.full((3, 4), 0.3, dtype=torch.float64)).bool()),
+    of_torch(lambda torch: np.where((torch.rand(3, 4) < 0.7).numpy(), BITS, ~BITS)),
+]
+OWN = [
+    lambda rng: rng.random((3, 4)) < SHARES,
+    lambda rng: np.greater(SHARES, rng.random((3, 4))),
+    lambda rng: rng.binomial(1, SHARES),
+    of_torch(lambda torch: torch.bernoulli(torch.tensor(SHARES))),
+    of_torch(lambda torch: torch.empty(3, 4).bernoulli_(torch.tensor(SHARES))),
+    of_torch(lambda torch: torch.rand(3, 4, dtype=torch.float64) < torch.tensor(SHARES)),
+    of_torch(lambda torch: torch.distributions.Bernoulli(torch.tensor(SHARES)).sample()),
+]
+OF_FIVE = [
+    lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, rng.integers(0, 5, (3, 4))),
+    lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, rng.integers(5, size=(3, 4))),
+    of_torch(lambda torch: torch.where(torch.rand(3, 4) < 0.7, torch.tensor(LABELS), torch.randint(0, 5, (3, 4)))),
+]
+
+
+def with_two(chance):
+    return np.stack([1 - chance, chance], axis=-1)
+
+
+def followed(way, seed=1, script=None):
+    heard = Meetings(script)
+    with hearing(follow=heard):
+        return np.asarray(way(np.random.default_rng(seed))), heard.found
+
+
+@pytest.mark.parametrize(
+    ("way", "chances"),
+    [*((w, with_two(FLIPPED)) for w in FLIPS), *((w, with_two(SHARES)) for w in OWN), *((w, CHANGED) for w in OF_FIVE)],
+)
+def test_each_way_of_reporting_has_the_probabilities_of_its_closed_form(way, chances):
+    with hearing():
+        plain = np.asarray(way(np.random.default_rng(1)))
+    told, (report,) = followed(way)
+    assert np.array_equal(told, plain)
+    assert report.law == REPORT
+    assert np.allclose(report.clean, chances, rtol=1e-6)
+    assert report.line.startswith("test_reports.py, line ")
+
+
+@pytest.mark.parametrize("way", [*FLIPS, *OWN, *OF_FIVE])
+def test_the_report_of_another_run_takes_its_place(way):
+    first, found = followed(way)
+    second, (again,) = followed(way, seed=2, script=found)
+    assert np.array_equal(first, second)
+    assert np.array_equal(again.clean, found[0].clean)
+
+
+def mirrored(rng):
+    flips = np.triu(rng.random((4, 4)) < 0.3, 1)
+    return EDGES ^ (flips | flips.T)
+
+
+def mirrored_in_torch(rng):
+    import torch
+
+    torch.manual_seed(int(rng.integers(2**31)))
+    flips = torch.triu(torch.rand(4, 4) < 0.3, 1)
+    return (torch.tensor(EDGES) ^ (flips | flips.t())).numpy()
+
+
+@pytest.mark.parametrize("way", [mirrored, mirrored_in_torch])
+def test_one_coin_for_both_entries_of_a_pair_counts_once(way):
+    told, (report,) = followed(way)
+    assert np.array_equal(told, told.T)
+    assert report.mirrored
+    assert not report.covered.diagonal().any()
+    assert report.covered.sum() == 12
+    one_edge = np.zeros((4, 4))
+    one_edge[0, 1] = one_edge[1, 0] = -0.4  # the probability of a 1 where an edge is removed: 0.7 - 0.3
+    move = report.over(np.stack([-one_edge, one_edge], axis=-1))
+    assert report.size(move) == pytest.approx(np.log(0.7 / 0.3))
+
+
+def without_diagonal(rng):
+    flips = rng.random((4, 4)) < 0.3
+    np.fill_diagonal(flips, False)
+    return EDGES ^ flips
+
+
+def without_some(rng):
+    flips = rng.random((4, 4)) < 0.3
+    flips[np.eye(4, dtype=bool)] = False
+    return EDGES ^ flips
+
+
+@pytest.mark.parametrize("way", [without_diagonal, without_some])
+@pytest.mark.parametrize("seed", range(5))
+def test_coins_that_are_set_to_zero_hide_nothing(way, seed):
+    _, (report,) = followed(way, seed)
+    assert np.array_equal(report.covered, ~np.eye(4, dtype=bool))
+
+
+def set_to_one(rng):
+    flips = rng.random((4, 4)) < 0.3
+    flips[0, 0] = True
+    return EDGES ^ flips
+
+
+def sorted_in_place(rng):
+    numbers = rng.random((3, 4))
+    numbers.sort()
+    return numbers < SHARES
+
+
+def lopsided(rng):
+    flips = np.triu(rng.random((4, 4)) < 0.3, 1)
+    return np.triu(EDGES) ^ (flips | flips.T)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        set_to_one,
+        sorted_in_place,
+        lopsided,  # one coin on two different bits tells whether they are equal
+        lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, 0),  # drops data
+        lambda rng: BITS & (rng.random((3, 4)) < 0.7),
+        lambda rng: LABELS[rng.random((3, 4)) < 0.7],
+        lambda rng: LABELS * (rng.random((3, 4)) < 0.7),
+        lambda rng: np.cumsum(rng.random((3, 4)) < 0.3) % 2 == BITS.ravel(),
+        lambda rng: np.sort(rng.random((3, 4)) < 0.3, axis=0) ^ BITS,
+        lambda rng: rng.random((3, 4)) < np.where(BITS, 1.0, 0.2),  # a 1 is certain where a bit is set
+        of_torch(lambda torch: torch.nn.functional.dropout(torch.tensor(SHARES), 0.5)),
+    ],
+)
+def test_samples_and_coins_that_do_not_hide_every_value_are_no_reports(way):
+    with hearing():
+        plain = np.asarray(way(np.random.default_rng(1)))
+    told, found = followed(way)
+    assert np.array_equal(told, plain)
+    assert not found
+
+
+def test_another_report_than_that_of_the_script_is_an_error():
+    _, found = followed(FLIPS[0])
+    with pytest.raises(OtherMechanisms, match=r"test_reports\.py"):
+        followed(FLIPS[2], script=found)
