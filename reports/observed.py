@@ -12,10 +12,12 @@ class Mechanism:
     """One noisy mechanism: noise that is added to data. number: its place in the order of the run, from 1. line: file and line
     that drew the noise. meets: the line where the noise is added to data; "" if the recorder could not follow the noise to it.
 
-    scale: smallest and largest over the entries; the standard deviation of normal noise, the scale parameter of other noise.
+    scale: smallest and largest over the entries; the standard deviation of normal noise, the scale parameter of other noise, the
+    probability of a value of randomised response.
     shape: of the noisy array. covered: the share of its entries that have noise. released: the array and hop that release it, or
     that the value is used within the run. move: how far the worst secret that was tried moves the clean value, divided by the
-    scale (Euclidean norm for normal noise, else the sum of absolute values); None if no secret was tried. secret: the worst one.
+    scale (Euclidean norm for normal noise, else the sum of absolute values; for randomised response the sum of the largest log
+    likelihood ratios of the entries); None if no secret was tried. secret: the worst one.
     note: why the noise is not fresh; "" if it is.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HOW = ("proved", "checked", "granted", "assumed", "failed")
-LEVEL = 1e-3  # level of a check: the probability that it withdraws a bound whose condition holds
+LEVEL = 1e-4  # level of a check: the probability that it withdraws a bound whose condition holds
 
 
 @dataclass(frozen=True)

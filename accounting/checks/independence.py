@@ -21,7 +21,7 @@ MANY = 1000  # fewest sums for which their mean square is taken as normal, whate
 class Independence:
     """The result of `independence`. dispersion_p: p-value that runs, and the shape of the scores, vary as independent normal
     draws do. correlation_p: p-value that a canary's score does not depend on its neighbours' scores or bits. ok: neither p-value
-    is below 1e-3. reason: one sentence.
+    is below LEVEL. reason: one sentence.
     """
 
     ok: bool

@@ -7,7 +7,7 @@ far each clean value moves.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from ...models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechani
 from ..heard.inside import EACH, Incomparable, Inside, added_only, history, without
 from ..heard.laws import NOTHING, cost
 from ..heard.playing import Diverged, play, rounding
-from ..heard.reading import alike, idle, same_means
+from ..heard.reading import alike, elsewhere, idle, same_means
 from ..heard.study import CONTINUOUS, History
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 
@@ -43,7 +43,11 @@ MOST = 100_000  # largest number of values of a mechanism in the test of its law
 MASKS = ("uniform", "integers")  # laws of one-time pads: added modulo their range, such numbers hide a value completely
 REPORTED = 1e-6  # largest rounding error of a reported value
 CELLS = 25.0  # smallest variance of a count that the normal law approximates
+NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom turns a comparison
+FEW = 0.1  # if a nudge changes at most this share of the numbers that a large change does, the values are only compared
 LAWS = {"normal": "norm", "laplace": "laplace"}
+SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
+CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
 GRANTED = Condition(
     "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
     "granted",
@@ -82,7 +86,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         moved = within.counted(tuple(np.where(np.any(by), again, 0.0) for by, again in zip(each, moved, strict=True)))
         epsilons.append(cost(other.meetings, moved, case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
-        reason = reason or unseen(case, first, shifts)
+        reason = reason or unseen(case, first, shifts) or compared_only(made, case, first, shifts)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
     epsilon = 0.0 if reason else min(epsilons)
@@ -114,11 +118,49 @@ def unseen(case: Case, first: History, shifts: Shifts) -> str | None:
         still = next((m for m in first.meetings if m.law == REPORT), None)
         told = f"the draws at {still.line} choose between values" if still else ""
         return f"{told}, as samples do; they may hide a secret" if still and moved else None
-    if all(isinstance(event, dp.RandomizedResponseDpEvent) for event, _ in parts(case.model.ledger)):
+    events = [event for event, _ in parts(case.model.ledger)]
+    if events and all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events):
         return None
     hidden = next((m for m in reports if not any(_same(m, cell) for cell in first.play.cells.values())), None)
     told = "are not released, and the ledger does not charge for them; a sum or a sample of them may cost less"
     return None if hidden is None else f"the randomised reports at {hidden.line} {told}"
+
+
+def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> str | None:
+    """Why an adversary may see less than the noisy values that the secret moves; None if not.
+
+    The run may use noisy values for comparisons only, as report-noisy-max and the sparse vector technique do. Their proofs do
+    not release the noisy values, so the epsilon of these values refutes no such proof. Such values can change a little without
+    an effect. A ledger that charges for noise of this law grants the noisy values.
+    """
+    events = [event for event, _ in parts(case.model.ledger)]
+    moved = [i for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.law in CHARGED and m.size(by) > NOTHING]
+    places = [i for i in moved if not any(isinstance(event, CHARGED[first.meetings[i].law]) for event in events)]
+    for some in [[i] for i in places] if len(places) <= EACH else [places]:
+        little, far = (changes(made, first, {i: by(first.meetings[i], i) for i in some}) for by in (nudged, elsewhere))
+        if little is not None and far is not None and little <= FEW * far:
+            line = first.meetings[some[0]].line
+            told = "only compared, as in report-noisy-max, and the ledger does not charge for their noise"
+            return f"the noisy values at {line} are {told}; comparisons may cost less"
+    return None
+
+
+def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int | None:
+    """How many released numbers and clean values differ if some mechanisms give other noisy values; None if the run diverges."""
+    heard = Meetings([instead.get(i, m) for i, m in enumerate(first.meetings)])
+    try:
+        after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
+    except (Diverged, OtherMechanisms):
+        return None
+    pairs = [*zip(first.play.cells.values(), after.cells.values(), strict=True)]
+    pairs += [(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)]
+    return sum(int(np.sum(one != other)) for one, other in pairs)
+
+
+def nudged(meeting: Meeting, seed: int) -> Meeting:
+    """A mechanism whose noisy values are changed by far less than their noise."""
+    by = NUDGED * meeting.scale * np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
+    return replace(meeting, noisy=(meeting.noisy + by).astype(meeting.noisy.dtype))
 
 
 def _same(report: Meeting, cell: NDArray[np.float64]) -> bool:
@@ -278,15 +320,17 @@ def frequencies(report: Meeting) -> float:
 def told(secret: str, run: History, shifts: Shifts) -> str:
     """Says which mechanisms the secret moves, with their lines of code."""
     moved = [(m, m.size(by)) for m, by in zip(run.meetings, shifts, strict=True) if m.size(by) > NOTHING]
-    lines: dict[tuple[str, str], list[float]] = {}
+    lines: dict[tuple[str, str, str], list[float]] = {}
     for m, by in moved:
-        lines.setdefault((m.line, f"{float(np.max(m.scale)):.4g}"), []).append(by)
-    parts = [
-        f"{len(each)} mechanism{'s' * (len(each) > 1)} at {line} (scale {scale}) by {min(each):.4g}"
-        + (f" to {max(each):.4g}" if max(each) > min(each) * (1 + EQUAL) else "")
-        for (line, scale), each in lines.items()
-    ]
+        report = m.law == REPORT
+        size = "randomised response" if report else f"scale {float(np.max(m.scale)):.4g}"
+        unit = "nats" if report else "times the scale of the noise"
+        lines.setdefault((m.line, size, unit), []).append(by)
+    parts = []
+    for (line, size, unit), each in lines.items():
+        most = f" to {max(each):.4g}" if max(each) > min(each) * (1 + EQUAL) else ""
+        parts.append(f"{len(each)} mechanism{'s' * (len(each) > 1)} at {line} ({size}) by {min(each):.4g}{most} {unit}")
     if not parts:
         return f"{secret} moves no mechanism that the release depends on"
     shown = [*parts[:3], f"and {len(parts) - 3} more"] if len(parts) > 4 else parts
-    return f"{secret} moves {', '.join(shown)} times the scale of the noise"
+    return f"{secret} moves {', '.join(shown)}"

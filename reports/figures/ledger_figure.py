@@ -12,6 +12,7 @@ from .style import COLOURS, INK, Plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+RESPONSE = "randomised response"  # the law of a mechanism whose scale is a probability
 MOST = 12  # largest number of rows drawn; the table beside the picture lists all
 WIDE = 30  # letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
@@ -58,11 +59,14 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
     if m["move"] is None:
         data = "no secret was tried"
     elif m["secret"]:
-        data = f"{m['secret'].removesuffix(ELSEWHERE)}\nmoves it by {m['move'] * m['scale'][0]:.3g}"
+        reports = m["law"] == RESPONSE
+        effect = f"costs {m['move']:.3g} nats" if reports else f"moves it by {m['move'] * m['scale'][0]:.3g}"
+        data = f"{m['secret'].removesuffix(ELSEWHERE)}\n{effect}"
     low, high = m["scale"]
     size = f"{low:.3g}" if high - low <= 1e-3 * high else f"{low:.3g} to {high:.3g}"
     part = "" if m["covered"] > 0.999 else f" on {100 * m['covered']:.0f} %"
-    noise = f"{m['law']} noise, scale {size}{part}\n{_short(m['meets'] or m['line'])}"
+    law = f"{RESPONSE}, p = {size}" if m["law"] == RESPONSE else f"{m['law']} noise, scale {size}"
+    noise = f"{law}{part}\n{_short(m['meets'] or m['line'])}"
     if m["note"]:
         return data, f"{noise}\n{m['note']}", f"{m['released']}\n{' × '.join(map(str, m['shape']))}", OPEN["past the noise"]
     return data, noise, f"{m['released']}\n{' × '.join(map(str, m['shape']))}", COLOURS[2]

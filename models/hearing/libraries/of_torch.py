@@ -109,28 +109,29 @@ def replaced() -> Iterator[dict[int, Any]]:
         return meetings_torch.as_array(meetings, self, array) if follows else array
 
     to_numpy = torch.Tensor.numpy
-    families: dict[Any, str] = {Laplace: "laplace", Normal: "normal", Gumbel: "gumbel"}
-    undo = [(family, family.__dict__.get("rsample")) for family in families]
-    for family, law in families.items():
-        family.rsample = _rsample(family.rsample, law)
+    methods: list[tuple[Any, str, str]] = [(Laplace, "rsample", "laplace"), (Normal, "rsample", "normal")]
+    methods += [(Gumbel, name, "gumbel") for name in ("rsample", "sample")]  # its `sample` does not call `rsample`
+    undo = [(family, name, family.__dict__.get(name)) for family, name, _ in methods]
+    for family, name, law in methods:
+        setattr(family, name, _sample(getattr(family, name), law))
     torch.Tensor.numpy = numpy  # type: ignore[method-assign]
     try:
         with Mode():
             yield {}
     finally:
         del torch.Tensor.numpy
-        for family, plain_rsample in undo:
-            if plain_rsample is None:  # Gumbel inherits it
-                del family.rsample
+        for family, name, plain_sample in undo:
+            if plain_sample is None:  # inherited
+                delattr(family, name)
             else:
-                family.rsample = plain_rsample
+                setattr(family, name, plain_sample)
 
 
-def _rsample(sample: Any, law: str) -> Any:
-    """A distribution's `rsample`, recorded as one draw with its location and scale."""
+def _sample(sample: Any, law: str) -> Any:
+    """A distribution's `sample` or `rsample`, recorded as one draw with its location and scale."""
     import torch
 
-    def rsample(self: Any, sample_shape: Any = torch.Size()) -> Any:
+    def recorded(self: Any, sample_shape: Any = torch.Size()) -> Any:
         hearing = Listening.hearing
         if hearing is None or hearing.inside:
             return sample(self, sample_shape)
@@ -147,4 +148,4 @@ def _rsample(sample: Any, law: str) -> Any:
             meetings_torch.drawn(hearing.follow, result, hearing.draws[-1])
         return result
 
-    return rsample
+    return recorded

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..draw import SHIFTED, Draw, calling_line
+from .noisy_maximum import with_scores
 from .reports import reported
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Meetings:
     found: list[Meeting] = field(default_factory=list)
     space: int = 1 << 30  # bytes left for the values of mechanisms; 0: they needed more, and the rest was not recorded
     tensors: Any = None  # the PyTorch tensors that are noise and have not been added to data yet
+    scores: Any = None  # the PyTorch tensors that are data with Gumbel noise and have not been used yet
     coins: Any = None  # the PyTorch tensors that are coins and have not chosen between values of data yet
 
     def follow(self, value: Any, draw: Draw) -> Any:
@@ -180,7 +182,10 @@ class Noise(np.ndarray):
         assert origin is not None
         meetings, draw, scale, beside = origin
         if clean is not None:
-            met = meetings.meet(draw, scale, np.broadcast_to(clean, result.shape).copy(), result, beside)
+            wide = np.broadcast_to(clean, result.shape).copy()
+            if draw.law == "gumbel" and not beside and not out:
+                return with_scores(meetings, draw, scale, wide, result)
+            met = meetings.meet(draw, scale, wide, result, beside)
             return out[0] if out else met
         scaled = _scaled(ufunc, method, inputs, noises)
         if scaled is None or result.shape != noises[0].shape:

@@ -10,6 +10,7 @@ import numpy as np
 from ..draw import Draw, Listening
 from . import reports_torch
 from .meetings import FOLLOWED, Meetings, Noise, located_at_data, one_scale
+from .noisy_maximum import WithScores, with_scores
 from .reports import Drawn
 
 SUMS = ("add", "add_", "sub", "sub_")
@@ -60,6 +61,8 @@ def run(name: str, args: Sequence[Any], options: Mapping[str, Any], call: Callab
         return call()
     if meetings.coins and any(hasattr(a, "detach") and a in meetings.coins for a in args[:2]):
         return reports_torch.run(meetings, name, args, call)
+    if meetings.scores and any(hasattr(a, "detach") and a in meetings.scores for a in args[:2]):
+        return _maximum(meetings, name, args, call)
     if not meetings.tensors:
         return call()
     known = [_origin(meetings, a) for a in args[:2]]
@@ -95,9 +98,35 @@ def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[
         origins(meetings)[result] = (draw, scale * factor)
         return result
     values = result.detach().numpy()
-    meetings.meet(draw, scale * factor, np.broadcast_to(clean, values.shape).copy(), values)
+    wide = np.broadcast_to(clean, values.shape).copy()
+    if draw.law == "gumbel":
+        told = with_scores(meetings, draw, scale * factor, wide, values)
+    else:
+        told = meetings.meet(draw, scale * factor, wide, values)
     origins(meetings).pop(result, None)
+    if isinstance(told, WithScores) and told.scores is not None:
+        _scores(meetings)[result] = told.scores
     return result
+
+
+def _scores(meetings: Meetings) -> Any:
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    if meetings.scores is None:
+        meetings.scores = WeakTensorKeyDictionary()
+    return meetings.scores
+
+
+def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:
+    """The result of an operator on scores with Gumbel noise: a report for `argmax`, else the scores are recorded first."""
+    known = [(a, meetings.scores.pop(a)) for a in args[:2] if hasattr(a, "detach") and a in meetings.scores]
+    if name == "argmax" and len(args) > 1 and not (len(args) > 2 and args[2]):
+        result = call()
+        if known[0][1].largest(result.detach().numpy(), args[1]) is not None:
+            return result
+    for tensor, scores in known:
+        scores.settled(tensor.detach().numpy())
+    return call()
 
 
 def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:

@@ -35,6 +35,10 @@ class Recorder(Protocol):
         """Records a report, and returns its value or the value that replaces it."""
         ...
 
+    def meet(self, draw: Draw, scale: Any, clean: Any, noisy: Any) -> Any:
+        """Records a sum of data and noise, and returns it or the value that replaces it."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Coins:

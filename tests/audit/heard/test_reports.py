@@ -1,11 +1,14 @@
 """Models whose only protection is randomised response: their epsilon is the closed form ln(p / (1 - p))."""
 
+import dataclasses
+
 import dp_accounting as dp
 import numpy as np
 import pytest
 
-from gnnaudit import Claim, Looped, Unit, load
-from gnnaudit.accounting.events.types import PureDpEvent
+from gnnaudit import Claim, Looped, Release, Unit, load
+from gnnaudit.accounting.events.types import FiniteDpEvent, PureDpEvent
+from gnnaudit.accounting.upper.exact import finite_epsilon
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.key import Key
@@ -108,3 +111,72 @@ def test_a_sample_is_no_randomised_response(train, tmp_path):
     outcome = audited(train, tmp_path, 0.1, dp.GaussianDpEvent(20.0))
     assert not any(b.refuted for b in outcome.bounds)
     assert not any(np.isfinite(b.reach) for b in outcome.bounds)
+
+
+def noisy_maximum(law):
+    """Each node answers its best class, by scores that each neighbour moves by up to one in all classes."""
+
+    def train(graph, seed):
+        scores = graph.adjacency() @ np.sign(graph.x[:, : graph.classes] - 0.5)
+        noise = getattr(np.random.default_rng(seed), law)(0.0, BLUR, scores.shape)
+        best = (scores + noise).argmax(1)
+        return {"posteriors": np.log(np.eye(graph.classes)[best] * 0.9 + 0.1 / graph.classes)}
+
+    train.__name__ = f"noisy_maximum_{law}"
+    return train
+
+
+BLUR = 4.0  # report-noisy-max costs 2 / BLUR for each of two nodes (Dwork and Roth 2014, Claim 3.9)
+
+
+@pytest.mark.parametrize("law", ["laplace", "normal", "gumbel"])
+def test_a_noisy_maximum_is_not_charged_for_all_its_scores(law, tmp_path):
+    """All six scores of both nodes move: their noisy values cost twelve moves, the two maxima four."""
+    outcome = audited(noisy_maximum(law), tmp_path, 4 / BLUR, PureDpEvent(4 / BLUR))
+    assert not any(b.refuted for b in outcome.bounds)
+
+
+def test_a_noisy_maximum_is_charged_for_its_scores_if_the_ledger_charges_for_them(tmp_path):
+    assert any(b.refuted for b in audited(noisy_maximum("laplace"), tmp_path, 4 / BLUR, dp.LaplaceDpEvent(BLUR / 4)).bounds)
+
+
+class OfLabels:
+    """Releases the answer of each node: the exponential mechanism, whose epsilon for one edge is that of its probabilities."""
+
+    name, mode, unit, ledger = "of-labels", "sound", Unit.UNDIRECTED_EDGE, PureDpEvent(4 / BLUR)
+    releases = offers = ("posteriors", "labels")
+    public = ()
+
+    def footprint(self, graph):
+        return 1 << 20
+
+    def fit(self, worlds, device="cpu"):
+        found = {"posteriors": [], "labels": []}
+        for run in range(len(worlds)):
+            graph = worlds.removed(run).graph
+            answers = noisy_maximum("gumbel")(graph, worlds.seeds[run])["posteriors"]
+            found["posteriors"].append(answers[worlds.watch])
+            found["labels"].append(answers.argmax(1))
+        return Release({name: np.array(each, dtype=np.float32) for name, each in found.items()}, worlds.watch)
+
+
+def exact_epsilon(edge):
+    """Of the two answers that an edge changes, by enumeration of all pairs of classes."""
+    pairs = []
+    for graph in (GRAPH, dataclasses.replace(GRAPH, edges=np.delete(GRAPH.edges, edge, axis=1))):
+        scores = graph.adjacency() @ np.sign(graph.x[:, : graph.classes] - 0.5)
+        powers = np.exp((scores - scores.max(1, keepdims=True)) / BLUR)
+        rows = (powers / powers.sum(1, keepdims=True))[GRAPH.edges[:, edge]]
+        pairs.append(np.outer(*rows).ravel())
+    return finite_epsilon(FiniteDpEvent(*map(tuple, pairs)), DELTA)
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_released_answers_of_the_exponential_mechanism_have_the_epsilon_of_their_probabilities(factor, tmp_path):
+    worst = max(exact_epsilon(edge) for edge in range(GRAPH.edges.shape[1]))
+    claim = Claim(factor * worst, DELTA, Unit.UNDIRECTED_EDGE)
+    outcome = AUDITS["differential"].run(Setting(Case(OfLabels(), claim), GRAPH, Store(tmp_path), Key("labels"), 3, 1e-4))
+    bound = max(outcome.bounds, key=lambda b: b.epsilon)
+    assert bound.epsilon <= worst
+    if factor > 1:
+        assert not any(b.refuted for b in outcome.bounds)

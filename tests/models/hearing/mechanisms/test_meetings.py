@@ -166,6 +166,6 @@ def test_first_weights_are_no_noise_on_gradients_that_decay_them():
 
 
 def test_gumbel_noise_on_scores_is_a_mechanism_of_its_own_law():
-    result, (meeting,) = followed(lambda rng: CLEAN + rng.gumbel(0, 2.0, (3, 4)))
+    result, (meeting,) = followed(lambda rng: np.stack([CLEAN + rng.gumbel(0, 2.0, (3, 4))])[0])
     assert (meeting.draw.law, float(meeting.scale)) == ("gumbel", 2.0)
     assert np.array_equal(meeting.noisy, result)

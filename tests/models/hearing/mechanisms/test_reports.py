@@ -59,6 +59,15 @@ OF_FIVE = [
 ]
 
 
+SCORES = np.arange(15.0).reshape(3, 5) % 4
+POWERS = np.exp(SCORES / 2)
+OF_SCORES = [
+    lambda rng: (SCORES + 2 * rng.gumbel(size=(3, 5))).argmax(1),
+    lambda rng: np.argmax(rng.gumbel(0, 2, (3, 5)) + SCORES, axis=-1),
+    of_torch(lambda torch: (torch.tensor(SCORES) + torch.distributions.Gumbel(0.0, 2.0).sample((3, 5)).double()).argmax(-1)),
+]
+
+
 def with_two(chance):
     return np.stack([1 - chance, chance], axis=-1)
 
@@ -71,7 +80,12 @@ def followed(way, seed=1, script=None):
 
 @pytest.mark.parametrize(
     ("way", "chances"),
-    [*((w, with_two(FLIPPED)) for w in FLIPS), *((w, with_two(SHARES)) for w in OWN), *((w, CHANGED) for w in OF_FIVE)],
+    [
+        *((w, with_two(FLIPPED)) for w in FLIPS),
+        *((w, with_two(SHARES)) for w in OWN),
+        *((w, CHANGED) for w in OF_FIVE),
+        *((w, POWERS / POWERS.sum(1, keepdims=True)) for w in OF_SCORES),
+    ],
 )
 def test_each_way_of_reporting_has_the_probabilities_of_its_closed_form(way, chances):
     with hearing():
@@ -83,12 +97,19 @@ def test_each_way_of_reporting_has_the_probabilities_of_its_closed_form(way, cha
     assert report.line.startswith("test_reports.py, line ")
 
 
-@pytest.mark.parametrize("way", [*FLIPS, *OWN, *OF_FIVE])
+@pytest.mark.parametrize("way", [*FLIPS, *OWN, *OF_FIVE, *OF_SCORES])
 def test_the_report_of_another_run_takes_its_place(way):
     first, found = followed(way)
     second, (again,) = followed(way, seed=2, script=found)
     assert np.array_equal(first, second)
     assert np.array_equal(again.clean, found[0].clean)
+
+
+@pytest.mark.parametrize("use", [lambda noisy: noisy.max(1), lambda noisy: noisy + 1.0, lambda noisy: np.argmax(noisy, axis=0)])
+def test_scores_with_gumbel_noise_that_are_used_otherwise_are_a_sum(use):
+    _, found = followed(lambda rng: use(SCORES + 2 * rng.gumbel(size=(3, 5))))
+    assert [m.law for m in found] == ["gumbel"]
+    assert np.array_equal(found[0].clean, SCORES)
 
 
 def mirrored(rng):

@@ -1,0 +1,100 @@
+"""Finds the exponential mechanism: the place of the largest of some scores with Gumbel noise is a randomised report of them.
+
+Value k is the largest with probability exp(score k / scale), normalised (the Gumbel-max trick). Scores with Gumbel noise that are
+used in another way are a mechanism of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .reports import Recorder, digest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..draw import Draw
+
+FEW = 64  # largest number of scores
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """clean + noise, where the noise is `scale` times standard Gumbel numbers. seen: a digest of the sum."""
+
+    meetings: Recorder
+    draw: Draw
+    scale: float
+    clean: NDArray[np.float64]
+    seen: int
+
+    def largest(self, places: Any, axis: Any) -> Any:
+        """Records the report and returns the places of the largest scores, or those that replace them; shape (entries,)."""
+        if axis is None or axis % self.clean.ndim != self.clean.ndim - 1 or not 1 < self.clean.shape[-1] <= FEW:
+            return None
+        powers = np.exp((self.clean - self.clean.max(-1, keepdims=True)) / self.scale)
+        chances = powers / powers.sum(-1, keepdims=True)
+        values = tuple(map(float, range(self.clean.shape[-1])))
+        return self.meetings.report(self.draw, values, chances, places, (), False)
+
+    def settled(self, noisy: Any) -> Any:
+        """Records the sum itself as a mechanism, unless the program has written into it."""
+        kept = self.seen == digest(noisy)
+        return self.meetings.meet(self.draw, self.scale, self.clean, noisy) if kept else noisy
+
+
+class WithScores(np.ndarray):
+    """An array that knows its scores; None if they are no longer scores."""
+
+    scores: Scores | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.scores = None
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if "out" in options:
+            options["out"] = tuple(_plain(o) for o in options["out"])
+        return getattr(ufunc, method)(*(_settled(i) for i in inputs), **options)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, options: Any) -> Any:
+        if func is np.argmax:
+            return super().__array_function__(func, types, args, options)
+        return func(*(_settled(a) for a in args), **options)
+
+    def astype(self, *args: Any, **options: Any) -> Any:
+        return _settled(self).astype(*args, **options)
+
+    def copy(self, *args: Any, **options: Any) -> Any:
+        return _settled(self).copy(*args, **options)
+
+    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        plain = _plain(self)
+        places = np.argmax(plain, axis=axis, keepdims=keepdims)
+        known = self.scores is not None and self.scores.seen == digest(plain) and isinstance(places, np.ndarray)
+        told = self.scores.largest(places, axis) if known and not keepdims and self.scores is not None else None
+        return np.argmax(_settled(self), axis=axis, keepdims=keepdims) if told is None else told
+
+
+def with_scores(meetings: Recorder, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any) -> Any:
+    """The array of noisy scores; recorded at once if the entries have different scales."""
+    if np.ndim(scale) or not scale > 0 or clean.ndim < 2:
+        return meetings.meet(draw, scale, clean, noisy)
+    told: Any = noisy.view(WithScores)
+    told.scores = Scores(meetings, draw, float(scale), clean, digest(noisy))
+    return told
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, WithScores) else value
+
+
+def _settled(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_settled(v) for v in value)
+    if not isinstance(value, WithScores):
+        return value
+    scores, value.scores = value.scores, None
+    return _plain(value) if scores is None else scores.settled(_plain(value))
