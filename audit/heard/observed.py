@@ -199,7 +199,10 @@ def _compared(
     case: Case, mechanisms: Sequence[Mechanism], moves: Moves, known: bool, costs: float | None
 ) -> tuple[bool | None, tuple[str, ...]]:
     """Whether the declared ledger covers the recorded mechanisms, None if that is not known; and the comparison in sentences."""
-    ledger, claim, heard = case.model.ledger, case.claim, _counted(len(mechanisms))
+    ledger, claim = case.model.ledger, case.claim
+    moved = sum(1 for m in mechanisms if m.secret or m.move is None)
+    still = len(mechanisms) - moved
+    heard = _counted(moved) + (f", and {still} that no secret moved (such as random first weights)" if still else "")
     told = []
     agrees: bool | None = None
     if isinstance(ledger, dp.UnsupportedDpEvent):

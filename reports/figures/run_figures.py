@@ -12,7 +12,7 @@ from ..evidence import Evidence
 from ..results import AttackRow, Results, UtilityRow
 from ..rounding import down, up
 from ..summary import BESIDE, COVERED, UNITS, Line, budget, lines, name, units, utility
-from .style import COLOURS, INK, Plot, legend, styles
+from .style import COLOURS, INK, Plot, legend, styles, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +126,7 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
                 diamond: dict[str, Any] = {"marker": "D", "color": INK, "markerfacecolor": "none", "linestyle": "none"}
                 axes.plot(line.upper[0], _middle(first[who], bars[who]), label="upper bound of the ledger", **diamond)
         axes.axvline(epsilon, color=COLOURS[1], linestyle="--", linewidth=1.5, label="claimed")
-        axes.set_yticks([_middle(first[who], seen) for who, seen in bars.items()], list(bars))
+        axes.set_yticks([_middle(first[who], seen) for who, seen in bars.items()], [wrapped(who) for who in bars])
         axes.set_ylim(height - 0.9, -0.7)
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, 1.2 * widest)
@@ -172,8 +172,8 @@ def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[At
             axes.fill([x - 0.48, x + 0.48, x + 0.48, x - 0.48], [y - 0.46, y - 0.46, y + 0.46, y + 0.46], color=colour)
             bright = 0.3 * colour[0] + 0.59 * colour[1] + 0.11 * colour[2] > 0.5
             axes.text(x, y, f"{auc:.2f}", ha="center", va="center", fontsize=8, color="#000000" if bright else "#ffffff")
-        axes.set_xticks(range(len(across)), across, rotation=30, ha="right")
-        axes.set_yticks(range(len(down_)), down_)
+        axes.set_xticks(range(len(across)), [wrapped(text) for text in across], rotation=30, ha="right")
+        axes.set_yticks(range(len(down_)), [wrapped(text) for text in down_])
         axes.set_xlim(-0.5, len(across) - 0.5)
         axes.set_ylim(len(down_) - 0.5, -0.5)
         axes.grid(visible=False)

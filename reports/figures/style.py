@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,9 @@ class Plot:
         return text.getvalue()
 
 
+TICK, LABEL = 26, 44  # widest line of a tick label and of a legend, in characters: longer lines leave no room for the axes
+
+
 def save(plot: Plot, folder: Path) -> str:
     """Writes NAME.svg, NAME.png and NAME.csv; returns the SVG for a page, in the colour of the page's text."""
     from matplotlib import rc_context
@@ -104,7 +108,12 @@ def legend(axes: Axes, columns: int = 1) -> None:
     once = dict(zip(labels, handles, strict=True))
     figure = axes.get_figure(root=True)
     assert figure is not None
-    figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=columns)
+    figure.legend(once.values(), [wrapped(label, LABEL) for label in once], loc="outside lower center", ncols=columns)
+
+
+def wrapped(text: str, width: int = TICK) -> str:
+    """The text in lines of at most `width` characters, broken also inside a long name."""
+    return "\n".join(textwrap.wrap(text, width))
 
 
 def styles(models: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:

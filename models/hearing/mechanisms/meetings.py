@@ -178,22 +178,22 @@ class Noise(np.ndarray):
         result = getattr(ufunc, method)(*(_plain(i) for i in inputs), **options)
         if not noises or not isinstance(result, np.ndarray):
             return out[0] if out and len(out) == 1 else result
-        origin = noises[0].origin
-        assert origin is not None
-        meetings, draw, scale, beside = origin
+        origins = [n.origin for n in noises if n.origin is not None]
+        scaled = _scaled(ufunc, method, inputs, noises)
+        if out and isinstance(out[0], Noise):
+            out[0].origin = None  # it now holds the result, which is noise only if the result is
+        meetings, draw, scale, beside = origins[0]
         if clean is not None:
             wide = np.broadcast_to(clean, result.shape).copy()
             if draw.law == "gumbel" and not beside and not out:
                 return with_scores(meetings, draw, scale, wide, result)
             met = meetings.meet(draw, scale, wide, result, beside)
             return out[0] if out else met
-        scaled = _scaled(ufunc, method, inputs, noises)
         if scaled is None or result.shape != noises[0].shape:
             return out[0] if out and len(out) == 1 else result
         noise: Any = out[0] if out and isinstance(out[0], Noise) else result.view(Noise)
-        for other in noises[1:]:
-            assert other.origin is not None
-            beside = (*beside, other.origin[1], *other.origin[3])
+        for other in origins[1:]:
+            beside = (*beside, other[1], *other[3])
         noise.origin = (meetings, draw, scaled, beside)
         return noise
 

@@ -169,3 +169,15 @@ def test_gumbel_noise_on_scores_is_a_mechanism_of_its_own_law():
     result, (meeting,) = followed(lambda rng: np.stack([CLEAN + rng.gumbel(0, 2.0, (3, 4))])[0])
     assert (meeting.draw.law, float(meeting.scale)) == ("gumbel", 2.0)
     assert np.array_equal(meeting.noisy, result)
+
+
+def test_weights_that_are_updated_in_place_are_noise_on_the_first_update_only():
+    def way(rng):
+        weights = rng.normal(0, 0.1, (3, 4))
+        for step in range(5):
+            weights -= (step + 1) * CLEAN
+        return weights
+
+    _, found = followed(way)
+    assert len(found) == 1
+    assert np.array_equal(found[0].clean, -CLEAN) or np.array_equal(found[0].clean, CLEAN)
