@@ -114,7 +114,7 @@ def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
 
 
 def features(x: Features) -> Features:
-    """x as float32, a csr_array if few entries are not 0. Raises ValueError for NaN, infinity, or a wrong shape or type."""
+    """x as float32, a csr_array if most entries are 0. Raises ValueError for NaN, infinity, or a wrong shape or type."""
     if x.dtype.kind not in "fiub":
         raise ValueError(f"x has type {x.dtype}: features must be real numbers. One-hot encode words first.")
     if len(x.shape) != 2 or x.shape[1] == 0:
@@ -181,7 +181,9 @@ def numbered(raw: Raw) -> Raw:
 
 
 def simple(raw: Raw, directed: bool) -> Raw:
-    """The graph without self-loops and repeated edges. Undirected: each edge once, as u < v, sorted. Directed: arcs, sorted."""
+    """The graph without self-loops and repeated edges. An undirected graph then lists each edge once, as u < v, sorted; a
+    directed graph lists its arcs, sorted.
+    """
     # one sort finds the distinct edges, the repeated ones and the arcs without their reverse
     keys = arc_keys(raw.edges, raw.nodes)
     loops = raw.edges.shape[1] - keys.size
@@ -211,7 +213,7 @@ def simple(raw: Raw, directed: bool) -> Raw:
 def arc_keys(edges: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
     """For each arc that is no self-loop: 2 (u * nodes + v) for its edge u < v, plus 1 if the arc leads from v to u.
 
-    Arcs are read in blocks, so that nothing but the result is as large as they are.
+    Arcs are read in blocks, so only the result takes memory in proportion to their number.
     """
     keys, end = np.empty(edges.shape[1], dtype=np.int64), 0
     for at in range(0, edges.shape[1], BLOCK):
@@ -223,7 +225,7 @@ def arc_keys(edges: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
 
 
 def isolated(raw: Raw) -> Raw:
-    """The same, with a note if some nodes have no edge."""
+    """Returns `raw`, with a note if some nodes have no edge."""
     lone = int((degrees(raw.edges, raw.nodes, directed=False) == 0).sum())
     return raw.noting(f"{lone} nodes have no edge and are kept; prep=paper drops them, as published work does.") if lone else raw
 
@@ -244,7 +246,7 @@ def connected(raw: Raw) -> Raw:
 
 
 def trained(raw: Raw) -> Raw:
-    """The same, with a note if no training node has some class."""
+    """Returns `raw`, with a note if some class has no training node."""
     assert raw.masks is not None
     lacking = np.setdiff1d(raw.y, raw.y[raw.masks[0]])
     return raw.noting(f"No node of class {', '.join(map(str, lacking))} is trained on.") if lacking.size else raw

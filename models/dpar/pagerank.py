@@ -111,7 +111,8 @@ def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 
 
 def capped(index: NDArray[np.int64], weights: NDArray[np.float64], rows: NDArray[np.int64], cap: int) -> NDArray[np.float64]:
-    """The weights, with some set to 0 so that no node is in more than `cap` lists besides its own. Its largest weights are kept.
+    """The weights, with some set to 0 so that no node is in more than `cap` lists besides its own. Each node keeps its largest
+    weights.
 
     index, weights: (lists, entries). rows: (lists,) the node that each list belongs to.
     """

@@ -40,7 +40,7 @@ class Private:
     steps: int
     clip: float = 1.0
     learning_rate: float = 0.01
-    fixed: bool = False  # batches of exactly `batch` nodes, drawn anew each step, instead of Poisson ones
+    fixed: bool = False  # draws batches of exactly `batch` nodes in each step, instead of Poisson batches
 
 
 def train_privately(
@@ -100,7 +100,7 @@ def _alone(
     how: Private,
     check: Rows | None,
 ) -> Weights:
-    """The same for one run by the compiled kernel. batches: the row numbers of each."""
+    """Trains one run as `train` does, by the compiled kernel. batches: the row numbers of each batch."""
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows, drawn=True)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
@@ -125,7 +125,7 @@ def sampled(
         for own, rows in zip(joined, drawn, strict=True):
             own[rows] = True
         witness.sampled(purpose, joined)
-        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness may replace the sample
+        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness (random/witness.py) may replace the sample
     return drawn
 
 

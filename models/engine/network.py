@@ -64,7 +64,8 @@ class Network:
     def backward(
         self, numbers: Sequence[Numbers], tape: Tape, dy: Tensor, gradients: Sequence[Numbers] | None
     ) -> list[tuple[Layer, Tensor, Any]]:
-        """Writes the gradients of all trained numbers, or without `gradients` only the values from which they can be computed.
+        """With `gradients`, writes the gradients of all trained numbers into it. Without, computes only the values from which
+        they follow.
 
         Returns (layer, dy, what it saved) for each layer, last first.
         """
@@ -172,7 +173,7 @@ class Rows:
 
     inputs: Sequence[Input]
     labels: Tensor  # (nodes,) int64
-    counted: Tensor | None = None  # int64, which of the inputs' nodes the labels are for; None means all, in order
+    counted: Tensor | None = None  # int64, the nodes of the inputs to which the labels belong; None means all, in order
 
     def of(self, run: int) -> Rows:
         """The inputs of one run."""
