@@ -37,7 +37,8 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(
         ("batch_size", "cap", "fan_out", "max_degree", "neighbours", "picks", "queries", "sources", "n_train"), COUNT
     ),
-    **dict.fromkeys(("batch", "train_nodes", "nodes", "classes", "floor"), SIZE),  # 0: follows from the graph, or none
+    # 0 means none, or a number that follows from the graph
+    **dict.fromkeys(("batch", "train_nodes", "nodes", "classes", "floor"), SIZE),
     **dict.fromkeys(("dropout", "input_dropout"), PART),
     **dict.fromkeys(("rate", "node_rate", "edge_sampling", "teleport"), SHARE),
     **dict.fromkeys(("feature_share",), Range(0, 1)),

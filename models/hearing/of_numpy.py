@@ -82,13 +82,14 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     elif law == "multivariate_normal" and np.array_equal(given["cov"], np.diag(np.diag(given["cov"]))):
         law, loc, scale = "normal", given["mean"], np.sqrt(np.diag(given["cov"]))  # coordinates are independent
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
-    located = law == "normal" or set(names) <= {"loc", "scale", "low", "high"}  # loc and scale then describe the law completely
+    # these arguments are not parameters: loc and scale describe the law completely
+    located = law == "normal" or set(names) <= {"loc", "scale", "low", "high"}
     others = () if located and name in LAWS else parameters(*(() if name == "shuffle" else args), *options.values())
     return Draw(law, values, calling_line(), loc, scale, *ends, others)
 
 
 class _AlsoPlain(type):
-    """Generators that were made before the recording are instances, too."""
+    """Generators that were made before the recording are instances too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])

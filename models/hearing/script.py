@@ -1,4 +1,4 @@
-"""Repeats the draws of one run in another: each draw gives the numbers of the first run, or chosen numbers in their place."""
+"""Repeats the draws of one run in another: each draw returns the numbers of the first run, or numbers that the caller chose."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Diverged(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Script:
-    """The numbers of a repeated run. draws: of the first run, in order. instead: position -> numbers to use instead; an empty
-    array leaves the draw random.
+    """The numbers for the draws of a repeated run. draws: the draws of the first run, in order. instead: position of a draw ->
+    the numbers that replace it; an empty array leaves the draw random.
     """
 
     draws: Sequence[Draw]
@@ -41,7 +41,7 @@ class Script:
 
 
 def alike(one: Draw, other: Draw) -> bool:
-    """Whether two draws request the same type and count of numbers, of the same law up to location and scale."""
+    """Whether two draws request equally many numbers of one type, from one law up to location and scale."""
     if one.law != other.law or one.values.shape != other.values.shape or len(one.parameters) != len(other.parameters):
         return False
     pairs = zip(one.parameters, other.parameters)  # noqa: B905  (imported into Python 3.9)
@@ -49,7 +49,7 @@ def alike(one: Draw, other: Draw) -> bool:
 
 
 def carried(numbers: NDArray[Any], one: Draw, other: Draw) -> NDArray[Any]:
-    """Numbers of draw `one` at the location and scale of draw `other`, which may depend on data."""
+    """The numbers of draw `one`, moved to the location and scale of draw `other`, which may depend on data."""
     if np.array_equal(one.loc, other.loc) and np.array_equal(one.scale, other.scale):
         return numbers
     return np.asarray(other.loc + other.scale * ((numbers - one.loc) / one.scale)).astype(other.values.dtype)

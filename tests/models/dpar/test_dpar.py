@@ -363,7 +363,7 @@ def test_private_pool_nodes_are_answered_from_their_features_alone(graph):
         ({"mode": "honest"}, "mode='honest': must be 'paper' or 'sound'"),
         ({"mechanism": "laplace"}, "mechanism='laplace'"),
         ({"keep": ("weights",)}, "must name some of posteriors, rows, gradients"),
-        ({"picks": 0}, "picks=0, cap=1: at least 0 lists of 1 node"),
+        ({"picks": 0}, "picks=0, cap=1: must be at least 0, 1 and 1"),
         ({"cap": 0}, "cap=0: must be at least 0, 1 and 1"),
         ({"node_rate": 0.0}, "node_rate=0.0: must be in"),
         ({"batch": 60}, "train_nodes=0: the public number"),

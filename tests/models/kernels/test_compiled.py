@@ -134,7 +134,7 @@ def test_whoever_switches_compiled_loops_off_is_told(monkeypatch: pytest.MonkeyP
     said = list[str]()
     compile_ahead(said.append)
     compiled.found.cache_clear()
-    assert said == ["GNNAUDIT_KERNEL=off: torch trains the models, several times as slowly as compiled loops."]
+    assert said == ["GNNAUDIT_KERNEL=off: torch trains the models; this takes several times as long as compiled loops."]
 
 
 @needs_numba
