@@ -174,7 +174,7 @@ def judge(
         return Verdict("inconclusive", "inconclusive: no audit tested this claim", 3)
     if unsure:
         most = max(unsure, key=lambda b: b.epsilon)
-        return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nobody checked that", 3)
+        return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nothing checked that", 3)
     if any(b.refuted for b in bounds):
         return Verdict("inconclusive", "inconclusive: refuted once, but not again with fresh randomness", 3)
     by_array = tests_of(claim, bounds)

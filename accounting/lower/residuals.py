@@ -83,7 +83,12 @@ def factorised(
         epsilon, alpha, "ledger", method, (r.size, 0), refuted, p_value, notices, reach, attack, audit, against="ledger"
     )
     theorem = "mu = how far the means move / the chi-squared upper end of the noise (Dong et al. 2022 for its epsilon)"
-    return resting(bound, theorem, proved("the means move so far", "computed by replay along the released history"), tested[best])
+    return resting(
+        bound,
+        theorem,
+        proved("the means move by the stated distance", "computed by replay along the released history"),
+        tested[best],
+    )
 
 
 @dataclass(frozen=True)

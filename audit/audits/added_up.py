@@ -38,7 +38,7 @@ HISTORIES = 3
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms, sampled or not."""
+    """The audit needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms, sampled or not."""
     if case.claim.unit is not Unit.NODE:
         return f"it adds up the moves by one node; this claim is about {case.claim.unit}"
     if math.isinf(case.claim.epsilon):
@@ -69,7 +69,7 @@ def _obstacle(case: Case) -> str | None:
     if not all(isinstance(event, dp.GaussianDpEvent) for event in kinds):
         return "its ledger is no composition of Gaussian mechanisms, on all records or on Poisson samples of them"
     if has(model, NoisyRows):
-        return "it trains on samples and its rows need other training nodes, whose gradients would hide that of the canary"
+        return "it trains on samples, and its rows need other training nodes, whose gradients would hide that of the canary node"
     if reason := lacks(model, ClippedGradients):
         return reason
     return None if _rate(case) else "its batches are not drawn by independent coins"

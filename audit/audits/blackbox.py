@@ -48,7 +48,7 @@ def ledger_curve(case: Case) -> Curve | None:
 
 
 def refuses_canaries(case: Case) -> str | None:
-    """It needs posteriors on a graph that it generates, and a claim about edges."""
+    """The audit needs posteriors on a graph that it generates, and a claim about edges."""
     if case.claim.unit not in EDGES:
         return f"aligned canary edges are about edges; this claim is about {case.claim.unit}"
     return refuses_coins(case)
@@ -59,8 +59,8 @@ def aligned_canaries(setting: Setting) -> Outcome:
 
     Both tests count correct guesses. The first assumes the ledger's trade-off curve. Given the trained classifier, the canaries
     are independent trials, each of which satisfies the curve. If the trials have different error rates, the number of errors
-    varies less than a binomial (Hoeffding 1956). This needs canaries that share nothing but the classifier; if correct guesses
-    cluster in some trainings, the bound is withdrawn. The second test assumes no shape: for every mechanism and under any
+    varies less than a binomial number (Hoeffding 1956). This needs canaries that share nothing but the classifier; if correct
+    guesses cluster in some trainings, the bound is withdrawn. The second test assumes no shape: for every mechanism and under any
     dependence, Steinke et al. (2023) bound the number of correct guesses among the most certain ones.
     """
     made = crafted(CANARIES)
@@ -95,7 +95,7 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
     a check of the last stage fails.
 
     The audit estimates the detectable violation from the share of correct guesses. The estimate decides only when to stop; no
-    bound rests on it.
+    bound depends on it.
     """
     limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
     best: list[Bound] = []
@@ -108,8 +108,8 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         tested = not now[-1].failed  # a withdrawn test detects nothing
         detects = coins_detect(limit, right, bits.size, setting.alpha * share) if tested else math.inf
         spent = (time.monotonic() - started) / 60
-        far = f"{rounds} trainings, {right:.1%} of the guesses are right, the claim allows {limit:.1%}"
-        could = f"noise {detects:.3g} times too small would be detected, {setting.notices:g} is asked for"
+        far = f"{rounds} trainings, {right:.1%} of the guesses are right; the claim allows {limit:.1%}"
+        could = f"noise {detects:.3g} times too small would be detected; the run asks for {setting.notices:g}"
         setting.tell(f"audit blackbox: {far}; {could}; {spent:.2g} of {setting.minutes:g} minutes")
         left = int(rounds * (setting.minutes / spent - 1)) if setting.minutes is not None and spent > 0 else rounds
         if any(b.refuted for b in best) or detects <= setting.notices or left < 1:
@@ -161,7 +161,7 @@ def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def refuses_coins(case: Case) -> str | None:
-    """It needs posteriors, and a claim about edges or nodes."""
+    """The audit needs posteriors, and a claim about edges or nodes."""
     if case.claim.unit is Unit.FEATURES:
         return "a coin on features needs a second set of features; the audit exact enumerates the reports instead"
     if "posteriors" not in offered(case.model):

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from ..heard.playing import Play
     from ..heard.study import Study
 
-NOTHING = 1e-5  # in units of the scale: a smaller move of an entry is rounding
+NOTHING = 1e-5  # in units of the scale: a smaller move of an entry counts as rounding
 EACH = 4  # largest number of mechanisms that `used` tests one by one
-EQUAL = 1e-2  # relative tolerance between the sizes of one move under different draws
+EQUAL = 1e-2  # relative tolerance: two sizes of one move under different draws count as equal
 TRIED = 8  # largest number of uniform draws that are tried one by one
 NUDGE = 1e-5  # relative
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
@@ -43,11 +43,14 @@ LAWS = {"normal": "norm", "laplace": "laplace"}
 GRANTED = Condition(
     "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
     "granted",
-    "a proof by composition grants this; an adversary who sees less may learn less",
+    "proofs by composition assume this adversary; one who sees less may learn less",
 )
 NO_PATH = "no path leads past the mechanisms"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
-FRESH = proved("no noise is used twice", "compared with all other mechanisms and seeds; a value computed again counts once")
+FRESH = proved(
+    "no noise is used twice",
+    "the noise was compared with that of all other mechanisms and seeds; a value that is computed twice counts once",
+)
 
 
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
@@ -65,10 +68,12 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
     shifts = within.counted(each)
     if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
-        why = f"the value at {twice} has the noise of another value, and only their sum is used; its cost is not computed"
+        why = (
+            f"the value at {twice} has the noise of another value, and the run uses only their sum; no cost is computed for that"
+        )
         return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
     if strange := {m.draw.law for m in within.meetings} - LAWS.keys():
-        return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
+        return exact(0.0, f"no cost is computed for noise of the law '{min(strange)}'", MOVES, (REPEATED,))
     epsilons, reason = [cost(first, shifts, case.claim.delta)], None
     try:
         other = history(made, 1)
@@ -118,7 +123,7 @@ def used(made: Study, first: History, shifts: Shifts) -> Shifts:
         heard = Meetings(script)
         try:
             after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-        except (Diverged, OtherMechanisms):  # then later mechanisms depend on it
+        except (Diverged, OtherMechanisms):  # the run then has other mechanisms, so they depend on it
             continue
         if same_means(first.meetings, heard.found, unused) and alike(first, after):
             unused |= set(some)
@@ -126,19 +131,21 @@ def used(made: Study, first: History, shifts: Shifts) -> Shifts:
 
 
 def same_means(some: Sequence[Meeting], other: Sequence[Meeting], unused: Collection[int] = ()) -> bool:
-    """Whether noise was added to the same values in both runs. `unused` mechanisms are not compared."""
+    """Whether both runs add noise to the same values. `unused` mechanisms are not compared."""
     pairs = enumerate(zip(some, other, strict=True))
     return all(i in unused or np.array_equal(m.clean, o.clean) for i, (m, o) in pairs)
 
 
 def elsewhere(meeting: Meeting, seed: int) -> Meeting:
-    """A mechanism with another noisy value, which no softmax or normalisation maps to the same result."""
+    """The mechanism with another noisy value, chosen so that no softmax or normalisation maps both values to the same result."""
     other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
     return replace(meeting, noisy=(meeting.noisy + meeting.scale * other).astype(meeting.noisy.dtype))
 
 
 def cost(run: History, shifts: Shifts, delta: float) -> float:
-    """The epsilon of these moves, in nats. If both laws occur, it is the larger of the epsilons that each law gives alone."""
+    """The epsilon of these moves, in nats. If both laws occur, each law alone gives an epsilon, and the larger one is
+    returned.
+    """
     kept = [np.where(np.abs(by) > NOTHING, by, 0.0) for by in shifts]
     normal = [by for m, by in zip(run.meetings, kept, strict=True) if m.draw.law == "normal"]
     entries = [by[by != 0] for m, by in zip(run.meetings, kept, strict=True) if m.draw.law == "laplace"]
@@ -148,7 +155,9 @@ def cost(run: History, shifts: Shifts, delta: float) -> float:
 
 
 def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
-    """Mechanisms whose noise does not hide a move, in words: every seed draws the same noise, or two mechanisms share it."""
+    """Sentences about mechanisms that move and whose noise hides nothing: every seed draws the same noise, or two mechanisms
+    share it.
+    """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
         drawn = (meeting.draw, *meeting.beside)
@@ -195,7 +204,8 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
 
 
 def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
-    """The uniform draws that act as coins: they are only compared with a threshold, so slightly smaller numbers change nothing.
+    """The uniform draws that act as coins. The run only compares their numbers with a threshold, so slightly smaller numbers
+    change nothing.
 
     If not all of them act as coins, draws with one number, or one number per node or edge, are tried one by one, at most TRIED.
     """
@@ -215,7 +225,7 @@ def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
 
 
 def redrawn(made: Study, some: Sequence[int]) -> list[Draw]:
-    """The draws of the study's first run, of which those at the places `some` come from another seed."""
+    """The draws of the study's first run; those at the places `some` are replaced by draws of another seed."""
     return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
 
 
@@ -254,7 +264,9 @@ def free_draws(made: Study, first: History) -> list[int]:
 def unhidden(made: Study, reason: str | None) -> Condition:
     if reason:
         return Condition("no other draw hides the move", "failed", reason)
-    return Condition("no other draw hides the move", "checked", "if others replace them, each clean value moves as far")
+    return Condition(
+        "no other draw hides the move", "checked", "other draws replaced them, and each clean value moved by the same distance"
+    )
 
 
 def law_of(run: History) -> Condition:
@@ -264,7 +276,7 @@ def law_of(run: History) -> Condition:
         left = m.units[m.covered]
         p_values.append(float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[m.draw.law]).pvalue))
     return checked(
-        "noisy less clean values follow the recorded law and scale", "Kolmogorov-Smirnov", len(p_values) * min(p_values)
+        "noisy minus clean values follow the recorded law and scale", "Kolmogorov-Smirnov", len(p_values) * min(p_values)
     )
 
 

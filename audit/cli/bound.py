@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
-UNFAIR = 2e-6  # p-value of the number of ones below which the bits are not taken for fair coins
+UNFAIR = 2e-6  # below this p-value of the number of ones, the bits do not count as fair coins
 COUNTED_COINS = "Steinke et al. 2023"  # name of the method for which `limits` computes the largest provable bound
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: true epsilons for which the limit is printed if nothing is claimed
-USUAL = 2.0  # nats: the number of guesses is the best one for this epsilon, whatever the claim; the choice matters little
+# nats: the number of guesses is the best one for this epsilon, whatever the claim is; other choices give similar bounds
+USUAL = 2.0
 
 
 def bound(
@@ -67,10 +68,10 @@ def bound(
     """Compute a lower bound on epsilon from your own scores and bits.
 
     Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
-    value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
-    With --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
-    coins, it draws coins itself, and each coin takes a random round of its world. It then prints the largest bound that any rule
-    could prove from so many coins.
+    value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins. With
+    --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
+    coins, it draws coins itself, and selects for each coin a random round with this bit. It then prints the largest bound that
+    any rule could prove from this number of coins.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
@@ -290,14 +291,15 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     claimed = f"epsilon={claim.epsilon:g}, delta={claim.delta:g}"
     p = f"p = {found.p_value:.2g}" if found.p_value is not None else "exact"
     if found.refuted and found.assumed:
-        return [*lines, f"The claim of {claimed} would be refuted ({p}) if {' and '.join(found.assumed)}: nobody checked that."]
+        return [*lines, f"The claim of {claimed} would be refuted ({p}) if {' and '.join(found.assumed)}: nothing checked that."]
     if found.refuted and found.against == "claim":
         return [*lines, f"The claim of {claimed} is REFUTED ({p})."]
     if found.refuted:
         return [
             *lines,
-            f"The Gaussian curve of {claimed} is REFUTED ({p}): no Gaussian mechanism that keeps the claim gave these scores.",
-            "The claim itself is not refuted by that: a mechanism with another curve may keep it. --shape any tests the "
+            f"The Gaussian curve of {claimed} is REFUTED ({p}): these scores do not come from a Gaussian mechanism that keeps "
+            "the claim.",
+            "This does not refute the claim itself, because a mechanism with another curve may keep it. --shape any tests the "
             "claim for every mechanism.",
         ]
     seen = (

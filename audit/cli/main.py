@@ -151,18 +151,20 @@ def compare(
 def main() -> None:
     """Console entry point. Bad input is one line and exit code 2; Ctrl-C and errors of the machine are one line and 3.
 
-    Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means
-    "refuted" and 0 "not refuted", so code that crashed or called sys.exit must return neither of them.
+    Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means "refuted"
+    and 0 "not refuted". So code that crashed or called sys.exit must return neither.
     """
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: on busy cores its thread pools take minutes
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch puts large tensors in huge pages: fewer TLB misses on large graphs
+    # set before torch is loaded, because its thread pools take minutes on busy cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # torch then puts large tensors in huge pages, which saves TLB misses on large graphs
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal lacks must not end the run
     for stop in (signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ():
-        if signal.getsignal(stop) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
-            signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal end like Ctrl-C
+        if signal.getsignal(stop) is signal.SIG_DFL:  # nohup ignores SIGHUP, and this stays so
+            signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal are handled like Ctrl-C
     try:
         code = app(standalone_mode=False)
         if code == 130:  # typer's code for Ctrl-C
@@ -183,7 +185,7 @@ def main() -> None:
             code = failed(f"audit: {misused(fault)}", 2)
         elif lack := starved(fault):
             code = failed(f"audit: {lack}. Finished parts are kept; after the repair, the same command resumes.", 3)
-        elif isinstance(fault.__context__, BrokenPipeError):  # rich exits this way when the reader of a pipe has left
+        elif isinstance(fault.__context__, BrokenPipeError):  # rich exits in this way if the reader of a pipe has ended
             code = 3
         else:
             traceback.print_exc()

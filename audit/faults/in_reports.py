@@ -115,7 +115,7 @@ class PrivateFeatureRange(Lpgnn):
 
 @dataclass(frozen=True)
 class TwoClassPate(Pate):
-    """PATE with two classes and `parts` teachers. One node changes one teacher, which moves the margin of the classes by two."""
+    """PATE with two classes and `parts` teachers. One node changes one teacher, and so the margin between the classes by two."""
 
     parts: int = 21
 

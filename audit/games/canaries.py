@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...models.graph.graph import Graph
 
-HUGE = 1e6  # a feature far out of range; its square fits a float32
+HUGE = 1e6  # a feature far outside of the usual range; its square fits a float32
 
 
 def beside(
@@ -60,8 +60,8 @@ def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.
     """`count` isolated pairs of nodes joined by an edge, and `decoys` pairs without one; all outside of the split.
 
     The two ends have the mean features of two classes. So the edge changes the direction of both rows, not only their length,
-    which a model with normalised rows would hide. Returns the graph, the ids of the edges (count,) (of their first arcs on a
-    directed graph), and the ends of all pairs (count + decoys, 2), those with an edge first.
+    because normalised rows do not show a change of length. Returns the graph, the ids of the edges (count,) (of their first arcs
+    on a directed graph), and the ends of all pairs (count + decoys, 2), those with an edge first.
     """
     means, classes = aligned(graph)
     ends = np.arange(2 * (count + decoys)).reshape(2, -1)
@@ -147,7 +147,7 @@ def own_features(graph: Graph, count: int, size: float) -> tuple[Graph, NDArray[
     """`count` isolated training nodes, each with one new feature of this size that no other node has; and their ids.
 
     The first layer's gradient for a feature that only one node has comes from that node alone (a Dirac canary, Nasr et al. 2023).
-    So many canaries in one run are independent trials.
+    Therefore the canaries of one run are independent trials.
     """
     _, classes = aligned(graph)
     own = sp.csr_array(sp.eye_array(count, dtype=np.float32) * np.float32(size))

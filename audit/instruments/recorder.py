@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Coins = Callable[[str, int, int], "NDArray[np.bool_] | None"]  # (purpose, number of earlier samples, candidates) -> who joins
-# (purpose, candidates) -> positions of those that are forced into every sample
+# (purpose, candidates) -> positions of the candidates that are forced into every sample
 Join = Callable[[str, int], "NDArray[np.int64] | None"]
 
 

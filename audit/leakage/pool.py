@@ -73,7 +73,7 @@ def membership(
                 reason = f"{case.model.name} answers no queries for a node without its edges; the label game runs these attacks"
                 found = found.joined(Measured(skips=(case.skipped("game node", f"{reason}: --games label"),)))
             continue
-        given = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
+        given = f"{case.model.name} assumes that the edges are public" if case.claim.unit is Unit.FEATURES else None
         reasons = [given if kind == "edge" and given else missing(a, seen) for a in attacks]
         able = [a for a, reason in zip(attacks, reasons, strict=True) if reason is None]
         refused = [case.skipped(a.name, reason) for a, reason in zip(attacks, reasons, strict=True) if reason]

@@ -25,7 +25,7 @@ def temporary() -> Iterator[Path]:
     folder = new.with_name(PREFIX + new.name.removeprefix("gnnaudit-new-"))
     try:
         with lock:
-            new.rename(folder)  # from here on other processes can see it, and it is locked
+            new.rename(folder)  # from here on other processes can see the folder, and it is locked
             yield folder
     finally:
         remove(folder)
@@ -52,5 +52,5 @@ def sweep(root: str) -> None:
                 continue
             with FileLock(folder / LOCK, timeout=0):
                 remove(folder)
-        except (Timeout, OSError):  # in use, or gone meanwhile
+        except (Timeout, OSError):  # the folder is in use, or was removed meanwhile
             continue
