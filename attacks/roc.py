@@ -25,7 +25,7 @@ class Rate:
     value: float
     ci95: tuple[float, float]
     true_positives: int
-    false_positives: int  # the number that the FPR allows
+    false_positives: int  # the number of false positives that the FPR allows
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,9 @@ def true_positives(
     fprs: tuple[float, ...] | NDArray[np.float64],
     rng: np.random.Generator,
 ) -> list[int]:
-    """For each FPR, the number of members that score above the first non-member that would exceed it. scores, bits: (n,)."""
+    """For each FPR, the number of members with a higher score than the first non-member that would exceed the FPR. scores, bits:
+    (n,).
+    """
     if not len(fprs):
         return []
     order = np.lexsort((rng.random(len(scores)), -scores))

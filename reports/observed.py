@@ -14,9 +14,9 @@ class Mechanism:
 
     scale: smallest and largest over the entries; the standard deviation of normal noise, the scale parameter of other noise.
     shape: of the noisy array. covered: the share of its entries that have noise. released: the array and hop that release it, or
-    that the value is used within the run. move: how far the worst secret that was tried moves the clean value, divided by the
-    scale (Euclidean norm for normal noise, else the sum of absolute values); None if no secret was tried. secret: the worst one.
-    note: why the noise is not fresh; "" if it is.
+    that the value is used within the run. move: the distance by which the worst secret that was tried moves the clean value,
+    divided by the scale (Euclidean norm for normal noise, else the sum of absolute values); None if no secret was tried. secret:
+    the worst one. note: why the noise is not fresh; "" if it is.
     """
 
     number: int
@@ -34,7 +34,9 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class Released:
-    """An array that is released. how: noisy, computed (from noisy values), past the noise, or not known."""
+    """An array that is released. how: "noisy"; "computed" from noisy values; "past the noise", which means that it depends on a
+    secret although all noisy values are the same; or "not known".
+    """
 
     array: str
     how: str
@@ -74,5 +76,5 @@ class Observed:
     draws: int
 
     def document(self) -> dict[str, Any]:
-        """As it stands in JSON."""
+        """The observed ledger as it is written to JSON."""
         return dataclasses.asdict(self)

@@ -20,7 +20,7 @@ def prior_freedom(variances: Numbers, freedom: NDArray[np.int64]) -> float:
 
     Smyth 2004, "Linear models and empirical Bayes methods", section 6.2: the logarithm of a sample variance has variance
     trigamma(freedom / 2) around the true logarithm. Any scatter beyond that is trigamma(prior / 2). Returns infinity if there is
-    none. variances, freedom: (c,). Typical results: below 1 for edges, about 4 for nodes.
+    no such scatter. variances, freedom: (c,). Typical results: below 1 for edges, about 4 for nodes.
     """
     if len(variances) < 2:
         return np.inf

@@ -69,7 +69,7 @@ def _obstacle(case: Case) -> str | None:
     if not all(isinstance(event, dp.GaussianDpEvent) for event in kinds):
         return "its ledger is no composition of Gaussian mechanisms, on all records or on Poisson samples of them"
     if has(model, NoisyRows):
-        return "it trains on samples, and its rows need other training nodes; their gradients would hide that of the canary"
+        return "it trains on samples, and its rows need other training nodes, whose gradients hide that of the canary"
     if reason := lacks(model, ClippedGradients):
         return reason
     return None if _rate(case) else "its batches are not drawn by independent coins"

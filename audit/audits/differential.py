@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 NAME = "differential"
-COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and other outputs are computed from their values"
+COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"
 TESTS = "exact tests of samples (binomial) and of noise (chi-squared, gamma), Bonferroni over all of them"
 REPORTED = proved(
     "draws, samples and noisy values are recorded", "the training, which is this package's own, reports each of them"
