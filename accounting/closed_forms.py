@@ -14,7 +14,8 @@ def noisy_argmax_epsilon(classes: int, scale: float) -> float:
     """The exact epsilon (nats) of releasing argmax(v + Laplace(scale)), if v may be any point of the simplex.
 
     For a fixed threshold the probability that no other class exceeds it is log-concave in v, hence smallest at a vertex. So the
-    worst pair of neighbours is two vertices, and epsilon = ln(a (c-1) / (1-a)) with a = P(the class of the vertex wins).
+    worst pair of neighbours is two vertices, and epsilon = ln(a (c-1) / (1-a)) with a = P(the noisy label is the class of the
+    vertex).
     """
     top = argmax_top_probability(classes, scale)
     return math.log(top * (classes - 1) / (1 - top))

@@ -44,7 +44,7 @@ class Leak:
 
 
 def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0, fprs: tuple[float, ...] = FPRS) -> Leak:
-    """Measures an attack. scores, bits: (targets, challenges). A single column is taken as one ROC over its runs.
+    """Measures an attack. scores, bits: (targets, challenges). A single column gives one ROC over its runs.
 
     `seed` breaks ties at random. Targets that lack members or non-members have no ROC and are dropped.
     Raises ValueError for shapes that differ, NaN, or if no target remains.

@@ -59,7 +59,7 @@ class Case:
 
     @property
     def follows_from_ledger(self) -> bool:
-        """Whether the claim rests on the ledger alone: the noise was calibrated by the ledger, for the unit of the claim."""
+        """Whether only the ledger supports the claim: the noise was calibrated by the ledger, for the unit of the claim."""
         return self.claim.unit is self.model.unit and not noise_of_its_own(self.model)
 
     def __str__(self) -> str:

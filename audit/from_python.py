@@ -1,4 +1,4 @@
-"""`gnnaudit.audit(model, graph, claim)`: what `audit run --model` does, for code that has the model and the graph at hand."""
+"""`gnnaudit.audit(model, graph, claim)`: what `audit run --model` does, for code that already has a model and a graph."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _furthest(largest: float, n: int) -> float:
 
 
 def _ratio(variances: float, above: int, below: int) -> float:
-    """Two-sided p-value of the quotient of two variances with so many degrees of freedom (Fisher)."""
+    """Two-sided p-value of the quotient of two variances with these degrees of freedom (Fisher)."""
     tail = float(special.fdtr(above, below, variances))
     return min(1.0, 2 * min(tail, float(special.fdtrc(above, below, variances))))
 

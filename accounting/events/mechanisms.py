@@ -245,7 +245,7 @@ def edge_response(kept: float, invented: float, entries: int = 1) -> DpEvent:
 
 
 def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
-    """`count` mechanisms, each on its own secret sample."""
+    """`count` mechanisms, each on a separate secret sample."""
     rate = _probability("rate", rate)
     if rate == 0:
         return dp.NoOpDpEvent()

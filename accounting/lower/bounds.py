@@ -1,4 +1,4 @@
-"""From scores and bits to a lower bound on epsilon. This module knows nothing of graphs or models."""
+"""From scores and bits to a lower bound on epsilon. This module uses neither graphs nor models."""
 
 from __future__ import annotations
 

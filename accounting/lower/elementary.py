@@ -76,7 +76,7 @@ def chance(kinds: Sequence[Kind], epsilons: Sequence[float], least: float) -> fl
 
 
 def p_value(kinds: Sequence[Kind], total: float, least: float | None = None) -> float:
-    """The largest probability of so many right guesses, over all channels whose epsilons add up to at most `total` (nats).
+    """The largest probability of this number of right guesses, over all channels whose epsilons add up to at most `total` (nats).
 
     least: the weighted number of right guesses, by default the one that was counted. The declared epsilons fix the weights. The
     probability is the exact convolution of two binomials. This probability depends on how `total` is divided between the two

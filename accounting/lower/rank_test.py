@@ -106,7 +106,7 @@ def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Bet
 
 @lru_cache(maxsize=256)
 def cells(place: int, trials: int) -> tuple[Array, Array]:
-    """The distribution of the false-positive rate at the place-th highest of so many scores, in small cells: the right end and
+    """The distribution of the false-positive rate at the place-th highest of `trials` scores, in small cells: the right end and
     the probability of each.
     """
     low, high = special.ndtr(CELLS), special.ndtr(-CELLS)

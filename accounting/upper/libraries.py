@@ -167,7 +167,7 @@ def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) 
 def _opacus_accountants() -> types.ModuleType:
     """opacus.accountants without importing opacus, which imports torch and takes seconds.
 
-    Empty modules stand in for `opacus` and its optimizers while the accountants are loaded, and are removed afterwards.
+    While it loads the accountants, empty modules replace `opacus` and its optimizers; they are removed afterwards.
     """
     if "opacus" in sys.modules:
         return importlib.import_module("opacus.accountants")

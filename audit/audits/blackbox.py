@@ -91,8 +91,8 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
     """Doubles the rounds until a test refutes the claim, a violation by `setting.notices` would be detected, or time is up.
 
     The j-th stage tests all rounds so far at alpha / (j (j + 1)). These shares add up to at most alpha over any number of stages,
-    so the bounds hold whenever and for whatever reason the audit stops (a union bound). Each test keeps its largest bound, unless
-    a check of the last stage fails.
+    so the bounds hold for every stopping rule (a union bound). Each test keeps its largest bound, unless a check of the last
+    stage fails.
 
     The audit estimates the detectable violation from the share of correct guesses. The estimate decides only when to stop; no
     bound depends on it.

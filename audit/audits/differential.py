@@ -39,7 +39,7 @@ SEEDS = proved("the two runs are independent", "their seeds differ, and each num
 
 
 def refuses(case: Case) -> str | None:
-    """The audit needs a training in this process and a ledger that is not empty, or a program that is recorded or protects edges."""
+    """The audit needs a training in this process with a non-empty ledger, or a program that is recorded or protects edges."""
     if math.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if isinstance(case.model, External):

@@ -71,7 +71,7 @@ def play_reports(setting: Setting) -> Outcome:
     if case.claim.delta > 0:  # epsilons add up at delta = 0 only
         bound, why = of_whole_reports(setting, releases, bits, 1.0), "whole reports, because delta is above 0"
     else:
-        bound, why = of_channels(setting, releases, bits), "each channel on its own"
+        bound, why = of_channels(setting, releases, bits), "each channel was tested separately"
         if bound.failed:
             why = f"whole reports, because {bound.failed[0]}"
             bound = of_whole_reports(setting, releases, bits, 1 - SHARE)
@@ -80,7 +80,7 @@ def play_reports(setting: Setting) -> Outcome:
 
 
 def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool_]) -> Bound:
-    """The bound from all bits and labels, each guessed on its own. bits: (runs, users), the coins.
+    """The bound from all bits and labels, each guessed separately. bits: (runs, users), the coins.
 
     One test (see SIDES) guesses from both outputs of a channel, the others from one output alone. They share alpha, and the
     largest bound counts.

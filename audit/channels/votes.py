@@ -60,7 +60,7 @@ def play_votes(setting: Setting) -> Outcome:
     queries = np.tile(np.arange(model.queries), (len(seeds), 1))
     worlds = Worlds(setting.graph, seeds, np.zeros(0, dtype=np.int64))
     labels = votes(model, worlds, queries, turned.reshape(len(seeds), -1)).reshape(shape)
-    bound, why = of_votes(setting, labels, turned), "each vote on its own"
+    bound, why = of_votes(setting, labels, turned), "each vote was tested separately"
     if bound.failed:
         why = f"whole sets, because {bound.failed[0]}"
         bound = of_whole_sets(setting)
@@ -69,7 +69,7 @@ def play_votes(setting: Setting) -> Outcome:
 
 
 def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.bool_]) -> Bound:
-    """The bound from all votes, each guessed on its own. labels, turned: (rounds, sets, queries), the votes and their coins."""
+    """The bound from all votes, each guessed separately. labels, turned: (rounds, sets, queries), the votes and their coins."""
     model, claim, classes, alpha = setting.case.model, setting.case.claim, setting.graph.classes, SHARE * setting.alpha
     assert isinstance(model, NoisyVotes)
     scale = model.vote_noise or 0.0

@@ -30,8 +30,8 @@ def findings(
 ) -> None:
     """Repeat the experiments that refute published claims, and write each bound with its certificate.
 
-    Exit codes: 0 all experiments ran, whatever they found; 2 wrong use. With --checkout: 1 the claim is refuted for that code, 0
-    it is not.
+    Exit codes: 0 all experiments ran, with any result; 2 wrong use. With --checkout: 1 the claim is refuted for that code, 0 it
+    is not.
 
     Example: audit findings gap-undirected-edge vesper-truncation
     """

@@ -38,7 +38,7 @@ class FixedSizeBatches(FaultyTraining):
 
 
 class ShuffledCoins:
-    """Replaces the coins of Poisson batches by a random partition of all nodes, drawn anew in every epoch."""
+    """Replaces the coins of Poisson batches by a random partition of all nodes, with a new partition in every epoch."""
 
     def __init__(self, random: np.random.Generator, rate: float) -> None:
         self.random_order, self.batches, self.step = random, max(1, round(1 / rate)), 0

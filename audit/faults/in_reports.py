@@ -120,7 +120,7 @@ class TwoClassPate(Pate):
     parts: int = 21
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        """The table P(first class wins | votes for it) of one query, with Laplace noise on both counts."""
+        """The table P(the first class is returned | votes for it) of one query, with Laplace noise on both counts."""
         margin = (2 * np.arange(self.parts + 1) - self.parts) / self.sigma
         loses = np.exp(-np.abs(margin)) * (2 + np.abs(margin)) / 4  # P(L1 - L2 < -|margin|)
         wins = np.where(margin >= 0, 1 - loses, loses)

@@ -26,7 +26,7 @@ STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
 SHORT = {"refuted": "refuted", "argued": "argued", "not-refuted": "not refuted"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
-FEW = 8  # a logarithmic axis with at most so many points has a label at each point
+FEW = 8  # a logarithmic axis with at most this many points has a label at each point
 
 
 def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:

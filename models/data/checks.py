@@ -46,7 +46,7 @@ class Raw:
         return dataclasses.replace(self, notes=(*self.notes, *sentences))
 
     def subset(self, keep: NDArray[np.bool_]) -> Raw:
-        """The subgraph induced by the nodes in `keep`, (nodes,) bool, numbered anew in the same order."""
+        """The subgraph induced by the nodes in `keep`, (nodes,) bool, with new numbers in the same order."""
         number = np.cumsum(keep) - 1
         inside = keep[self.edges[0]] & keep[self.edges[1]]
         masks = None if self.masks is None else _rows(self.masks, keep)
@@ -161,7 +161,7 @@ def frequent(raw: Raw, least: int) -> Raw:
     if not rare.size:
         return raw
     if rare.size == values.size:
-        raise ValueError(f"min_class={least}: no class has so many nodes, the largest has {counts.max()}.")
+        raise ValueError(f"min_class={least}: no class has this many nodes; the largest has {counts.max()}.")
     keep = ~np.isin(raw.y, rare)
     return raw.subset(keep).noting(
         f"{rare.size} classes with fewer than {least} nodes were dropped, with their {int((~keep).sum())} nodes."
@@ -200,7 +200,7 @@ def simple(raw: Raw, directed: bool) -> Raw:
         u, v = np.divmod(arcs >> 1, raw.nodes)
         numbers = np.sort(np.where(arcs & 1, v * raw.nodes + u, u * raw.nodes + v))
     if raw.directed and not directed and alone:
-        notes.append(f"{alone} of {arcs.size} arcs come without their reverse; each is taken as an undirected edge.")
+        notes.append(f"{alone} of {arcs.size} arcs come without their reverse; each counts as an undirected edge.")
     elif not directed and 0 < alone < edges.size:
         notes.append(f"{edges.size - alone} edges are listed in both directions and {alone} in one; each counts once.")
     if not edges.size:

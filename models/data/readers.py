@@ -112,7 +112,7 @@ def from_pyg(data: Any, path: Any) -> Raw:
 
 
 def as_array(value: torch.Tensor) -> NDArray[Any]:
-    """A dense NumPy array of a tensor of any layout; half precision becomes float32, which NumPy can hold in full."""
+    """A dense NumPy array of a tensor of any layout; half precision becomes float32, which represents its values exactly."""
     import torch
 
     dense = value if value.layout == torch.strided else value.to_dense()

@@ -1,4 +1,4 @@
-"""Graphs made from tables: two rows are joined when they are alike."""
+"""Graphs made from tables: two rows are joined if their features are similar."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ...accounting.upper.libraries import sampled_gaussian_rdp
 def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
     """DP-APPR-GM, one row: the classical Gaussian bound sqrt(2 ln(1.25/delta)) C / sigma_std, used beyond epsilon = 1 too.
 
-    sigma is the noise std, as in the code. The code takes C for the sensitivity, which is sqrt(2) C.
+    sigma is the noise std, as in the code. The code uses C as the sensitivity, which is sqrt(2) C.
     """
     return math.sqrt(2 * math.log(1.25 / delta)) * clip / sigma  # scan: intended
 

@@ -1,4 +1,4 @@
-"""Dropout for K runs at once: every run draws its masks from its own stream, whatever the sizes of the others."""
+"""Dropout for K runs at once: every run draws its masks from its own stream, so the sizes of other runs do not matter."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Selu:
 
 @dataclass(frozen=True)
 class BatchNorm:
-    """torch.nn.BatchNorm1d for each run: in training over the nodes at hand, otherwise with the running moments."""
+    """torch.nn.BatchNorm1d for each run: in training over the given nodes, otherwise with the running moments."""
 
     units: int
 

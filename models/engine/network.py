@@ -116,7 +116,7 @@ def _stacked(runs: Sequence[NDArray[Any]], device: str) -> Tensor:
 
 
 def apart(parts: Parts) -> list[Parts]:
-    """The numbers of every run on its own."""
+    """The numbers of every run, separately."""
     runs = range(len(parts[0][0][0]))
     return [[(tuple(a[k : k + 1] for a in t), tuple(a[k : k + 1] for a in r)) for t, r in parts] for k in runs]
 

@@ -1,4 +1,4 @@
-"""Records draws of NumPy: `Generator`, `RandomState`, and the functions of `numpy.random`, which share one hidden state."""
+"""Records draws of NumPy: `Generator`, `RandomState`, and the functions of `numpy.random`, which share one global state."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ PLAIN: dict[str, Any] = {name: getattr(np.random, name) for name in ("default_rn
 
 
 def _shared(plain: Any) -> Any:
-    """Replaces the hidden state behind the functions of `numpy.random`, draws from it, and records the draws."""
+    """Replaces the global state behind the functions of `numpy.random`, draws from it, and records the draws."""
 
     def method(name: str) -> Callable[..., Any]:
         return lambda self, *args, **options: listened(name, getattr(plain, name), args, options, asked)

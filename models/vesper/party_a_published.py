@@ -57,7 +57,7 @@ class Perturbed:
         self.degree = np.diff(self.adjacency.indptr)
 
     def refresh(self) -> None:
-        raise ValueError("this party perturbs every batch anew and has nothing to refresh; ask for a BATCH.")
+        raise ValueError("this party draws new noise for every batch and has nothing to refresh; ask for a BATCH.")
 
     def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """(1, 1, width, rows) float32: the encoded features, rows of length 1."""

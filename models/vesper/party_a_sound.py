@@ -47,9 +47,9 @@ class _NoisyBackward(torch.autograd.Function):
 class Refresh:
     """A's network for K runs.
 
-    encode: (weight and bias, node ids or None for all) -> (K, width, rows). learner: the encoder's weight and bias, then
-    in s2 and s3 a (K, width, width) weight after each of the `layers` sums. neighbours: number of the refresh -> the
-    adjacency of that pass, drawn anew when A samples edges in secret. watch: nodes whose sums are remembered.
+    encode: (weight and bias, node ids or None for all) -> (K, width, rows). learner: the encoder's weight and bias, then in s2
+    and s3 a (K, width, width) weight after each of the `layers` sums. neighbours: number of the refresh -> the adjacency of that
+    pass; if A samples edges in secret, each pass draws a new one. watch: nodes whose sums are remembered.
     clip: None, or in s3 the norm that rows are clipped to before they are summed backwards.
     """
 

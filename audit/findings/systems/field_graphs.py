@@ -107,7 +107,7 @@ def answered_twice(diagonal: int) -> Certificate:
 
 def stored_zero(dropped: bool) -> Certificate:
     """The outcomes on one pair of randomised response as a sum of sparse matrices. dropped: stored zeros are removed."""
-    hit = 2 / (math.e + 1)  # the chance that the pair is drawn anew
+    hit = 2 / (math.e + 1)  # the chance that the pair gets a new draw
     table = np.zeros((2, 3))
     for world in (0, 1):
         for chance, add, minus in ((1 - hit, 0, 0), (hit / 2, 1, 0), (hit / 2, 0, 1)):

@@ -236,7 +236,7 @@ def far_rows(key: Key, bit: bool, variant: str) -> float:
 
 
 def corrected_gap(key: Key) -> Certificate:
-    """The noise of the corrected GAP, drawn anew in every batch, against that of GAP, drawn once."""
+    """The noise of the corrected GAP, drawn for every batch, compared with that of GAP, drawn once."""
     from ....accounting import events
 
     rate, steps = events.inclusion(2000, 64, 10, 2), 640
