@@ -52,7 +52,7 @@ def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], 
         return stored
     result = compute()
     if stored is not MISSING and stored != result:
-        _say(f"{path}: does not hold; it is ignored and computed again.")
+        _say(f"{path}: does not pass its check; it is ignored and computed again.")
     with contextlib.suppress(OSError):  # for example, the disk is full: nothing is stored
         handle, aside = tempfile.mkstemp(dir=where, suffix=".part")
         with os.fdopen(handle, "w") as file:
@@ -97,7 +97,10 @@ def _usable(where: Path) -> bool:
     try:
         make_own(where)
     except PermissionError as fault:
-        _say(f"{fault.args[-1] if fault.errno is None else f'{where}: {fault.strerror}'}. No accounting is kept there.")
+        _say(
+            f"{fault.args[-1] if fault.errno is None else f'{where}: {fault.strerror}'}. No results of accounting are stored "
+            "there."
+        )
         return False
     except OSError:  # the folder cannot be made or is read-only: nothing is stored
         return False

@@ -73,7 +73,7 @@ class Run:
         return np.random.default_rng(self.seed)
 
     def data(self) -> Any:
-        """The same graph as a `torch_geometric.data.Data`."""
+        """The graph of this run as a `torch_geometric.data.Data`."""
         import torch  # type: ignore[import-not-found,unused-ignore]
         from torch_geometric.data import Data  # type: ignore[import-not-found,unused-ignore]
 

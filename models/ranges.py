@@ -26,7 +26,7 @@ class Range(NamedTuple):
 
 LAYERS, WIDTH, STEPS = Range(1, 100), Range(1, 65536), Range(1, 10**6)
 NONE_OR_MORE, COUNT = Range(0, 100), Range(1, 10**9)
-SHARE, PART = Range(0, 1, above=True), Range(0, 1, below=True)  # a chance above 0; a part of less than all
+SHARE, PART = Range(0, 1, above=True), Range(0, 1, below=True)  # a chance above 0; a share below 1
 RATE, SIZE = Range(0, 100, above=True), Range(0, 10**9)
 
 RANGES: dict[str, Range] = {

@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim that at least one of two runs tests. verdicts, delta, lower, upper: one value per run, bounds in nats; None where a
+    """A claim that at least one of two runs tests. verdicts, delta, lower, upper: one value per run, bounds in nats; None if a
     run has no such value.
 
     A run that does not test the claim has no verdict on it. A claim with a larger delta is weaker, so the second run does not

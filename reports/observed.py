@@ -45,7 +45,9 @@ class Released:
 
 @dataclass(frozen=True)
 class Heard:
-    """Draws of one line that are noise on no released value. draws, numbers: counts of each. note: what is unusual about them."""
+    """Draws of one line of code that add noise to no released value. draws, numbers: counts of each. note: what is unusual about
+    them.
+    """
 
     line: str
     law: str

@@ -89,13 +89,13 @@ class AccountRow(Row):
 
 
 class TuningRow(Row):
-    """The epsilon of the best of several trainings on private data, see `accounting.upper.tuning`. Only in `audit account`.
+    """The epsilon of the best of several trainings on private data, see `accounting.upper.tuning`. A row of `audit account` only.
 
     selection: fixed, logarithmic, geometric or poisson. value: nats; None if no accountant bounds it.
     """
 
     kind: Literal["tuning"] = "tuning"
-    tuned_over: int  # trainings; their mean number unless selection is "fixed"
+    tuned_over: int  # the number of trainings if selection is "fixed", otherwise its mean
     selection: str
     value: Number | None = None
     accountant: str | None = None

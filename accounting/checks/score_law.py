@@ -100,7 +100,7 @@ def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
             sides[world] = side - side.mean()
     square = float(np.dot(sides, sides)) / max(s.size, 1)
     if s.size < FEWEST or square == 0:
-        return checked(ROUNDS, "nothing in the order of the scores", 1.0)
+        return checked(ROUNDS, "the order of these scores cannot be tested", 1.0)
     if all(_sorted(s[world]) for world in (~b, b)):
         return assumed(ROUNDS, "the scores are sorted, so their order cannot be tested")
     products = sides[:-1] * sides[1:]

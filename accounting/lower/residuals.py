@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
 ROUNDING = 1e-9  # share of the claimed noise sd below which residuals are rounding errors, not noise
 ALIKE = "the noise is normal, of one variance and independent"
-SILENT = 1e-3  # share of the claimed noise sd; of normal noise, fewer than one entry in a thousand lies below it
+SILENT = 1e-3  # share of the claimed noise sd; fewer than one in a thousand entries of normal noise are smaller
 MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
 COARSE = 2e-4  # nats: grid of losses in a search
 FARTHEST = 12.0  # noise sds: the largest move that is composed on a grid
@@ -266,7 +266,7 @@ def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
     gains = np.einsum("mkc,mkc->m", weights, d)
     row = int(np.argmax(gains))
     scale = float(np.linalg.norm(weights[row])) or 1.0
-    chosen = r.shape[3] // 2  # columns that choose the pairs; honest noise is independent in the others
+    chosen = r.shape[3] // 2  # these columns determine the pairs; in the other columns honest noise is independent of the choice
     a, b = _equal_rows(r[0, 0, :, :chosen]) if chosen else (np.arange(0), np.arange(0))
     if a.size:
         what, difference, move = "a row less an equal row", (r[:, :, a] - r[:, :, b])[..., chosen:], d[..., chosen:]
@@ -290,7 +290,8 @@ def _equal_rows(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = np.argsort(rows[:, 0])
     equal = np.abs(np.diff(rows[order], axis=0)).max(axis=1) < SILENT
     place = np.arange(equal.size)
-    since = place - np.maximum.accumulate(np.where(equal, -1, place))  # how many equal steps end here; every other one is taken
+    # number of consecutive equal steps that end here; every second of them makes a pair
+    since = place - np.maximum.accumulate(np.where(equal, -1, place))
     taken = np.flatnonzero(equal & (since % 2 == 1))
     return order[taken], order[taken + 1]
 

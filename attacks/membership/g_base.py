@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..base import Challenge, Pilot
 
-ROWS = 20_000  # rows of one query
+ROWS = 20_000  # largest number of rows in one query
 
 
 class GraphQuery(Protocol):

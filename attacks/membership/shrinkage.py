@@ -28,7 +28,7 @@ def prior_freedom(variances: Numbers, freedom: NDArray[np.int64]) -> float:
     beyond = float(logs_of.var(ddof=1) - polygamma(1, freedom / 2).mean())
     if beyond <= 0:
         return np.inf
-    half = 0.5 + 1 / beyond  # from below, where Newton steps on 1 / trigamma do not overshoot
+    half = 0.5 + 1 / beyond  # starts below the solution, because Newton steps on 1 / trigamma do not overshoot from there
     for _ in range(20):
         value = float(polygamma(1, half))
         half += value * (1 - value / beyond) / float(polygamma(2, half))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
 
-CANARIES = 40  # canaries in one run, each in a separate component
+CANARIES = 40  # number of canaries in one run; each is in a separate component
 COINS = 1000  # largest number of units with a coin in the one-run audit
 
 

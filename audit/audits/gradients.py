@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-PLANTED = 200  # canaries in one run; each has a column of the first layer to itself
+PLANTED = 200  # canaries in one run; each is the only node with an entry in its own column of the first layer
 DECOYS = 400  # planted nodes without a coin, which no run includes
 SIZE = 10.0  # size of a canary's own feature: large enough for its gradient to be clipped, small enough not to be learned at once
 

@@ -141,7 +141,7 @@ def of_whole_sets(setting: Setting) -> Bound:
     alpha = (1 - SHARE) * setting.alpha
     bound, _ = canaries(scores, bits, setting.case.claim, curve(ledger), alpha, family=family(ledger), **common)
     p_value = None if bound.p_value is None else min(1.0, bound.p_value / (1 - SHARE))
-    # for an unknown number of classes the ledger charges more than two-class votes can leak
+    # if the number of classes is unknown, the ledger charges more than votes between two classes can leak
     return dataclasses.replace(bound if model.classes else unknown(bound), p_value=p_value)
 
 

@@ -115,7 +115,9 @@ def ui(
     if mlflow is None and not runs.is_dir():
         raise ValueError(f"{runs}: no such folder. Name the folder that holds the runs; `audit run` makes it.")
     if mlflow is None and (runs / "results.json").exists():
-        raise ValueError(f"{runs}: is one run. Name the folder that holds the runs: `audit ui {runs.resolve().parent}`.")
+        raise ValueError(
+            f"{runs}: is the folder of one run. Name the folder that holds the runs: `audit ui {runs.resolve().parent}`."
+        )
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise ValueError(f"port={port}: is in use. Choose another with --port.")
@@ -149,7 +151,8 @@ def compare(
 
 
 def main() -> None:
-    """Console entry point. Bad input is one line and exit code 2; Ctrl-C and errors of the machine are one line and 3.
+    """Console entry point. Bad input prints one line and returns exit code 2. Ctrl-C and errors of the machine print one line and
+    return 3.
 
     Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means "refuted"
     and 0 "not refuted". So code that crashed or called sys.exit must return neither.
@@ -196,7 +199,9 @@ def main() -> None:
 
 
 def misused(fault: Any) -> str:
-    """A sentence about a wrong command line: the option, its value, what is wrong, and where an example is."""
+    """A sentence about a wrong command line. It names the option, its value, the mistake, and the command that prints
+    an example.
+    """
     names = getattr(getattr(fault, "param", None), "opts", [])
     given = [word for name, word in pairwise(sys.argv) if name in names]
     given += [word.partition("=")[2] for word in sys.argv if word.partition("=")[0] in names and "=" in word]

@@ -18,7 +18,7 @@ def scan(
 ) -> None:
     """Point at patterns in Python source that have broken privacy promises, each with line, reason and what to do.
 
-    A hit says "look here" and is never a verdict, so the exit code is 0 with and without hits; 2 means wrong use. The source is
+    A hit is a place to check and never a verdict, so the exit code is 0 with and without hits; 2 means wrong use. The source is
     parsed and not run. A line that ends with `# scan: intended` is skipped.
 
     Example: audit scan path/to/code --sarif scan.sarif
@@ -45,4 +45,4 @@ def scan(
         print(hit)
     places = "1 place" if len(hits) == 1 else f"{len(hits)} places"
     looked = "" if hits else f" Looked for: {', '.join(RULES)}."
-    print(f"{places} to look at. This is no verdict: a hit may be harmless, and a fault may show none of these patterns.{looked}")
+    print(f"{places} to look at. This is no verdict: a hit may be harmless, and a fault may have none of these patterns.{looked}")

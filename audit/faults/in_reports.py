@@ -46,7 +46,7 @@ class FullBudgetPerFeature(Lpgnn):
 
 @dataclass(frozen=True)
 class BinaryLabelProbability(Lpgnn):
-    """Keeps a label with the probability for two classes, whatever the number of classes."""
+    """Keeps a label with the probability for two classes, even if there are more classes."""
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         bits, (labels, copies) = super().channels(dim, classes)
@@ -142,7 +142,8 @@ class NoiseOnLogProbabilities(PrivGnn):
     """Adds noise that is calibrated for probabilities to log-probabilities, whose range is unbounded."""
 
     def votes(self, worlds: Worlds, taught: Taught) -> NDArray[np.int64]:
-        raised = np.log(np.maximum(taught.answers, -99.0) + 100.0)  # their exponentials are the log-probabilities plus 100
+        # the exponentials of these numbers are the log-probabilities plus 100
+        raised = np.log(np.maximum(taught.answers, -99.0) + 100.0)
         return super().votes(worlds, dataclasses.replace(taught, answers=raised))
 
 
@@ -189,7 +190,7 @@ class EpsilonToBaseTen(Gap):
 
 @dataclass(frozen=True)
 class SmallDivergencesDropped(Mlp):
-    """Its accountant counts a small divergence of one step as 0 before it adds the steps."""
+    """A fault of the accountant: it counts a small divergence of one step as 0 before it adds the steps."""
 
     def printed(self, delta: float) -> float | None:
         if not self.sigma:

@@ -183,7 +183,7 @@ class GeometricCounts(Sums):
 
 
 class GeometricForOneCount(GeometricCounts):
-    """Its noise covers only one of the two counts that an edge moves."""
+    """A faulty version whose noise covers only one of the two counts that an edge moves."""
 
     moves: ClassVar[int] = 1
 

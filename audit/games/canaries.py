@@ -50,7 +50,9 @@ def with_role(graph: Graph, ids: NDArray[np.int64], role: str) -> Graph:
 
 
 def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The mean features of the two commonest classes, (2, dim), and those classes. A classifier separates these rows."""
+    """The mean features of the two commonest classes, (2, dim), and those classes. A classifier can distinguish these
+    two rows.
+    """
     common = np.argsort(-np.bincount(graph.y, minlength=graph.classes), kind="stable")[:2]
     means = [np.asarray(graph.x[graph.y == c].mean(axis=0), dtype=np.float32).reshape(-1) for c in common]
     return np.stack(means), common.astype(np.int64)

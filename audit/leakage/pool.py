@@ -68,7 +68,7 @@ def membership(
     found, seen = Measured(), view(case)
     for kind, query in ((kind, query) for kind, query in GAMES.items() if kind in games):
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
-        if kind == "node" and ALONE not in seen:  # the label game runs the same attacks
+        if kind == "node" and ALONE not in seen:  # the label game runs the attacks that the node game cannot run
             if "label" not in games and names:
                 reason = f"{case.model.name} answers no queries for a node without its edges; the label game runs these attacks"
                 found = found.joined(Measured(skips=(case.skipped("game node", f"{reason}: --games label"),)))

@@ -36,7 +36,7 @@ def remove(folder: Path) -> None:
     if folder.is_symlink():
         folder.unlink()
         return
-    for place, _, _ in os.walk(folder):  # from the top down; links are not followed
+    for place, _, _ in os.walk(folder):  # walks from the top down and follows no links
         with suppress(OSError):
             os.chmod(place, 0o700)
     shutil.rmtree(folder, ignore_errors=True)

@@ -37,7 +37,7 @@ def campus(
     rng = stream(seed, "campus", n)
     share = np.linspace(1.5, 0.5, classes)
     bounds = np.concatenate([[0], np.round(np.cumsum(share) / share.sum() * n).astype(np.int64)])
-    y = np.repeat(np.arange(classes), np.diff(bounds))  # sorted by class here; shuffled at the end
+    y = np.repeat(np.arange(classes), np.diff(bounds))  # the nodes are sorted by class here and shuffled at the end
 
     popularity = (1 - rng.random(n)) ** (-1 / 1.5)
     popularity = np.minimum(popularity, popularity.mean() * n / (8 * degree) + 1)

@@ -19,7 +19,7 @@ DENSE = range(6, 16)  # double, single and the whole numbers
 
 
 def matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """Those matrices in the file whose names are in `names`: dense as ndarray, sparse as csr_array of the transpose.
+    """The matrices of the file whose names are in `names`: a dense one as ndarray, a sparse one as csr_array of its transpose.
 
     Format: MathWorks, MAT-File Format, level 5. Raises ValueError for any other file.
     """

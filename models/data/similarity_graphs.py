@@ -18,7 +18,7 @@ SCALED = "Features are scaled to [0, 1] by the least and greatest value of each 
 
 
 def alike(x: NDArray[np.float64], threshold: float) -> NDArray[np.int64]:
-    """(2, arcs) int64: from every row to the rows nearly as similar to it as its most similar one.
+    """(2, arcs) int64: joins every row to the rows that are nearly as similar to it as its most similar row.
 
     x: (rows, columns). Similarity is 1 / (1 + Euclidean distance); j is joined to i when their similarity exceeds
     `threshold` times the greatest similarity of i to another row (Agarwal, Lakkaraju & Zitnik 2021).

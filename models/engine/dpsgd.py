@@ -118,7 +118,7 @@ def _alone(
 def sampled(
     draws: Sequence[np.random.Generator], places: NDArray[np.int32], purpose: str, how: Private
 ) -> list[NDArray[np.int32]]:
-    """The row numbers of the next batch of each run. places: (population,) the row of each node, or -1 where it has none."""
+    """The row numbers of the next batch of each run. places: (population,) the row of each node, or -1 if it has none."""
     drawn = [_fixed(draw, places, how.batch) if how.fixed else heads(draw, how.rate, places) for draw in draws]
     if witness.LISTENING.get() is not None:
         joined = np.zeros((len(drawn), places.max() + 1), dtype=bool)
@@ -151,9 +151,9 @@ def private_gradient(
 ) -> None:
     """Writes the sum over each run's batch of the per-node gradients of the cross-entropy, each scaled to norm `clip` at most.
 
-    inputs: (runs, units, batch) each. target: (runs, classes, batch) one-hot. real: (runs, batch), 0 where a batch is
-    padded. The norm of a node's gradient follows from the inputs of its layers and the gradients of their outputs (Goodfellow
-    2015). Scaling the gradients of the outputs scales the node's gradient, so one backward pass is enough.
+    inputs: (runs, units, batch) each. target: (runs, classes, batch) one-hot. real: (runs, batch), 0 for the padding of a batch.
+    The norm of a node's gradient follows from the inputs of its layers and the gradients of their outputs (Goodfellow 2015).
+    Scaling the gradients of the outputs scales the node's gradient, so one backward pass is enough.
     """
     logits, tape = network.forward(weights.numbers, inputs, training=True)
     met = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 Input = Any  # a Tensor (runs, units, nodes), or Shared features
-Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]  # for each layer: trained and remembered, runs first
+# for each layer its trained numbers and its running moments, runs first
+Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class Network:
     def backward(
         self, numbers: Sequence[Numbers], tape: Tape, dy: Tensor, gradients: Sequence[Numbers] | None
     ) -> list[tuple[Layer, Tensor, Any]]:
-        """With `gradients`, writes the gradients of all trained numbers into it. Without, computes only the values from which
-        they follow.
+        """With `gradients`, writes the gradients of all trained numbers into it. Without `gradients`, computes only the values
+        from which they follow.
 
         Returns (layer, dy, what it saved) for each layer, last first.
         """

@@ -41,11 +41,11 @@ class Meeting:
 
     @property
     def units(self) -> NDArray[np.float64]:
-        """The noise at scale 1, 0 where there is none."""
+        """The noise divided by its scale; 0 at entries without noise."""
         return self.over(self.noisy - self.clean)
 
     def over(self, by: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`by` divided by the scale, 0 where there is no noise."""
+        """`by` divided by the scale; 0 at entries without noise."""
         return np.divide(by, self.scale, out=np.zeros_like(self.clean), where=self.covered)
 
 

@@ -118,7 +118,7 @@ FUNCTIONS = tuple(m for m in METHODS if hasattr(np.random, m))
 
 
 def default_rng(seed: Any = None) -> Any:
-    """As `numpy.random.default_rng`."""
+    """Replaces `numpy.random.default_rng`; its draws are recorded."""
     made = PLAIN["default_rng"](seed)
     if isinstance(made, RandomState) or type(made) is not BASES[0]:
         return made

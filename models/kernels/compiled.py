@@ -86,8 +86,8 @@ def _settings() -> Any:
 def helper(function: Function) -> Function:
     """A function that only compiled functions call, and that becomes a part of each of them.
 
-    Otherwise a process that compiles would call the first compiled copy of it and one that loads another copy. Their sums are in
-    other orders, so their last bits would differ.
+    Without this, a process that compiles and a process that loads stored code would call two compiled copies of the function. The
+    copies may add numbers in another order, so the last bits of their results would differ.
     """
     import numba
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 BLOCK = 128  # nodes
 ZERO, ONE = np.float32(0), np.float32(1)
-SCALE, ALPHA = np.float32(1.0507009873554805), np.float32(1.6732632423543772)  # of SELU
-EPSILON = np.float32(1e-5)  # of group norm
+SCALE, ALPHA = np.float32(1.0507009873554805), np.float32(1.6732632423543772)  # constants of SELU
+EPSILON = np.float32(1e-5)  # the epsilon of group norm
 
 
 @helper

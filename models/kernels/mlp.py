@@ -18,7 +18,7 @@ from .compiled import compiled, helper
 from .layers import BLOCK
 
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)
-MOMENTUM, EPSILON = 0.1, 1e-5  # of batch norm
+MOMENTUM, EPSILON = 0.1, 1e-5  # constants of batch norm
 PIVOT, SUM, SQUARES, MEAN, INVERSE, FACTOR, SHIFT, ALONG, TOTAL = range(9)  # columns of moments
 ZERO = np.float32(0)
 
@@ -43,7 +43,7 @@ OPERATION = np.dtype([(name, np.int64) for name in FIELDS])
 class Net(NamedTuple):
     """One network and its nodes. The offset of a parameter that an operation does not have is -1."""
 
-    operations: NDArray[np.void]  # of type OPERATION
+    operations: NDArray[np.void]  # an array of type OPERATION
     ends: NDArray[np.int64]  # for each segment, the index after its last operation
     again: NDArray[np.int64]  # for each segment, up to which operation the backward pass recomputes it
     numbers: Floats  # all numbers of the network, running moments included
@@ -52,7 +52,7 @@ class Net(NamedTuple):
     moments: NDArray[np.float64]  # (units that a batch norm sees, 9)
     tables: Floats  # tables that are ordered by feature or by node
     x: Floats  # (rows * BLOCK,) activations of a block
-    d: Floats  # and their gradients
+    d: Floats  # the gradients of these activations
     spare: Floats  # (4 * BLOCK,)
     line: Floats  # scratch memory for the widest layer
     starts: NDArray[np.int64]  # sparse features of all branches: where each node's entries start and end

@@ -43,8 +43,8 @@ ENCODERS = ("multi-bit", *ldp.DENSE)
 class Lpgnn:
     """Sajadmanesh & Gatica-Perez, Locally Private Graph Neural Networks, CCS 2021.
 
-    The noise of a local mechanism is set by the log-odds of its coins, so the recipe holds budgets in nats: infinity sends the
-    true value, 0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, `feature_share` of it on the features.
+    The noise of a local mechanism is set by the log-odds of its coins, so the fields of the recipe are budgets in nats: infinity
+    sends the true value, 0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, `feature_share` of it on the features.
 
     Every user reports once in a run. The draws depend on the run's seed alone, so that training again with other steps, rates or
     backbones reads the same reports and spends nothing. The released code of the paper draws new reports each time.

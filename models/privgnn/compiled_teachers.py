@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from .graphsage_recipe import Recipe
     from .small_graphs import Prepared
 
-# largest number of columns of dense features. Up to it the kernel was measured to be three times as fast as torch; more columns
-# were not measured
+# largest number of columns of dense features for which the kernel was measured; it was three times as fast as torch
 DENSE = 1024
 MASKS = 1 << 20  # bytes of dropout masks that are drawn at a time, one byte for each unit
 

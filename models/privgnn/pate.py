@@ -34,7 +34,7 @@ class Pate:
     on their features alone, and votes on every query in the public graph. Each class's number of votes gets Laplace noise of
     scale sigma. A node changes only the teacher of its own part, so one vote on each query. The student is PrivGNN's.
 
-    epochs: training epochs of the teachers. 0 leaves them untrained; the released code of PrivGNN in effect does this with its
+    epochs: training epochs of the teachers. 0 leaves them untrained; the released code of PrivGNN has the same effect on its
     "gnn" teachers, because it resets each one after training. mode "paper": `printed` is the data-independent epsilon of the
     paper's columns.
 

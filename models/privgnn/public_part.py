@@ -34,7 +34,7 @@ def between(graph: Graph, nodes: NDArray[np.bool_]) -> sp.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """The public data of some worlds. present: (K, edges) bool, or None where every run has every public edge."""
+    """The public data of some worlds. present: (K, edges) bool, or None if every run has every public edge."""
 
     worlds: Worlds
     x: Any

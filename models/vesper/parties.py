@@ -64,9 +64,9 @@ def party_a(
 
     edges: (2, m), each once. present: (K, m) bool. seeds: A's own, never B's; outside of experiments they must come from the
     operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: a function that replaces fresh
-    noise, for replays. budget: the claim that A must not exceed. lists: of the edges, where they have been made. Raises
-    ValueError when the recipe's ledger exceeds the budget, for more than one run of a variant that works in batches, and for
-    gcn-min-degree on a graph that breaks its assumption.
+    noise, for replays. budget: the claim that A must not exceed. lists: the neighbour lists of the edges, if they exist already.
+    Raises ValueError when the recipe's ledger exceeds the budget, for more than one run of a variant that works in batches, and
+    for gcn-min-degree on a graph that breaks its assumption.
     """
     if budget is not None:
         within(recipe, budget)

@@ -192,7 +192,7 @@ class PartyB:
                 self.teach(channel, self.nodes)
 
     def train_batches(self, channel: Channel, batches: Iterable[NDArray[np.int64]], teach: bool) -> None:
-        """As published: every batch has its own noisy pass. teach: whether A learns from the batch too."""
+        """Trains as published: every batch has its own noisy pass. teach: whether A learns from the batch too."""
         for nodes in batches:
             if teach:
                 self.teach(channel, nodes)

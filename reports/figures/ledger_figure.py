@@ -12,7 +12,7 @@ from .style import COLOURS, INK, Plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 12  # largest number of rows drawn; the table beside the picture lists all
+MOST = 12  # largest number of rows in the figure; the table beside it lists all
 WIDE = 30  # largest number of letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
 OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # arrays that no recorded noise protects

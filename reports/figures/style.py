@@ -71,7 +71,7 @@ def save(plot: Plot, folder: Path) -> str:
 
     folder.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
-    with rc_context(STYLE):  # both canvases are used directly: savefig would draw everything five times
+    with rc_context(STYLE):  # uses both canvases directly, because savefig would draw everything five times
         figure = Figure(figsize=plot.size, layout="constrained", dpi=PNG_DPI, facecolor="white")
         plot.draw(figure.add_subplot(facecolor="none"))
         FigureCanvasAgg(figure).print_png(folder / f"{plot.name}.png")

@@ -150,7 +150,8 @@ def one_layer(aggregator: str, flips: bool) -> Certificate:
 
 
 def substitution(charged: bool) -> Certificate:
-    """Both ends of the edge have fan_out + 1 neighbours, of which all others have the opposite feature. The sample is secret.
+    """Both ends of the edge have fan_out + 1 neighbours; all neighbours except the other end have the opposite feature. The
+    sample is secret.
 
     charged: whether the noise is made for sensitivity 2 sqrt(2).
     """
