@@ -1,4 +1,6 @@
-"""The rows of results.json, the documented output of a run. Field names are a contract: add some, rename none."""
+"""The rows of results.json, the documented output of a run. Other programs read these field names, so new versions may add fields
+but never rename one.
+"""
 
 from __future__ import annotations
 

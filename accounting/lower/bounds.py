@@ -184,7 +184,7 @@ def lower(
     bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, notices, reach, attack, audit)
     # The same two error rates also test the claim for every mechanism, at the same alpha.
     bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
-    return resting(bound, f"two Clopper-Pearson ends and {theorem}", rounds, proved("the threshold is fixed", fixed))
+    return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, proved("the threshold is fixed", fixed))
 
 
 def split(scores: ArrayLike, bits: ArrayLike, *, both: bool = True) -> tuple[Array, Array]:

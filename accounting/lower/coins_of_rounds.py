@@ -1,4 +1,4 @@
-"""A bound for every mechanism from independent rounds. It needs fair coins as bits; if the bits are none, it draws coins and
+"""A bound for every mechanism from independent rounds. The bits must be fair coins. If they are not, the tool draws coins and
 selects rounds whose bits equal them.
 """
 

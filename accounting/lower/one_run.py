@@ -114,8 +114,8 @@ def steinke(
     The bits must be independent fair coins (`coins` says how that is known). The highest scores are guessed as members, equally
     many of the lowest as non-members, and the rest are not guessed. Surer guesses have larger weights. The number of guesses and
     their weights depend on the epsilon that is tested, never on the claim or the bits. Scores may be tied for the highest or for
-    the lowest. If these tied scores are at least half as many as would be guessed, exactly they are guessed. The bound is the
-    largest epsilon that is rejected together with all smaller ones.
+    the lowest. If these tied scores are at least half as many as would be guessed, the audit guesses exactly the coins of these
+    scores. The bound is the largest epsilon that is rejected together with all smaller ones.
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))

@@ -82,7 +82,7 @@ def factorised(
     bound = Bound(
         epsilon, alpha, "ledger", method, (r.size, 0), refuted, p_value, notices, reach, attack, audit, against="ledger"
     )
-    theorem = "mu = how far the means move / the chi-squared upper end of the noise (Dong et al. 2022 for its epsilon)"
+    theorem = "mu = move of the means / chi-squared upper limit of the noise (Dong et al. 2022 for its epsilon)"
     return resting(
         bound,
         theorem,
@@ -168,9 +168,9 @@ def added_up(
         audit,
         against="ledger",
     )
-    theorem = "the moves along the released history, composed / the chi-squared upper end of the noise"
+    theorem = "the composition of (moves along the released history / chi-squared upper limit of the noise)"
     spread = max(sizes) / min(sizes) - 1 if min(sizes) else math.inf
-    told = f"the least of {len(sizes)} histories, which differ by {spread:.2%}"
+    told = f"the smallest move of {len(sizes)} histories is used; they differ by {spread:.2%}"
     steady = Condition("the means move as far along other histories", "checked" if spread <= STEADY else "failed", told)
     drawn = [SAMPLED] if any(m.steps.size for m in moves) else []
     return resting(bound, theorem, steady, *drawn, alike_in_parts(residuals))

@@ -119,7 +119,7 @@ def lost_to_rounding(ledger: DpEvent, delta: float) -> str:
     """
     steps = sum(count for _, count in parts(ledger))
     least = max(SMALLEST_PRV, ROUNDED_PRV * steps)
-    return f"not a bound below delta={least:.0e}: rounding in {steps} steps outweighs it" if 0 < delta < least else ""
+    return f"not a bound below delta={least:.0e}: rounding errors of {steps} steps exceed it" if 0 < delta < least else ""
 
 
 def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:

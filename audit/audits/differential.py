@@ -35,7 +35,7 @@ REPORTED = proved(
     "draws, samples and noisy values are recorded", "the training, which is this package's own, reports each of them"
 )
 REPEATED = proved("the repetition has the same noise", "every noisy value was made the same")
-SEEDS = proved("the two runs are independent", "their seeds differ, and each number is in one release")
+SEEDS = proved("the two runs are independent", "the two runs have different seeds, and each number is in one release")
 
 
 def refuses(case: Case) -> str | None:
@@ -47,7 +47,7 @@ def refuses(case: Case) -> str | None:
         return None if known else f"a program that is not recorded; its seeds are tested for edges, not {case.claim.unit}"
     empty = ("NonPrivateDpEvent",) if a_strangers(case.model) else ("NoOpDpEvent", "NonPrivateDpEvent")
     if type(case.model.ledger).__name__ in empty:
-        return "the ledger charges for nothing that could be counted"
+        return "the ledger lists no mechanism that could be counted"
     if case.claim.unit is not case.model.unit:
         return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
     return None

@@ -86,8 +86,8 @@ def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 def rates(case: Case, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The error rates (false positive, false negative) of the test "at least one entry is present".
 
-    If the two entries of a pair are randomised separately, also those of "both are present". Entries are randomised with `kappa`
-    times the epsilon, at the graph's own density.
+    If the two entries of a pair are randomised separately, it also returns the error rates of "both are present". Entries are
+    randomised with `kappa` times the epsilon, at the graph's own density.
     """
     assert isinstance(case.model, RandomisedEdges)
     density = graph.arc_count / (graph.nodes * (graph.nodes - 1))

@@ -127,7 +127,7 @@ def tables(lines: list[tuple[str, ...]]) -> None:
 
 
 def fitting(lines: list[tuple[str, ...]], width: int) -> list[list[int]]:
-    """Splits the columns of HEAD into tables of at most `width` characters. Each repeats the columns model and claimed.
+    """Splits the columns of HEAD into tables of at most `width` characters. Each table repeats the columns model and claimed.
 
     Returns the indices of HEAD in each table; the unit is printed above the tables.
     """

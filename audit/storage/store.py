@@ -85,7 +85,9 @@ def save(release: Release, path: Path) -> None:
 
 
 def _for_others_to_read(path: str, flags: int) -> int:
-    """Opens a file that only this user may write, whatever the umask. Otherwise others could replace the releases of a run."""
+    """Opens a file that only this user may write, even if the umask would allow others to. Otherwise others could replace the
+    releases of a run.
+    """
     return os.open(path, flags, 0o644)
 
 

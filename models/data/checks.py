@@ -98,7 +98,9 @@ def check_masks(masks: Masks, nodes: int) -> None:
 
 
 def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
-    """The same numbers as int64; the same array if it has that type. Raises ValueError if they are not whole numbers."""
+    """Returns the numbers as int64; the array itself if it already has this type. Raises ValueError if they are not whole
+    numbers.
+    """
     a = np.asarray(values)
     if a.dtype.kind in "iub":
         if a.dtype == np.uint64 and a.size and a.max() > np.iinfo(np.int64).max:

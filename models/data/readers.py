@@ -235,7 +235,7 @@ def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
 def pyg(words: tuple[str, ...], root: Path, trust: bool = False) -> Raw:
     """The first graph of a data set class of torch_geometric.datasets; words: the class, then perhaps its `name`.
 
-    trust: whether to run the code in its files, which are pickles. Raises ValueError without it.
+    trust: whether to run the code in its files, which are pickles. Raises ValueError if it is False.
     """
     import torch_geometric.datasets as sets
     from torch_geometric.data import Data

@@ -158,8 +158,8 @@ def _chain(plan: Plan, steps: list[Step], free: int) -> int:
 
 
 def _again(steps: list[Step]) -> int:
-    """How many steps the backward pass repeats: up to the last one whose output it reads. A stored output at the end is loaded,
-    not recomputed.
+    """How many steps the backward pass repeats. It needs all steps up to the last one whose output it reads. A stored output at
+    the end is loaded, not recomputed.
     """
     if steps[-1].kind != KEEP:
         return 0
@@ -216,7 +216,7 @@ class Pass:
         self._kernel.gradient(self._net, self._nodes, np.float32(0))
 
     def clipped_gradient(self, drawn: NDArray[np.int32], clip: float) -> None:
-        """Writes the sum over the drawn rows of each one's gradient, scaled to norm `clip` at most."""
+        """Writes the sum of the gradients of the drawn rows, each scaled to norm `clip` at most."""
         self._kernel.gradient(self._net, drawn, np.float32(clip))
 
     def hits(self) -> int:

@@ -153,7 +153,7 @@ class Weights:
         return Weights(self.parts)
 
     def overwrite(self, other: Weights) -> None:
-        """Takes all numbers of `other`."""
+        """Copies all numbers of `other` into this buffer."""
         self.buffer.copy_(other.buffer)
 
     @cached_property

@@ -58,7 +58,9 @@ class EdgeRecipe:
         check_direction(self.name, self.unit, graph)
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains all runs, as many together as the caches hold. Raises ValueError for a graph that the ledger does not cover."""
+        """Trains all runs, as many at a time as fit the processor's caches. Raises ValueError for a graph that the ledger does
+        not cover.
+        """
         self.check(worlds.graph)
         parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden, self._batch)]
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in self.releases}

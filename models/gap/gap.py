@@ -76,7 +76,7 @@ class Gap(common.NoisySums):
         return common.withhold(self, worlds, released)
 
     def _encoded(self, company: Company) -> Tensor:
-        """(runs, nodes, hidden) of length 1."""
+        """(runs, nodes, hidden), rows of length 1."""
         worlds, classes = company.worlds, company.worlds.graph.classes
         seeds = np.array([self.public_seed], dtype=np.uint64) if self._shares_first else worlds.seeds
         wide = (worlds.graph.dim, *[self.hidden] * self.encoder_layers)

@@ -48,7 +48,7 @@ def write(graph: Graph, folder: str | Path) -> Graph:
     """Writes the graph and its neighbour lists into a new folder, and returns the graph mapped from there.
 
     Arrays are read in blocks, so the graph may itself be mapped. A temporary folder is written and then renamed, so that `folder`
-    is complete or absent. Raises ValueError if `folder` exists already, or for a graph that is not what `Graph` promises.
+    is complete or absent. Raises ValueError if `folder` exists already, or for a graph that breaks the rules of `Graph`.
     """
     folder = Path(folder)
     if folder.exists():
@@ -122,7 +122,9 @@ def digest(lists: Lists) -> str:
 
 
 def check(graph: Graph) -> None:
-    """Raises ValueError for edges or features that would make sums wrong: what `Graph` promises, checked block by block."""
+    """Raises ValueError for edges or features that break the rules of `Graph` and would make sums wrong. It checks them block by
+    block.
+    """
     last = -1
     for at in range(0, graph.edges.shape[1], BLOCK):
         low, high = graph.edges[:, at : at + BLOCK]

@@ -112,8 +112,8 @@ class Public:
         return np.repeat(candidates[None, :count], len(self.worlds), axis=0)
 
     def _page_rank(self, run: int) -> NDArray[np.float64]:
-        """(nodes,) float64 over the public graph of one run, by power iteration; from a node without arcs the walk jumps to a
-        random node.
+        """(nodes,) float64: the PageRank of each node in the public graph of one run, by power iteration; from a node without
+        arcs the walk jumps to a random node.
         """
         nodes = self.worlds.graph.nodes
         everyone = [np.arange(nodes)]

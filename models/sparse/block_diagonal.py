@@ -1,4 +1,4 @@
-"""Many graphs side by side as one graph, so that K runs cost one sparse product."""
+"""Many graphs joined into one block-diagonal graph, so that K runs need only one sparse product."""
 
 from __future__ import annotations
 

@@ -154,7 +154,9 @@ class PartyB:
         return rows[:0] if pulls is None else pulls.cpu().numpy()
 
     def _known(self, nodes: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Labels of these nodes, and each node's share of a run's loss (K, rows). Cached, because requests mostly repeat."""
+        """Labels of these nodes, and each node's share of a run's loss (K, rows). The result is cached, because most requests
+        repeat.
+        """
         if self._last is None or self._last[0] is not nodes:
             weight = np.ascontiguousarray(self.weight[:, nodes])
             share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1)

@@ -93,7 +93,7 @@ def mixture_by_library(visits: Any, std: float, delta: float) -> float:
 
 
 def evaluation(charged: bool) -> Certificate:
-    """The rows released for validation, once per epoch; the training counts as free here.
+    """The rows released for validation, once per epoch; nothing is charged for the training here.
 
     charged: whether the noise is made for the evaluations.
     """
