@@ -35,7 +35,8 @@ def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = 
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         chosen: dict[str, Any] = {"attacks": "none", "mlflow": "none", "jobs": 1} | options
         chosen |= {"data": graph.name, "epsilon": (claim.epsilon,), "delta": claim.delta, "unit": str(claim.unit)}
-        chosen["model"] = f"{model.name}, given in Python"  # no file holds it, so plan.toml alone does not run it again
+        # no file contains this model, so plan.toml alone does not run it again
+        chosen["model"] = f"{model.name}, given in Python"
         plan = Plan(out=Path(out or folder), **chosen)
         makes = {model.name: lambda mode, facts, private: model}
         quietly = partial(publish, json=False, quiet=True)

@@ -14,7 +14,7 @@ from .score_law import distance_p_value
 
 APART = "canaries of a run are independent, given their bits"
 FEWEST = 30  # the normal approximations below need at least this many scores
-MANY = 1000  # from this many sums on, their mean square is treated as normal, whatever the distribution of a single sum
+MANY = 1000  # from this many sums on, their mean square is treated as normal, for every distribution of a single sum
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
     if method == "coins":
         limit, chance = (float(special.expit(m)) if claim.delta == 0 else float(special.ndtr(m / 2)) for m in (mu, kappa * mu))
         return power_of_coins(limit, chance, n0 + n1, alpha)
-    if claim.delta == 0:  # randomised response sits at the corner of its region
+    if claim.delta == 0:  # the error rates of randomised response are the corner of its region
         corner = np.array([special.expit(-kappa * claim.epsilon)])
         return float(np.max(_power_of_gate(corner, corner, lambda a: _region(claim, a), n0, n1, alpha)))
     a, most = _limits(claim, n0, n1, alpha, method)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Beta = Callable[[Array], Array]  # a trade-off curve: false-positive rates -> smallest false-negative rates
 POWER = 0.9  # power at the smallest detectable violation
-CELLS = np.linspace(-9.0, 9.0, 901)  # number of cells, on the normal scale, of the integral over the false-positive rate
+CELLS = np.linspace(-9.0, 9.0, 901)  # ends of the cells, on the normal scale, of the integral over the false-positive rate
 
 
 def ranked(

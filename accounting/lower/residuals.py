@@ -68,7 +68,7 @@ def factorised(
         name: alpha if len(views) == 1 else alpha / 2 if name == "all noise" else alpha / 2 / (len(views) - 1) for name in views
     }
     mus = {name: _over(move, noise_at_most(x, shares[name])) for name, (x, move) in views.items()}
-    rows = rows_alike(r)  # every view pools the runs
+    rows = rows_alike(r)  # each view combines all runs
     tested = {name: alike(x, rows, whole=name == "all noise") for name, (x, _) in views.items()}
     standing = [name for name in mus if tested[name].how != "failed"] or list(mus)
     best = max(standing, key=lambda name: mus[name])
@@ -110,7 +110,7 @@ class Moves:
         alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
         if not self.steps.size:
             return alone
-        capped = min(factor, FARTHEST / float(np.linalg.norm([self.plain, *self.steps])))  # losses must fit the grid
+        capped = min(factor, FARTHEST / float(np.linalg.norm([self.plain, *self.steps])))  # the privacy losses must fit the grid
         return max(alone, epsilon_at_least(self.plain * capped, self.steps * capped, self.rate, delta, interval))
 
     def factor(self, claim: Claim) -> float:
@@ -191,7 +191,7 @@ def alike_in_parts(residuals: Sequence[Array]) -> Condition:
     p_values += [_link(r[:-1], r[1:]) for r in parts]
     triples = np.lib.stride_tricks.sliding_window_view(every, 3)
     first = np.sort(np.ascontiguousarray(triples).view([("", every.dtype)] * 3).ravel())
-    p_values.append(0.0 if bool((first[1:] == first[:-1]).any()) else 1.0)  # single numbers agree by float32's rounding
+    p_values.append(0.0 if bool((first[1:] == first[:-1]).any()) else 1.0)  # single float32 numbers can be equal by rounding
     return checked(ALIKE, "law, variances, neighbours and repeated numbers", min(1.0, len(p_values) * min(p_values)))
 
 

@@ -60,8 +60,7 @@ class LikelihoodRatio:
         """
         reached, scores = ends(challenge), self.score(release, challenge)
         total = sum(float(np.square(gap, dtype=np.float64).sum()) for _, gap in gaps(release, challenge, reached))
-        # If d is the edge's difference, |gap|^2 = |across|^2 + <gap, d / |d|>^2; the last term is the square of the score times
-        # noise_std.
+        # If d is the edge's difference, |gap|^2 = |across|^2 + <gap, d / |d|>^2; the last term is (score * noise_std)^2.
         _, hops, _, dim = release["aggregates"].shape
         squares = total / noise_std(release) ** 2 - float(np.square(scores).sum())
         return squares, len(release) * hops * len(reached) * dim - scores.size

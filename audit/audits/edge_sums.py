@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-CANARIES = 1000  # canaries in one run at most; they move different rows, so they do not affect each other
+CANARIES = 1000  # largest number of canaries in one run; they move different rows, so they do not affect each other
 MORE = 4  # number of pairs without an edge for each canary, if there are enough nodes; more would add little
 # share of the game's alpha that bounds the size of the noise: a small one is enough, because many residuals estimate that size
 NOISE_SHARE = 0.1

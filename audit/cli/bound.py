@@ -24,7 +24,7 @@ COUNTED = 1_000_000  # largest number of rows for which distinct scores are coun
 UNFAIR = 2e-6  # below this p-value of the number of ones, the bits do not count as fair coins
 COUNTED_COINS = "Steinke et al. 2023"  # name of the method for which `limits` computes the largest provable bound
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: true epsilons for which the limit is printed if nothing is claimed
-# nats: the number of guesses is the best one for this epsilon, whatever the claim is; other choices give similar bounds
+# nats: the number of guesses is the best one for this epsilon and does not depend on the claim; other choices give similar bounds
 USUAL = 2.0
 
 

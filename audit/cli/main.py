@@ -123,7 +123,7 @@ def ui(
             raise ValueError(f"port={port}: is in use. Choose another with --port.")
     print(f"{ui_address(runs, mlflow, port)} (Ctrl-C ends the server)", file=sys.stderr)
     command = ui_command(runs, mlflow, port)
-    os.execvp(command[0], command)  # replaces this process: ending it ends the server
+    os.execvp(command[0], command)  # replaces this process, so ending this process ends the server
 
 
 @app.command()
@@ -166,7 +166,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal lacks must not end the run
     for stop in (signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ():
-        if signal.getsignal(stop) is signal.SIG_DFL:  # nohup ignores SIGHUP, and this stays so
+        if signal.getsignal(stop) is signal.SIG_DFL:  # under nohup SIGHUP stays ignored
             signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal are handled like Ctrl-C
     try:
         code = app(standalone_mode=False)

@@ -96,7 +96,7 @@ def root_key(plan: Plan, folder: Path) -> Key:
         return Key("seed", plan.seed)
     path = folder / "key"
     if not path.exists():
-        aside = path.with_name(".key")  # renamed when complete: a full disk must not leave a truncated key
+        aside = path.with_name(".key")  # the file is renamed when it is complete, so that a full disk leaves no truncated key
         aside.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
             f.write(Key.fresh())

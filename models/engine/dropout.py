@@ -59,7 +59,7 @@ class Dropout:
     def mask(self, shape: tuple[int, ...]) -> Tensor:
         """(K, size, units) float32: zero, or one over the share that is kept."""
         if self.buffer is None:
-            # kept for the next call: fresh memory costs three times as much as the draw
+            # the buffer is kept for the next call, because allocating memory takes three times as long as the draw
             self.buffer = np.zeros(shape, dtype=np.float32)
         for mask, random, rows in zip(self.buffer, self.randoms, self.rows, strict=True):
             mask[:rows] = draw(random, rows * shape[2], self.share).reshape(rows, shape[2])

@@ -93,7 +93,7 @@ class Pipe:
     inbox: deque[tuple[bytes, bytearray]] = field(default_factory=deque)
     outbox: deque[tuple[bytes, bytearray]] = field(default_factory=deque)
     serve: Callable[[], object] | None = None
-    sent: int = 0  # bytes of message bodies
+    sent: int = 0  # number of bytes in the bodies of all messages
 
     def send(self, kind: str, payload: Message) -> None:
         message = pack(kind, payload)
