@@ -24,7 +24,7 @@ CAPPED = 0.5
 EDGES = (0.0, *(2.0 ** (k / 2) for k in range(-6, 9)), LARGEST)  # nats: all epsilons between two edges use the same weights
 TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
 ROUNDED = 1e-13  # added to a p-value for the rounding of its Fourier transform
-FINE = 64  # number of weight levels in `most_provable`, fine enough to stand for arbitrary weights
+FINE = 64  # number of weight levels in `most_provable`, enough levels to approximate arbitrary weights
 
 
 def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:

@@ -49,8 +49,8 @@ def play_votes(setting: Setting) -> Outcome:
 
     The model itself adds the noise. All votes together prove a lower bound on the epsilon of one vote, and the ledger's curve
     composes it with the secret samples. This needs separate noise for all votes; the audit checks this. If the check fails, a
-    test of whole sets of votes replaces the first test. Each of the two spends its own share of alpha. This audit tests neither
-    the sampling nor the training of the teachers.
+    test of whole sets of votes replaces the first test. Each of the two tests spends its own share of alpha. This audit tests
+    neither the sampling nor the training of the teachers.
     """
     model, key = setting.case.model, setting.key
     assert isinstance(model, NoisyVotes)

@@ -89,7 +89,7 @@ class OtherNoise(Gap):
 
 @dataclass(frozen=True)
 class ReusesFirstHopNoise(OtherNoise):
-    """Adds the noise of the first hop to every hop, so differences of hops carry no noise."""
+    """Adds the noise of the first hop to every hop, so differences between hops contain no noise."""
 
     def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
         return np.repeat(noise[:, :1], self.hops, axis=1)

@@ -110,7 +110,7 @@ class ClipsMeanGradient(FaultyTraining):
 
 @dataclass(frozen=True)
 class NoiseNotScaledByClip(FaultyTraining):
-    """Adds noise for a clipping norm of 1, whatever the clipping norm."""
+    """Adds noise for a clipping norm of 1, even if the clipping norm is another one."""
 
     def change(self) -> dict[str, Any]:
         honest = dpsgd.add_noise

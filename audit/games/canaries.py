@@ -21,7 +21,7 @@ def beside(
 ) -> tuple[Graph, NDArray[np.int64]]:
     """The graph with new nodes that are joined only to one another, and their ids. Existing ids do not change.
 
-    x: (new, dim). y: (new,). edges: (2, m), counted among the new nodes; on a directed graph each becomes two arcs. role:
+    x: (new, dim). y: (new,). edges: (2, m), in the numbering of the new nodes; on a directed graph each becomes two arcs. role:
     "train", "val" or "test", the part of the split for all of them; None leaves them out of the split.
     """
     ids = graph.nodes + np.arange(len(y), dtype=np.int64)

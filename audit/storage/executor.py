@@ -1,4 +1,4 @@
-"""Executors of chunks: this process, worker processes, or a Ray cluster. The results are equal."""
+"""Executors of chunks: this process, worker processes, or a Ray cluster. All three give equal results."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ PREFIX, LOCK = "gnnaudit-run-", "alive"
 
 @contextmanager
 def temporary() -> Iterator[Path]:
-    """A folder that only this user can read, removed at the end. The first call in a process removes those of dead processes."""
+    """A folder that only this user can read, removed at the end. The first call in a process removes the folders of dead
+    processes.
+    """
     sweep(tempfile.gettempdir())
     new = Path(tempfile.mkdtemp(prefix="gnnaudit-new-"))
     lock = FileLock(new / LOCK)

@@ -29,8 +29,8 @@ def page_rank(
     Every iteration takes all residuals above their threshold, adds them to the solution and passes them to the neighbours. It
     stops when no residual exceeds its threshold by more than the tolerance. The entries grow monotonically towards the minimum.
 
-    adjacency: (nodes, nodes), no self loops. An arc without its reverse counts in the degree of its sender but passes nothing on,
-    as in the released code of DPAR.
+    adjacency: (nodes, nodes), no self loops. An arc without its reverse counts in the degree of its sender but transports no
+    weight, as in the released code of DPAR.
     """
     nodes = adjacency.shape[0]
     loops = sp.eye_array(nodes, dtype=np.float32, format="csr")

@@ -115,7 +115,8 @@ class Lpgnn:
 
     @property
     def ledger(self) -> DpEvent:
-        """Replacement of one user's features and label: a pure epsilon for each (Gaussian noise for that encoder).
+        """Charges for the replacement of one user's features and label: a pure epsilon for each, or Gaussian noise for the
+        Gaussian encoder.
 
         The ledger does not know the graph's number of classes, so it charges the label as one of two, the worst case.
         """
@@ -235,7 +236,9 @@ class Lpgnn:
     def _train(
         self, worlds: Worlds, stored: Operator | Tensor, offset: float, labels: NDArray[np.int64], device: str
     ) -> NDArray[np.float32]:
-        """Drop: training on propagated labels, an epoch chosen by noisy validation. Log-posteriors (K, w, classes)."""
+        """Trains by Drop: learns propagated labels, and keeps the epoch that validation on noisy labels chooses. Log-posteriors
+        (K, w, classes).
+        """
         graph, classes = worlds.graph, worlds.graph.classes
         blocks = Whole.of(worlds, device)
         hop = blocks.normalised

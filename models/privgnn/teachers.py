@@ -121,7 +121,7 @@ def forward(values: list[Values], graphs: Prepared, dropouts: list[Dropout] | No
 
 
 class Activated(torch.autograd.Function):
-    """Batch norm of each graph by itself, over its real rows, then ReLU and dropout; with a backward pass written by hand,
+    """Batch norm of each graph separately, over its real rows, then ReLU and dropout. The backward pass is written by hand,
     because autograd is slower.
 
     Padding rows are zero before and after. kept: 0 for dropped units, `factor` for the others. The running moments of `layer` are

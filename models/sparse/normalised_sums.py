@@ -86,8 +86,8 @@ class Power(torch.autograd.Function):
 class Whole:
     """K runs on all nodes of a graph, each with its own edges. Has the interface of `Blocks`, but stores no number for an arc.
 
-    bags, back: the senders of every receiver, and the receivers of every sender; one for all runs or one for each. The two are
-    equal if the graph is undirected. Otherwise `back` is built, at 4 bytes for each arc.
+    bags, back: the senders of every receiver, and the receivers of every sender; one for all runs or one for each. `bags` and
+    `back` are equal if the graph is undirected. Otherwise `back` is built, at 4 bytes for each arc.
     """
 
     runs: int

@@ -94,7 +94,7 @@ def mirror(run_dir: Path, uri: str | None = None) -> bool:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Locks the folder: two processes that create the database at the same time break it. Other users cannot hold the lock."""
+    """Locks the folder: two processes that create the database at the same time damage it. Other users cannot hold the lock."""
     from filelock import FileLock
 
     with FileLock(folder / ".mlflow.lock", timeout=PATIENCE, mode=0o600):
