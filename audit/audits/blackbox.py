@@ -50,7 +50,7 @@ def ledger_curve(case: Case) -> Curve | None:
 def refuses_canaries(case: Case) -> str | None:
     """The audit needs posteriors on a graph that it generates, and a claim about edges."""
     if case.claim.unit not in EDGES:
-        return f"aligned canary edges are about edges; this claim is about {case.claim.unit}"
+        return f"canary edges test claims about edges; this claim is about {case.claim.unit}"
     return refuses_coins(case)
 
 
@@ -163,7 +163,9 @@ def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
 def refuses_coins(case: Case) -> str | None:
     """The audit needs posteriors, and a claim about edges or nodes."""
     if case.claim.unit is Unit.FEATURES:
-        return "a coin on features needs a second set of features; the audit exact enumerates the reports instead"
+        return (
+            "for a game on features each unit needs a second set of features; use the audit exact, which enumerates the reports"
+        )
     if "posteriors" not in offered(case.model):
         return f"{case.model.name} does not release 'posteriors'"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else None

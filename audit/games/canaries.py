@@ -90,7 +90,9 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
 
 
 def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """A graph with a training node that is joined to all other training nodes, and its id as (1,); random walks visit it."""
+    """A graph with a training node that is joined to all other training nodes, so random walks often visit it; and its id as
+    (1,).
+    """
     means, classes = aligned(graph)
     wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
     others = np.flatnonzero(graph.train)

@@ -233,7 +233,9 @@ def group_numbers(x: Floats, dy: Floats, scale_slope: Floats, shift_slope: Float
 
 @helper
 def exponentials(logits: Floats, to: Floats, top: Floats, sums: Floats) -> None:
-    """to = exp(logits - the node's largest logit); sums: (BLOCK,), their sum of every node. top: (BLOCK,), scratch memory."""
+    """to = exp(logits - the node's largest logit). sums: (BLOCK,), for every node the sum of these numbers. top: (BLOCK,),
+    scratch memory.
+    """
     top[:] = np.float32(-np.inf)
     sums[:] = ZERO
     for c in range(logits.size // BLOCK):

@@ -208,7 +208,8 @@ def friendship(covered: float) -> Certificate:
     rows[[0, 1], [1, 0]] = 1.0
     shift = float(np.linalg.norm(rows @ np.eye(2)))
     summary = (
-        f"A friendship moves two rows, by {shift:.3f} in all; the noise covers {covered:.3f}. In DP-SGD it is in two samples."
+        f"A friendship moves two rows, by {shift:.3f} in all; the noise covers {covered:.3f}. In DP-SGD a friendship is part "
+        "of two samples."
     )
     return moved(claim, shift, covered * unit_noise(claim), summary, covered, "change of the embedding")
 
