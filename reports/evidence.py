@@ -178,7 +178,7 @@ def judge(
         most = max(unsure, key=lambda b: b.epsilon)
         return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nothing checked that", 3)
     if any(b.refuted for b in bounds):
-        return Verdict("inconclusive", "inconclusive: refuted once, but not again with fresh randomness", 3)
+        return Verdict("inconclusive", "inconclusive: a test refuted the claim, but its repetition did not", 3)
     by_array = tests_of(claim, bounds)
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:

@@ -86,7 +86,7 @@ def factorised(
     return resting(
         bound,
         theorem,
-        proved("the means move by the stated distance", "computed by replay along the released history"),
+        proved("the means move by the stated distance", "a replay computed the moves along the released history"),
         tested[best],
     )
 

@@ -151,7 +151,7 @@ def conditions(found: Examination, doubts: Mapping[str, str], refuted: bool) -> 
                 "each number is in one release, and each seed draws new numbers",
                 "the numbers were compared with one another and with those of another seed",
             ),
-            proved("the move of the mean is exact", "computed along the released history"),
+            proved("the move of the mean is exact", "it was computed along the released history"),
         ]
     return (*stand, ALONE) if refuted else tuple(stand)
 

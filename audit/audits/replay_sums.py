@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-3  # tolerance, relative to the noise: rounding changes float32 sums over thousands of neighbours by less
 ROUNDING = 1e-6  # relative tolerance: rounding to float32 may make a row of length one longer by this much
 THEOREM = "the noise that the ledger charges on means that are a known distance apart (Dong, Roth and Su 2022)"
-MOVES = proved("the means move by the stated distance", "computed along the released history, with the noise of the first run")
+MOVES = proved(
+    "the means move by the stated distance", "the moves were computed along the released history, with the noise of the first run"
+)
 OURS = proved("the noise is as stated", "this package draws it; 'residual' and 'differential' test its size")
 HEARD = Condition(
     "the noise is as stated", "checked", "every draw was recorded, and removing a secret does not change which draws are made"

@@ -30,7 +30,8 @@ USUAL = 2.0
 
 def bound(
     scores: Annotated[
-        Path, typer.Argument(help="CSV (also .gz) with the columns score and bit, and run if one run has several canaries.")
+        Path,
+        typer.Argument(help="CSV (also .gz) with the columns score and bit, and a column run if one run has several canaries."),
     ],
     epsilon: Annotated[
         float, Option(help="The claimed epsilon, in nats. Without it, the bound is printed and no claim is tested.")
@@ -156,7 +157,7 @@ def refuse_unused(shape: str, anytime: bool, one_run: bool, given: dict[str, boo
     why = {
         "likelihood-ratio": "it goes with --shape gaussian and independent rounds, and without --anytime",
         "sd": "it goes with --anytime --shape gaussian",
-        "pilot": "it chooses a threshold for independent rounds, without --threshold, --anytime and --likelihood-ratio",
+        "pilot": "it chooses a threshold for independent rounds, and so excludes --threshold, --anytime and --likelihood-ratio",
         "threshold": "it goes with independent rounds, without --likelihood-ratio, and with --anytime only for --shape any",
     }
     for name, wanted in given.items():
@@ -172,8 +173,8 @@ def refuse_discrete(columns: dict[str, NDArray[Any]]) -> None:
     score, bit = columns["score"], columns["bit"]
     if reason := not_continuous(score[~bit], score[bit]):
         raise ValueError(
-            f"shape='gaussian': {reason}. Gaussian noise has neither atoms nor limits, so such scores say nothing about its "
-            "curve. Use --shape any, or give the scores as they were before they were rounded or cut."
+            f"shape='gaussian': {reason}. Gaussian noise has a continuous distribution without limits, so such scores do not "
+            "test its curve. Use --shape any, or give the scores as they were before they were rounded or cut."
         )
 
 
@@ -308,7 +309,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         else "no violation could be detected with 90 % power: play more rounds"
     )
     if found.withdrawn is not None:
-        seen = "the bound was withdrawn, so that no violation could be detected"
+        seen = "the bound was withdrawn, so no violation could be detected"
     what = "The claim" if found.shape == "any" else "The Gaussian curve"
     return [*lines, f"{what} of {claimed} is {verdict.replace('-', ' ')} ({p}); {seen}."]
 

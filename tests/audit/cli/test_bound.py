@@ -88,7 +88,7 @@ def test_a_gaussian_curve_is_not_asked_of_scores_0_and_1(app, tmp_path, options)
     for name, made in {"0 and 1": scores, "cut": np.clip(scores + np.random.default_rng(1).laplace(size=4000), -1, 2)}.items():
         fault = ask(app, "bound", table(tmp_path / "scores.csv", made, bits), "--epsilon", 1, *options).exception
         assert isinstance(fault, ValueError), name
-        assert "neither atoms nor limits" in str(fault)
+        assert "a continuous distribution without limits" in str(fault)
         assert "--shape any" in str(fault)
 
 
