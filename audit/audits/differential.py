@@ -137,7 +137,7 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
 
 def executed(record: Record, ledger: Charged) -> tuple[int, int]:
     """The numbers of mechanisms on all records and on samples. If the ledger claims no amplification, sampled mechanisms count as
-    mechanisms on all records; their number is that of the batches that contain the most frequent record.
+    mechanisms on all records. The function then counts, for each record, the batches that contain it, and uses the largest count.
     """
     plain = steps = 0
     for purpose in dict.fromkeys(r.purpose for r in record.releases):

@@ -195,7 +195,10 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
         if same_means(first.meetings, heard.found):
             continue
         if some is coins:
-            return f"the draws at {lines} change what noise is added to, as samples and shuffles do; they may hide a secret"
+            return (
+                f"the draws at {lines} change the value to which noise is added, as samples and shuffles do; they may hide "
+                "a secret"
+            )
         assert within.worst is not None
         moved = without(made, History(made.whole, other, tuple(heard.found)), within.worst)[1]
         if further := grown(first, within.worst.secret, within.shifts, moved):
