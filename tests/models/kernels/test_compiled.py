@@ -88,7 +88,7 @@ def test_a_folder_that_others_can_write_is_not_trusted(fresh: Path, caplog: pyte
     other.chmod(0o777)
     kept.kept_in.cache_clear()
     assert kept.kept_in() is None
-    assert "every process compiles anew" in caplog.text
+    assert "every process compiles again" in caplog.text
 
 
 @needs_numba
