@@ -1,1 +1,1 @@
-"""Upper and lower bounds on epsilon. This package knows nothing of graphs."""
+"""Upper and lower bounds on epsilon. This package does not use graphs."""

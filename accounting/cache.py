@@ -35,7 +35,8 @@ def folder() -> Path | None:
 
 
 def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], bool]) -> Any:
-    """compute(), or its stored result if the key, the code of accounting/ and the library versions are the same.
+    """The result of compute(). A stored result is returned instead if the key, the code of accounting/ and the library versions
+    are the same.
 
     holds: a check that a stored result has the form of `compute()` and, if a verdict depends on the result, that it is correct.
     The result must be a JSON value; infinities are allowed. If the file is damaged or the check fails, the result is computed
@@ -51,8 +52,8 @@ def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], 
         return stored
     result = compute()
     if stored is not MISSING and stored != result:
-        _say(f"{path}: does not hold; it is ignored and computed again.")
-    with contextlib.suppress(OSError):  # a full disk: nothing is stored
+        _say(f"{path}: does not pass its check; it is ignored and computed again.")
+    with contextlib.suppress(OSError):  # for example, the disk is full: nothing is stored
         handle, aside = tempfile.mkstemp(dir=where, suffix=".part")
         with os.fdopen(handle, "w") as file:
             json.dump({"sum": _sum(name, result), "value": result}, file)
@@ -96,9 +97,12 @@ def _usable(where: Path) -> bool:
     try:
         make_own(where)
     except PermissionError as fault:
-        _say(f"{fault.args[-1] if fault.errno is None else f'{where}: {fault.strerror}'}. No accounting is kept there.")
+        _say(
+            f"{fault.args[-1] if fault.errno is None else f'{where}: {fault.strerror}'}. No results of accounting are stored "
+            "there."
+        )
         return False
-    except OSError:  # no such place, or a read-only one: nothing is stored
+    except OSError:  # the folder cannot be made or is read-only: nothing is stored
         return False
     return True
 

@@ -28,8 +28,8 @@ class Claim:
     """(epsilon, delta)-differential privacy of one `unit` against an adversary who sees `exposes`.
 
     epsilon: nats; infinity claims nothing. delta: a public number in [0, 1). tuned_over: the number of trainings on the private
-    data from which the released one was chosen; all of them cost privacy. 1 if nothing was chosen on private data.
-    Raises ValueError for values outside those ranges.
+    data from which one was chosen for release. All of them cost privacy. 1 if nothing was chosen on private data. Raises
+    ValueError for values outside those ranges.
     """
 
     epsilon: float

@@ -14,7 +14,8 @@ def noisy_argmax_epsilon(classes: int, scale: float) -> float:
     """The exact epsilon (nats) of releasing argmax(v + Laplace(scale)), if v may be any point of the simplex.
 
     For a fixed threshold the probability that no other class exceeds it is log-concave in v, hence smallest at a vertex. So the
-    worst pair of neighbours is two vertices, and epsilon = ln(a (c-1) / (1-a)) with a = P(the class of the vertex wins).
+    worst pair of neighbours is two vertices, and epsilon = ln(a (c-1) / (1-a)) with a = P(the noisy label is the class of the
+    vertex).
     """
     top = argmax_top_probability(classes, scale)
     return math.log(top * (classes - 1) / (1 - top))
@@ -40,7 +41,7 @@ def argmax_top_probability(classes: int, scale: float) -> float:
         raise ValueError(f"classes={classes}, scale={scale}: need at least 2 classes and a scale above 0.")
     x, w = gauss_legendre(120)
     shift, total = 1 / scale, 0.0
-    # In units of the scale; e^-50 of the mass lies outside.
+    # The integration range in units of the scale. A share e^-50 of the mass lies outside.
     for low, high in ((-50.0 - shift, -shift), (-shift, 0.0), (0.0, 50.0)):
         for a in np.linspace(low, high, 26)[:-1]:
             b = a + (high - low) / 25
@@ -120,7 +121,7 @@ def _pair(p: np.ndarray, q: np.ndarray, delta: float) -> float:
         ratio = np.where(p > 0, np.log(p) - np.log(q), -math.inf)
     order = np.argsort(-ratio)
     mass, other = np.cumsum(p[order]), np.cumsum(q[order])
-    for k, at in enumerate(ratio[order]):  # with the k+1 largest ratios above epsilon: delta = mass - e^epsilon other
+    for k, at in enumerate(ratio[order]):  # if the k+1 largest ratios are above epsilon, delta = mass - e^epsilon * other
         last = max(float(ratio[order][k + 1]) if k + 1 < len(order) else 0.0, 0.0)
         if at <= 0:
             return 0.0

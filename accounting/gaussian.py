@@ -46,7 +46,7 @@ def mu_of(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
     """The largest mu at which mu-GDP is (epsilon, delta)-DP; 0 for delta = 0, infinity for epsilon = infinity. Broadcasts."""
     epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
     finite = np.where(np.isinf(epsilon), 0.0, epsilon)
-    low, high = np.zeros_like(finite), np.sqrt(2 * finite) + 80.0  # delta at this mu is 1 to double precision
+    low, high = np.zeros_like(finite), np.sqrt(2 * finite) + 80.0  # at this mu, delta equals 1 in double precision
     for _ in range(STEPS):
         middle = (low + high) / 2
         fits = delta_of(middle, finite) <= delta

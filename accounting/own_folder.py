@@ -76,7 +76,7 @@ def _by_others(about: os.stat_result) -> int:
 
     try:
         group, user = grp.getgrgid(about.st_gid), pwd.getpwuid(os.getuid())
-    except KeyError:  # an id without a name, as in a container
+    except KeyError:  # the id has no name, which happens in a container
         return OTHERS
     private = group.gr_name == user.pw_name and user.pw_gid == about.st_gid and set(group.gr_mem) <= {user.pw_name}
     return stat.S_IWOTH if private else OTHERS

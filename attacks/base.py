@@ -32,7 +32,7 @@ class Challenge:
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """Shadow models: runs whose bits the attacker knows. release: K runs. bits: (K, c) bool, True for a member."""
+    """Shadow models: runs whose bits the attacker knows. release: the K runs. bits: (K, c) bool, True for a member."""
 
     release: Release
     challenge: Challenge

@@ -25,7 +25,8 @@ DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 GAMES = {"label": DEPLOYED, "node": ALONE, "edge": DEPLOYED}
 QUERIES = {DEPLOYED: "full", ALONE: "0-hop", "posteriors@half": "half", WHOLE: "union"}
 QUERIES |= {"queries": "features", "graph queries": "graphs"}
-UNITS = {"label": "unlabelled", "node": "absent", "edge": "dropped"}  # the kind of non-member that is a unit of the game
+# the name of the kind of non-member that is a unit of the game
+UNITS = {"label": "unlabelled", "node": "absent", "edge": "dropped"}
 
 GUESSES = 2  # samples of the rest of the graph in G-BASE; each costs a forward pass around every node
 PAIRS_LEARNT = 4000  # training pairs of each perceptron of link stealing, as in its paper on Planetoid's graphs
@@ -71,7 +72,7 @@ ATTACKS: dict[str, Callable[..., Any]] = {
     "edge-multi-lira": lambda query=DEPLOYED: MultiLira("edge", (query,), (query,)),
     "edge-strongest": lambda query=DEPLOYED: strongest("edge", query),
 }
-ABOUT = {  # for attacks that share a class; the others are described by their docstrings
+ABOUT = {  # descriptions of attacks that share a class; docstrings describe the others
     "shadow-mlp": "A perceptron on posteriors, trained on shadow models (TSTS, Olatunji et al. 2021; PrivGNN's Attack-1).",
     "shadow-mlp-public": "A perceptron on posteriors, trained on shadow models of public nodes only (PrivGNN's Attack-2).",
     "shadow-mlp-ranked": "A perceptron on sorted posteriors of the game's own query (He et al. 2021).",

@@ -25,7 +25,7 @@ class Rate:
     value: float
     ci95: tuple[float, float]
     true_positives: int
-    false_positives: int  # the number that the FPR allows
+    false_positives: int  # the number of false positives that the FPR allows
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Leak:
 
 
 def measure(scores: NDArray[np.float64], bits: NDArray[np.bool_], seed: int = 0, fprs: tuple[float, ...] = FPRS) -> Leak:
-    """Measures an attack. scores, bits: (targets, challenges). A single column is taken as one ROC over its runs.
+    """Measures an attack. scores, bits: (targets, challenges). A single column gives one ROC over its runs.
 
     `seed` breaks ties at random. Targets that lack members or non-members have no ROC and are dropped.
     Raises ValueError for shapes that differ, NaN, or if no target remains.
@@ -106,7 +106,9 @@ def true_positives(
     fprs: tuple[float, ...] | NDArray[np.float64],
     rng: np.random.Generator,
 ) -> list[int]:
-    """For each FPR, the number of members that score above the first non-member that would exceed it. scores, bits: (n,)."""
+    """For each FPR, the number of members with a higher score than the first non-member that would exceed the FPR. scores, bits:
+    (n,).
+    """
     if not len(fprs):
         return []
     order = np.lexsort((rng.random(len(scores)), -scores))

@@ -44,7 +44,7 @@ def log_rest(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
     p, best = np.exp(log_p), log_p == log_p.max(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
         others = np.log(p.sum(axis=-1, keepdims=True) - p)
-        # For the largest class this difference cancels, so the other classes are summed instead.
+        # For the largest class, computing 1 - p cancels digits, so the probabilities of the other classes are summed instead.
         small = logsumexp(np.where(best, -np.inf, log_p), axis=-1, keepdims=True)
     alone = best.sum(axis=-1, keepdims=True) == 1
     return np.where(best & alone, small, others)

@@ -33,7 +33,7 @@ EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
 
 @dataclass(frozen=True)
 class Case:
-    """A calibrated model and its claim. The model holds its noise, not its epsilon."""
+    """A calibrated model and its claim. The model stores its noise level; only the claim states an epsilon."""
 
     model: Model
     claim: Claim
@@ -59,7 +59,7 @@ class Case:
 
     @property
     def follows_from_ledger(self) -> bool:
-        """Whether the claim rests on the ledger alone: the noise was calibrated by the ledger, for the unit of the claim."""
+        """Whether only the ledger supports the claim: the noise was calibrated by the ledger, for the unit of the claim."""
         return self.claim.unit is self.model.unit and not noise_of_its_own(self.model)
 
     def __str__(self) -> str:
@@ -89,9 +89,9 @@ class Outcome:
 class Setting:
     """The arguments of every audit: the case, the graph, the store of finished parts, the randomness, and its limits.
 
-    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests, and so of its bounds. first: a p-value;
-    an audit that more rounds make sharper is repeated if its p-value is lower. The smallest detectable violation of such an audit
-    is computed for the level `first`. None stands for alpha.
+    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests, and so of its bounds. first: a p-value.
+    An audit that detects smaller violations with more rounds is repeated if its p-value is lower. The smallest detectable
+    violation of such an audit is computed for the level `first`. None stands for alpha.
 
     minutes: the time limit of audits that add rounds until they can decide; with None they play `rounds`. notices: the violation
     that these audits must be able to detect, as a factor of the noise. tell: a function that they call with their progress.
@@ -123,7 +123,7 @@ def noise_of_its_own(model: Model) -> bool:
     """Whether `with_noise` changes nothing. Such a model is not calibrated: the audits test the claim on the model as it is."""
     try:
         return model.with_noise(1.0) is model
-    except ValueError:  # a model without noise may raise
+    except ValueError:  # `with_noise` of a model without noise may raise
         return False
 
 

@@ -1,4 +1,4 @@
-"""`gnnaudit.audit(model, graph, claim)`: what `audit run --model` does, for code that has the model and the graph at hand."""
+"""`gnnaudit.audit(model, graph, claim)`: what `audit run --model` does, for code that already has a model and a graph."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = 
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         chosen: dict[str, Any] = {"attacks": "none", "mlflow": "none", "jobs": 1} | options
         chosen |= {"data": graph.name, "epsilon": (claim.epsilon,), "delta": claim.delta, "unit": str(claim.unit)}
-        chosen["model"] = f"{model.name}, given in Python"  # no file holds it, so plan.toml alone does not run it again
+        # no file contains this model, so plan.toml alone does not run it again
+        chosen["model"] = f"{model.name}, given in Python"
         plan = Plan(out=Path(out or folder), **chosen)
         makes = {model.name: lambda mode, facts, private: model}
         quietly = partial(publish, json=False, quiet=True)

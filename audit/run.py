@@ -128,7 +128,7 @@ def carry_out(
             rows += studied
         rows += skips
         for path in set((folder / "evidence").glob("*.json")) - written:
-            path.unlink()  # left by another plan in the same folder; the report must not show it
+            path.unlink()  # evidence of another plan in the same folder, which the report must not show
         code = exit_code(line.verdict for line in lines_of(rows, plan.notices))
         summary = Run(
             name=folder.name,

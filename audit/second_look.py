@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .audits.registry import Audit
     from .case import Outcome, Setting
 
-LEVEL = 1e-3  # the probability that the repetition confirms a false alarm
+LEVEL = 1e-3  # the largest probability that the repetition confirms a false alarm
 POWER, SURE = 0.9, 0.99  # power of a first test at its smallest detectable violation, and of the repetition there
 
 
@@ -23,9 +23,9 @@ def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome
     one.
 
     A claim is refuted only if both tests refute it. Their coins and noise are independent, so a true claim is refuted with
-    probability at most the product of their levels, alpha and LEVEL, where alpha is the level of a printed bound. An audit that
-    more rounds make sharper is repeated earlier, namely if a p-value is below `setting.first`. That repetition has the level
-    alpha and more rounds.
+    probability at most the product of their levels, alpha and LEVEL, where alpha is the level of a printed bound. Some audits
+    detect smaller violations with more rounds (`Audit.trial_limited`). Such an audit is repeated even if it refutes nothing, if a
+    p-value is below `setting.first`. This repetition has the level alpha and more rounds.
     """
     early = audit.trial_limited and any(b.p_value is not None and b.p_value < setting.level for b in outcome.bounds)
     if not early and not any(b.refuted and b.alpha > 0 for b in outcome.bounds):
@@ -46,8 +46,8 @@ def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome
 def times(first: float, alpha: float) -> int:
     """The factor by which a test at level `alpha` needs more rounds than a test at level `first`.
 
-    With that many rounds it refutes, with probability SURE, the violation that the first test detects with probability POWER.
-    The factor is for normal statistics.
+    With this factor, the repetition refutes with probability SURE the violation that the first test detects with probability
+    POWER. The formula holds for normal statistics.
     """
     ratio = (ndtri(1 - alpha) + ndtri(SURE)) / (ndtri(1 - first) + ndtri(POWER))
     return max(1, math.ceil(float(ratio) ** 2))

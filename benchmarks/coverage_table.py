@@ -534,7 +534,7 @@ likelihood-ratio forms and the Gaussian e-process are made for the Gaussian mech
 was wrong at any time up to the last round.
 
 "elementary channels" counts the guesses of two bits and a label, as LPGNN's users send them, and adds up their epsilons. In
-"reports, bits alone" the bits leak all of epsilon and the label nothing, although half of it was declared for each.
+"reports, bits alone" the bits leak all of epsilon and the label leaks nothing, although half of epsilon was declared for each.
 
 The mechanism "common-l" publishes the size of one privacy loss and answers for every canary by randomised response at that size.
 Each canary is exactly mu-GDP given the others, but their errors occur together. The one-run bounds must hold without knowing
@@ -542,7 +542,7 @@ this. The bound for independent canaries must detect it, and fall back to a weak
 
 ## Rules of other tools
 
-We wrote these rules anew from their published formulas. Each cell has {few} audits (1000 for the two slow rules), at 50 / 500
+These rules are reimplemented from their published formulas. Each cell has {few} audits (1000 for the two slow rules), at 50 / 500
 rounds per world.
 
 {others}
@@ -554,7 +554,7 @@ rounds per world.
 - "best guess grid" is ML Privacy Meter's one-run report.
 - "product null" treats canaries as independent (Xiang et al. 2025 with all canaries guessed).
 
-These figures are about the rules, at the settings given. They do not test any release of those tools.
+These figures describe the rules at the given settings. They do not test any release of those tools.
 """
 
 

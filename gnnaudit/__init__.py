@@ -1,7 +1,7 @@
 """Finds out whether differentially private graph neural networks are as private as they claim.
 
-This is the one public door for users' code: `from gnnaudit import Claim, lower`. A name is loaded when it is first used.
-`gnnaudit.target` is the side of a program that `audit run --target` calls; it needs NumPy alone.
+Users' code imports names from here only: `from gnnaudit import Claim, lower`. A name is loaded when it is first used. A program
+that `audit run --target` calls uses `gnnaudit.target`, which needs NumPy only.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""The program's side of `audit run --target`, in one file that needs NumPy alone. Import it, or copy it beside your script.
+"""Helps a program that `audit run --target` calls to read its input and write its output. This one file needs NumPy only. Import
+it, or copy it beside your script.
 
     from gnnaudit.target import target          # or, copied: from target import target
 
@@ -8,8 +9,8 @@
             model = train(run.data())           # a PyG Data, if PyTorch Geometric is there
             run.release(posteriors=model(...))  # probabilities, one row for each node
 
-What a run lacks is gone: absent edges are not in `edge_index`, absent nodes have no edges and are not in `train_mask`, absent
-labels are not in `train_mask`. What is released is checked where it is released.
+Absent parts are removed from a run: absent edges are not in `edge_index`, absent nodes have no edges and are not in `train_mask`,
+absent labels are not in `train_mask`. `release` checks its arguments.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SUMS = ("aggregates", "inputs")  # (hops, nodes, columns) each
-OTHERS = ("transcript", "gradients", "reports", "votes")  # as the model documents them
+OTHERS = ("transcript", "gradients", "reports", "votes")  # arrays of other systems, whose models document them
 
 
 @dataclass(eq=False)
@@ -51,7 +52,7 @@ class Run:
     watch: NDArray[np.int64]  # the nodes whose rows are read
     number: int = 0
     released: dict[str, NDArray[Any]] = field(default_factory=dict)
-    seeded: bool | None = None  # whether PyTorch was there to be seeded
+    seeded: bool | None = None  # whether PyTorch was imported and seeded
 
     @property
     def nodes(self) -> int:
@@ -68,11 +69,11 @@ class Run:
         return self.seed
 
     def generator(self) -> np.random.Generator:
-        """A generator of this run alone, the same each time: for code that takes one."""
+        """A generator for code that takes one. It depends only on the seed of this run; each call returns the same numbers."""
         return np.random.default_rng(self.seed)
 
     def data(self) -> Any:
-        """The same graph as a `torch_geometric.data.Data`."""
+        """The graph of this run as a `torch_geometric.data.Data`."""
         import torch  # type: ignore[import-not-found,unused-ignore]
         from torch_geometric.data import Data  # type: ignore[import-not-found,unused-ignore]
 
@@ -93,8 +94,8 @@ class Run:
         """What an adversary may see of this run; arrays of NumPy or PyTorch, over all nodes or over those in `watch`.
 
         posteriors: (nodes, classes), probabilities. aggregates, inputs: (hops, nodes, columns), noisy sums over neighbours, and
-        the rows that were summed; lists of one array for each hop will do. noise_std: the standard deviation of the noise on
-        the sums. Raises ValueError that names the array, its shape and what was expected.
+        the rows that were summed; a list of one array for each hop is accepted too. noise_std: the standard deviation of the
+        noise on the sums. Raises ValueError that names the array, its shape and what was expected.
         """
         if self.released:
             raise ValueError(self._says("releases twice; release once, after the training."))
@@ -110,7 +111,7 @@ class Run:
             raise ValueError(self._says("releases one of 'aggregates' and 'inputs'; the audit of noisy sums needs both."))
         if len(found) == 3 and found[SUMS[0]].shape != found[SUMS[1]].shape:
             shapes = f"'aggregates' has shape {found[SUMS[0]].shape} and 'inputs' {found[SUMS[1]].shape}"
-            raise ValueError(self._says(f"{shapes}; the sum of rows is as long as a row."))
+            raise ValueError(self._says(f"{shapes}; a sum of rows has as many columns as a row."))
         found.update({name: _finite(self, name, value) for name, value in others.items()})
         if noise_std is not None:
             std = float(noise_std)
@@ -135,7 +136,7 @@ class Run:
         return self._rows(name, array, 1, array.shape[2:])
 
     def _rows(self, name: str, array: NDArray[Any], axis: int, last: tuple[int, ...]) -> NDArray[Any]:
-        """The rows that are read, of an array over all nodes or over those alone."""
+        """The rows of the watched nodes, from an array over all nodes or over the watched nodes."""
         shape = array.shape
         if len(shape) != axis + 2 or shape[axis] not in (self.nodes, len(self.watch)) or shape[axis + 1 :] != last:
             hops = "hops, " * axis
@@ -162,7 +163,8 @@ def _finite(run: Run, name: str, value: Any) -> NDArray[Any]:
 
 @contextmanager
 def target(worlds: str | None = None, out: str | None = None) -> Iterator[list[Run]]:
-    """The trainings that are asked for; what they released is written at the end. The working directory is `out` meanwhile.
+    """The trainings to run. At the end of the context, their releases are written. Within the context, the working directory is
+    `out`.
 
     worlds, out: the two folders, by default the first two arguments of the command. Raises ValueError for a run that
     released nothing, or not what the others released.

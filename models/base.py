@@ -24,8 +24,8 @@ class Release:
     posteriors: (K, w, classes) float32, natural LOGARITHMS of the class probabilities of the watched rows,
         so that neither tail saturates.
     aggregates: (K, hops, w, dim) float32, the noisy sums as released.
-    inputs: (K, hops, w, dim) float32, the rows that were summed: public, or a function of earlier aggregates.
-    transcript, gradients, reports, votes, weights: as their models document them.
+    inputs: (K, hops, w, dim) float32, the rows that were summed: public, or a function of earlier aggregates. transcript,
+    gradients, reports, votes, weights: the models that release them document them.
     watch: (w,) int64 node ids of those rows.
     public: numbers that the adversary knows because the mechanism is public, such as `noise_std`.
     """

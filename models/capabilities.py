@@ -61,8 +61,8 @@ class NoisyVotes(Protocol):
 
     vote_noise: scale of the noise / the most that one teacher adds to a count; None if a node's influence on a vote is unbounded.
     queries: how many votes are taken. rate: the probability that a node is in a sample of nodes. single: whether all votes share
-    one sample; otherwise each vote has its own. classes: the number of classes that the ledger charges for; 0: the number that
-    costs most.
+    one sample; otherwise each vote has its own. classes: the number of classes that the ledger charges for; 0 means the number of
+    classes at which the cost is highest.
     """
 
     queries: int
@@ -83,7 +83,9 @@ class FiniteChannels(Protocol):
     """A model that sends data of one person only through channels with finitely many inputs and outputs."""
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        """Each channel as (inputs, outputs) probabilities, with its number of independent copies. () if one is not finite."""
+        """For each channel its probabilities, (inputs, outputs), and its number of independent copies. Empty if some channel is
+        not finite.
+        """
         ...
 
 

@@ -33,7 +33,8 @@ def _of_user(module: str, file: str) -> bool:
 
 
 def raising(owner: Any, name: str) -> str | None:
-    """The error of an attribute that its class defines and that raises when it is read; None if it does not, or is missing.
+    """The error that an attribute defined by the class raises when it is read. None if it raises none, or if there is no such
+    attribute.
 
     An AttributeError inside a property looks to hasattr and to a runtime protocol as if the property were missing.
     """
@@ -41,7 +42,7 @@ def raising(owner: Any, name: str) -> str | None:
         return None
     try:
         getattr(owner, name)
-    except Exception as fault:  # a user's property may raise anything
+    except Exception as fault:  # a user's property may raise any error
         return raised(fault)
     return None
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of a graph from which a recipe is made.
+    """Counts of a graph. A recipe is made from them.
 
     The node set, the split and the classes are public. The number of arcs is not: only the papers' own rule for
     delta reads it, in mode "paper".

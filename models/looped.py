@@ -36,7 +36,7 @@ class Looped:
     events: DpEvent | None = None
     name: str = ""
     mode: str = "sound"
-    public: tuple[str, ...] = ("Whatever the function assumes to be public.",)
+    public: tuple[str, ...] = ("What the function assumes to be public is not known.",)
 
     def __post_init__(self) -> None:
         own = getattr(self.train, "__name__", "")

@@ -26,7 +26,7 @@ class Range(NamedTuple):
 
 LAYERS, WIDTH, STEPS = Range(1, 100), Range(1, 65536), Range(1, 10**6)
 NONE_OR_MORE, COUNT = Range(0, 100), Range(1, 10**9)
-SHARE, PART = Range(0, 1, above=True), Range(0, 1, below=True)  # a chance above 0; a part of less than all
+SHARE, PART = Range(0, 1, above=True), Range(0, 1, below=True)  # a chance above 0; a share below 1
 RATE, SIZE = Range(0, 100, above=True), Range(0, 10**9)
 
 RANGES: dict[str, Range] = {
@@ -37,7 +37,8 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(
         ("batch_size", "cap", "fan_out", "max_degree", "neighbours", "picks", "queries", "sources", "n_train"), COUNT
     ),
-    **dict.fromkeys(("batch", "train_nodes", "nodes", "classes", "floor"), SIZE),  # 0: follows from the graph, or none
+    # 0 means none, or a number that follows from the graph
+    **dict.fromkeys(("batch", "train_nodes", "nodes", "classes", "floor"), SIZE),
     **dict.fromkeys(("dropout", "input_dropout"), PART),
     **dict.fromkeys(("rate", "node_rate", "edge_sampling", "teleport"), SHARE),
     **dict.fromkeys(("feature_share",), Range(0, 1)),

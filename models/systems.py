@@ -1,4 +1,4 @@
-"""The catalogue of systems. Each line names the entry of a system, which is in the folder of its code."""
+"""The catalogue of systems. Each line names the entry of a system; the entry is in the folder of the system's code."""
 
 from __future__ import annotations
 

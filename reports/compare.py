@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Interval = tuple[float, float]
 RANK = {"not-refuted": 0, "inconclusive": 1, "exceeds": 2, "refuted": 3}  # kinds of verdicts, the best first
-ENOUGH = 8  # targets; with fewer, an interval over targets covers less than 95 %
+ENOUGH = 8  # number of targets; with fewer, an interval over targets covers less than 95 %
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim that at least one of two runs tests. verdicts, delta, lower, upper: one value per run, bounds in nats; None where a
+    """A claim that at least one of two runs tests. verdicts, delta, lower, upper: one value per run, bounds in nats; None if a
     run has no such value.
 
     A run that does not test the claim has no verdict on it. A claim with a larger delta is weaker, so the second run does not
@@ -177,7 +177,7 @@ def _named(claims: list[Judged]) -> list[str]:
         if c.worse:
             texts.append(f"Worse: {who} was {WORDS[str(c.verdicts[0])]} and is now {WORDS[str(c.verdicts[1])]}.")
         elif c.weaker:
-            now = f"is now claimed at δ = {c.delta[1] or 0:g} only, and was at {c.delta[0] or 0:g}"
+            now = f"is now claimed at δ = {c.delta[1] or 0:g} only; it was claimed at {c.delta[0] or 0:g}"
             texts.append(f"Vanished: {who} {now}.")
         elif c.vanished:
             texts.append(f"Vanished: {who} was {WORDS[str(c.verdicts[0])]}, and the second run does not test it.")
@@ -251,7 +251,7 @@ def _place(row: Row) -> Hashable:
         return key(row), row.attack, row.game, row.query, row.negatives
     if isinstance(row, BoundRow):
         return key(row), row.audit, row.attack, row.shape
-    return id(row)  # equal to no row of the other run: rows of this kind are not compared
+    return id(row)  # a key that equals no key of the other run, because rows of this kind are not compared
 
 
 def _difference(a: Row, b: Row) -> Difference | None:
@@ -271,7 +271,7 @@ def _value_of(row: Row, what: str, values: tuple[float, float], ends: tuple[Inte
     first, second = values
     if ends[0] is None or ends[1] is None:
         return Difference(key(row), what, isinstance(row, UtilityRow), first, second, None, "")
-    # Errors of independent runs add in squares; the two sides of an interval may differ in length.
+    # Errors of independent runs are added as squares. The two sides of an interval may differ in length.
     below = math.hypot(second - ends[1][0], ends[0][1] - first)
     above = math.hypot(ends[1][1] - second, first - ends[0][0])
     return Difference(

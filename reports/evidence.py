@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ..accounting.lower.bounds import Bound
     from ..accounting.upper.accountants import Upper
 
-ANY = "noise too small"  # the kind of violation that a test detects unless it names another
+ANY = "noise too small"  # the kind of violation that a test detects, if the test names no other
 WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
-GRID = 1e-3  # relative; the accountants' grids cause smaller differences, so a smaller excess over the claim is ignored
+GRID = 1e-3  # relative tolerance: the accountants' grids cause smaller differences, so a smaller excess over the claim is ignored
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Evidence:
     observed: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "curves", lists(plain(self.curves)))  # arrays become lists, so that values compare
+        object.__setattr__(self, "curves", lists(plain(self.curves)))  # arrays become lists, so that two values can be compared
 
     @property
     def file_name(self) -> str:
@@ -100,7 +100,9 @@ class Evidence:
 
 
 def _sum(document: Mapping[str, Any]) -> str:
-    """A checksum that finds damage. It does not find forgery: whoever can write the file can also write a matching checksum."""
+    """A checksum that detects damage. It does not detect forgery, because whoever can write the file can also write a matching
+    checksum.
+    """
     told = json.dumps({name: value for name, value in document.items() if name != "sum"}, sort_keys=True)
     return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
@@ -155,9 +157,9 @@ def judge(
             why += "".join(f"; {what}" for what in worst.granted)
             return Verdict("refuted", f"refuted: {measured}{why}", 1)
         if from_ledger:
-            ground = "the code is not as private as its own ledger, the claim's only ground"
+            ground = "the code is less private than its own ledger, and nothing else supports the claim"
             return Verdict("refuted", f"refuted: {measured}; {ground}", 1)
-        sentence = f"the code is not as private as its own ledger: {measured}; the claim itself is not refuted"
+        sentence = f"the code is less private than its own ledger: {measured}; the claim itself is not refuted"
         return Verdict("exceeds", sentence, 1)
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
@@ -174,9 +176,9 @@ def judge(
         return Verdict("inconclusive", "inconclusive: no audit tested this claim", 3)
     if unsure:
         most = max(unsure, key=lambda b: b.epsilon)
-        return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nobody checked that", 3)
+        return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nothing checked that", 3)
     if any(b.refuted for b in bounds):
-        return Verdict("inconclusive", "inconclusive: refuted once, but not again with fresh randomness", 3)
+        return Verdict("inconclusive", "inconclusive: a test refuted the claim, but its repetition did not", 3)
     by_array = tests_of(claim, bounds)
     unseen = [array for array, tests in by_array.items() if all(math.isinf(b.notices) for b in tests)]
     if unseen:
@@ -200,13 +202,15 @@ def tests_of(claim: Claim, bounds: Sequence[Bound]) -> dict[str, list[Bound]]:
 
 
 def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:
-    """The bound that says what would have been noticed: each array has a most sensitive test; the least sensitive of these."""
+    """The bound whose smallest detectable violation the verdict states. Each array has a most sensitive test; this bound is that
+    of the least sensitive of these tests.
+    """
     best_of = [min(tests, key=lambda b: b.notices) for tests in tests_of(claim, bounds).values() if tests]
     return max(best_of, key=lambda b: b.notices, default=None)
 
 
 def _sorts(best_of: Mapping[str, Bound]) -> str:
-    """For each array, the kind of violation that an audit tested for, if the audit states it."""
+    """For each array the kind of violation that an audit tested, if the audit states it."""
     arrays: dict[str, list[str]] = {}
     for array, bound in best_of.items():
         if bound.covers is not None and bound.covers[array] != ANY:
@@ -221,7 +225,9 @@ def lowest(ceiling: Sequence[Upper]) -> tuple[float, str] | None:
 
 
 def contradicting(best: tuple[float, str] | None, bounds: Sequence[Bound]) -> Bound | None:
-    """The largest proved lower bound, if it exceeds the tightest upper bound, so that one of the two is wrong; else None."""
+    """The largest proved lower bound if it exceeds the tightest upper bound, which means that one of the two is
+    wrong; else None.
+    """
     proved = [b for b in bounds if not b.assumed and not b.failed and b.confirmed is not False]
     most = max(proved, key=lambda b: b.epsilon, default=None)
     return most if best and most and most.epsilon > best[0] * (1 + GRID) else None

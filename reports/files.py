@@ -36,7 +36,7 @@ def number(value: object) -> float:
     except ValueError:
         raise ValueError(f"{value!r} is not a number") from None
     if math.isnan(result):
-        raise ValueError("NaN is not a result: leave the row out and add a row of kind 'skipped' with the reason")
+        raise ValueError("NaN is not a result: leave this row out and add a row of kind 'skipped' with the reason")
     return result
 
 

@@ -36,12 +36,12 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
     accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.accountant != "published"))
     seen = ", ".join(dict.fromkeys(array for line in claims for b in line.bounds for array in b.exposes))
     read = [line for line in claims if line.bounds]
-    noise = f"Noise was {found.run.seed}" if found.run.seed else "Nobody recorded how the noise was seeded."
+    noise = f"Noise was {found.run.seed}" if found.run.seed else "No record says how the noise was seeded."
     return [
         Layer(
             "ε, δ and the unit",
             _status(decided, claims, "argued"),
-            f"{_count(decided, claims)} a verdict. Each claim states ε, δ and whom it protects.",
+            f"{_count(decided, claims)} a verdict. Each claim states ε, δ and the unit that it protects.",
             "verdicts",
         ),
         Layer(
@@ -81,7 +81,8 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "Trust model",
             "assumed",
-            f"The adversary sees {seen or 'nothing that was read'}. The author of the code may err and does not cheat.",
+            f"The adversary sees {seen or 'nothing that was read'}. The author of the code may make mistakes, but does not "
+            "deceive the audit.",
             "evidence",
         ),
         Layer("Side channels", "not looked at", "How long a training takes, and what it writes to memory, logs or errors."),

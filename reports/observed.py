@@ -36,7 +36,9 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class Released:
-    """An array that is released. how: noisy, computed (from noisy values), past the noise, or not known."""
+    """An array that is released. how: "noisy"; "computed" from noisy values; "past the noise", which means that it depends on a
+    secret although all noisy values are the same; or "not known".
+    """
 
     array: str
     how: str
@@ -45,7 +47,9 @@ class Released:
 
 @dataclass(frozen=True)
 class Heard:
-    """Draws of one line that are noise on no released value. draws, numbers: counts of each. note: what is unusual about them."""
+    """Draws of one line of code that add noise to no released value. draws, numbers: counts of each. note: what is unusual about
+    them.
+    """
 
     line: str
     law: str
@@ -76,5 +80,5 @@ class Observed:
     draws: int
 
     def document(self) -> dict[str, Any]:
-        """As it stands in JSON."""
+        """The observed ledger as it is written to JSON."""
         return dataclasses.asdict(self)

@@ -1,4 +1,6 @@
-"""The rows of results.json, the documented output of a run. Field names are a contract: add some, rename none."""
+"""The rows of results.json, the documented output of a run. Other programs read these field names, so new versions may add fields
+but never rename one.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ class Run(Value):
     notices: Number = 1.5
     versions: dict[str, str] = {}
     machine: dict[str, Any] = {}
-    path: str = ""  # which code trained the models: compiled or torch
+    path: str = ""  # the code that trained the models: compiled or torch
     instruction_set: str = ""  # the processor that this code was compiled for
     command: str = ""
     verdict: str = ""
@@ -46,7 +48,8 @@ class Run(Value):
     preset: str = ""  # "ci": a claim that was tested too weakly is a warning only
     observed: list[dict[str, Any]] = []  # the observed ledgers, each with its model, mode, unit and budget
     audited: dict[str, dict[str, str]] = {}  # own model -> its files, with their hashes, and the packages that it requires
-    contract: dict[str, list[dict[str, str]]] = {}  # own model -> clauses that were checked: which, whether it holds, why not
+    # own model -> the clauses that were checked: name, whether it holds, and why not
+    contract: dict[str, list[dict[str, str]]] = {}
 
 
 class Row(Value):
@@ -88,13 +91,13 @@ class AccountRow(Row):
 
 
 class TuningRow(Row):
-    """The epsilon of the best of several trainings on private data, see `accounting.upper.tuning`. Only in `audit account`.
+    """The epsilon of the best of several trainings on private data, see `accounting.upper.tuning`. A row of `audit account` only.
 
     selection: fixed, logarithmic, geometric or poisson. value: nats; None if no accountant bounds it.
     """
 
     kind: Literal["tuning"] = "tuning"
-    tuned_over: int  # trainings; their mean number unless selection is "fixed"
+    tuned_over: int  # the number of trainings if selection is "fixed", otherwise its mean
     selection: str
     value: Number | None = None
     accountant: str | None = None
@@ -133,7 +136,8 @@ class AttackRow(Row):
     targets: int = 0
     baseline_auc: Number | None = None  # AUC of the feature-only attack on the same challenges
     baseline: bool = False
-    best_of: int | None = None  # for the attack with the largest AUC of its game: how many attacks there were (no correction)
+    # set for the attack with the largest AUC of its game: how many attacks it was chosen from (without a correction)
+    best_of: int | None = None
     slices: dict[str, dict[str, Slice]] = {}
 
 
@@ -142,7 +146,7 @@ class BoundRow(Row):
     audit: str
     attack: str
     shape: str  # any, ledger or exact
-    value: Number  # with this confidence, the true epsilon is at least this
+    value: Number  # with this confidence, the true epsilon is at least `value`
     confidence: Number
     rounds: int
     exposes: list[str] = []
@@ -153,7 +157,7 @@ class BoundRow(Row):
     detectable_epsilon: Number | None = None  # the same as `reach`; None if unknown
     detectable_by: dict[str, str] | None = None  # array -> the kind of violation that the test would have detected in it
     method: str = ""
-    confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was none
+    confirmed: bool | None = None  # whether a second test with fresh randomness refuted too; None if there was no second test
     theorem: str = ""
     conditions: list[dict[str, str]] = []  # condition, status (proved, checked, granted, assumed or failed) and detail of each
     against: str = "claim"  # what a refutation contradicts: the claim, or the ledger

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
-SLACK = 1e-9  # relative; a rounding error of floating point must not move the last digit
+SLACK = 1e-9  # relative tolerance: a rounding error of floating point must not change the last digit
 
 
 def down(value: float, digits: int = 3) -> str:
-    """A lower bound, rounded towards zero to so many significant digits."""
+    """A lower bound, rounded towards zero to the given number of significant digits."""
     return _round(value * (1 + SLACK), digits, ROUND_FLOOR)
 
 
 def up(value: float, digits: int = 4) -> str:
-    """An upper bound, rounded away from zero to so many significant digits."""
+    """An upper bound, rounded away from zero to the given number of significant digits."""
     return _round(value * (1 - SLACK), digits, ROUND_CEILING)
 
 
@@ -28,7 +28,7 @@ def percent(share: float) -> str:
 
 
 def at_least(epsilon: float, alpha: float, shape: str, assumed: tuple[str, ...] = ()) -> str:
-    """A lower bound with its side, confidence, shape and assumptions, as in "at least 4.97 (95 %, shape of the ledger)"."""
+    """A lower bound with "at least", its confidence, shape and assumptions, as in "at least 4.97 (95 %, shape of the ledger)"."""
     from ..accounting.lower.bounds import surety
 
     seen = "infinite" if math.isinf(epsilon) else f"at least {down(epsilon)}"

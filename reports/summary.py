@@ -26,10 +26,11 @@ UNITS = {
 }
 
 
-BESIDE = ("random", "2-hop")  # non-edges that homophily alone separates from edges: shown apart, never as leakage
+# kinds of non-edges that homophily alone separates from edges; reports show them separately and never as leakage
+BESIDE = ("random", "2-hop")
 
 
-COVERED = {  # the games whose secret each unit's epsilon protects
+COVERED = {  # unit -> the games about a secret that an epsilon for this unit protects
     Unit.UNDIRECTED_EDGE: ("edge",),
     Unit.DIRECTED_EDGE: ("edge",),
     Unit.NODE: ("edge", "node", "label"),
@@ -51,8 +52,8 @@ class Key(NamedTuple):
 class Line:
     """One claim. upper: the tightest valid upper bound (nats) and its accountant. lower: the row of the largest lower bound.
 
-    noticing: the row whose test gives the smallest detectable violation. own: True for a user's own model, for whose ledger only
-    its author vouches.
+    noticing: the row whose test gives the smallest detectable violation. own: True for a user's own model, whose ledger only its
+    author states.
     """
 
     key: Key
@@ -69,8 +70,8 @@ class Line:
     def upper_is(self) -> str:
         """What the upper bound covers, if a reader could overestimate it; else an empty string."""
         if self.upper and self.lower and self.lower.value > self.upper[0]:
-            return "of the ledger, which is not what was run"
-        return "by the model's own ledger, which nobody checked" if self.upper and self.own else ""
+            return "of the ledger, which does not describe what was run"
+        return "by the model's own ledger, which no check confirmed" if self.upper and self.own else ""
 
 
 def key(row: Row) -> Key:
@@ -78,7 +79,9 @@ def key(row: Row) -> Key:
 
 
 def as_text(text: str) -> str:
-    """The text as one line of Markdown without tags, links or images. Some renderers would run HTML and scripts in a name."""
+    """The text as one line of Markdown without tags, links or images. Otherwise some renderers would run HTML and scripts in a
+    name.
+    """
     return " ".join(text.split()).replace("<", "&lt;").replace("[", "\\[")
 
 

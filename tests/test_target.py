@@ -124,7 +124,7 @@ def _written(folder, worlds):
             f"{FILL}\nrun.release(p, aggregates=run.x, inputs=[run.x])",
             "'aggregates' has shape (160, 64); expected (hops, 160, columns)",
         ),
-        (f"{FILL}\nrun.release(p, aggregates=[run.x[:, :3]], inputs=[run.x])", "the sum of rows is as long as a row"),
+        (f"{FILL}\nrun.release(p, aggregates=[run.x[:, :3]], inputs=[run.x])", "a sum of rows has as many columns as a row"),
         (f"{FILL}\nrun.release(p, noise_std=0)", "run 0: noise_std=0.0: must be a finite number above 0."),
         (f"{FILL}\nrun.release(p, vote=p)", "run 0: has no place for 'vote'"),
         ("pass", "run 0: released nothing"),

@@ -12,10 +12,10 @@ LEVEL = 1e-4  # level of a check: the probability that it withdraws a bound whos
 class Condition:
     """A condition that a bound needs.
 
-    how: "proved", it holds by construction; "checked", a test did not reject it; "granted", the bound lets the adversary see more
-    than the released arrays, as the usual proof of such a claim does (`what` says what); "assumed", the user states it and
-    nothing checks it; "failed", a test rejected it, and the bound is withdrawn. detail: the construction, or the test with its
-    p-value and level.
+    how: one of five words. "proved": it holds by construction. "checked": a test did not reject it. "granted": the bound lets the
+    adversary see more than the released arrays, as the usual proof of such a claim does; `what` names it. "assumed": the user
+    states it and nothing checks it. "failed": a test rejected it, and the bound is withdrawn. detail: the construction, or the
+    test with its p-value and level.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""Tests whether the canaries of a run behave like independent trials. A bound may count them as rounds only if they do."""
+"""Tests whether the canaries of a run behave like independent trials. Only then may a bound count canaries as rounds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .conditions import LEVEL, Condition, checked
 from .score_law import distance_p_value
 
 APART = "canaries of a run are independent, given their bits"
-FEWEST = 30  # fewest scores for which these normal approximations are used
-MANY = 1000  # fewest sums for which their mean square is taken as normal, whatever the distribution of a single sum
+FEWEST = 30  # the normal approximations below need at least this many scores
+MANY = 1000  # from this many sums on, their mean square is treated as normal, for every distribution of a single sum
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,22 @@ class Independence:
 def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> Independence:
     """Tests the independence of canaries given their bits. scores, bits: (rounds, canaries), or (canaries,) for one run.
 
-    Dispersion: the mean and the mean square of the residuals must vary between runs no more than within them. With normal=True,
-    which log-likelihood ratios need, the residuals must also be normal; this detects a privacy loss that all canaries of a run
-    share, even in a single run. With normal=False a single run is not enough. Correlation: residuals must not be correlated with
-    the next residual in the order given (so put canaries next to those that they might disturb), with their neighbours' bits, or
-    with the number of bits that are set. The smallest p-value of each group is multiplied by the size of the group.
+    Dispersion: the mean and the mean square of the residuals must vary between runs no more than within them. With normal=True
+    the residuals must also be normal. Use it for log-likelihood ratios. It detects a privacy loss that all canaries of a run
+    share, even in a single run. With normal=False a single run is not enough. Correlation: a residual must not be correlated with
+    the next residual in the given order, with the bits of its neighbours in this order, or with the number of bits that are 1. So
+    canaries that might disturb one another should be neighbours. The smallest p-value of each group is multiplied by the size of
+    the group.
     """
     s, b = np.atleast_2d(np.asarray(scores, float)), np.atleast_2d(np.asarray(bits).astype(bool))
     if s.shape != b.shape:
-        raise ValueError(f"scores have shape {s.shape}, bits {b.shape}: they must be equal.")
+        raise ValueError(f"scores have shape {s.shape}, bits {b.shape}: the shapes must be equal.")
     if not np.isfinite(s).all():
         return Independence(False, 0.0, 1.0, "scores are not all finite")
     if min(b.sum(), (~b).sum()) < FEWEST:
         return Independence(False, 1.0, 1.0, f"fewer than {FEWEST} canaries in one of the worlds: too few to tell")
     if len(s) == 1 and not normal:
-        return Independence(False, 1.0, 1.0, "one run does not show what all of its canaries share")
+        return Independence(False, 1.0, 1.0, "in a single run the test cannot see what all canaries share")
     residuals = np.where(b, s - s[b].mean(), s - s[~b].mean())
     spread = math.sqrt(float((residuals**2).sum()) / (s.size - 2))
     if spread == 0:
@@ -81,19 +82,19 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
 
 
 def separate_draws(right: ArrayLike) -> Condition:
-    """Tests whether every channel of every unit in every run draws its own random numbers, by guesses of fair coins.
+    """Tests whether every channel of every unit in every run draws its own random numbers. The data are guesses of fair coins.
 
     right: (runs, units, channels) float, 1 where a guess was right, -1 where it was wrong, 0 where none was made. The residuals
     of each channel are summed over runs, over units, and over channels. Each of the three kinds of sums must vary as sums of
     independent draws do, neither more nor less, and neighbours along each of the three axes must not be correlated. Sums over
-    runs detect draws that several runs share, and units whose channels differ; sums over units detect what the units of a run
-    share; sums over channels what the channels of a unit share. The smallest of the six p-values is multiplied by six. Channels
-    whose guesses are always right are left out.
+    runs detect draws that several runs share, and units whose channels differ. Sums over units detect what the units of a run
+    share. Sums over channels detect what the channels of a unit share. The smallest of the six p-values is multiplied by six.
+    Channels whose guesses are always right are left out.
     """
     r = np.asarray(right, float)
     spread = r.std(axis=(0, 1))
     e = ((r - r.mean(axis=(0, 1))) / np.where(spread > 0, spread, 1.0))[..., spread > 0]
-    lost = (e.shape[2], e.shape[2], 0)  # sums that are fixed because each channel's mean is its own
+    lost = (e.shape[2], e.shape[2], 0)  # each channel has its own mean, which fixes some of the sums
     found = [_sums(e, axis, fixed) for axis, fixed in enumerate(lost)]
     for axis in range(3):
         along = np.moveaxis(e, axis, 0)
@@ -118,7 +119,7 @@ def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
 
 
 def _between_runs(x: NDArray[np.float64]) -> float:
-    """Chi-squared test that the runs' means of x (runs, canaries) differ by no more than chance; either tail."""
+    """Two-sided chi-squared test that the runs' means of x (runs, canaries) differ neither more nor less than chance allows."""
     runs, canaries = x.shape
     within = x.var(axis=1, ddof=1).mean() if canaries > 1 else x.var()
     if canaries < 10 or within == 0:

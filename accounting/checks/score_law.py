@@ -11,11 +11,12 @@ from scipy import special
 from .conditions import Condition, assumed, checked, proved
 
 Array = NDArray[np.float64]
-ATOM = 0.01  # share of a world's scores on one value; rounding to a fortieth of the standard deviation stays below it
-TIMES = 3  # how often a value must occur to count, because two scores may be equal by rounding
-FEWEST = 8  # fewest scores of a world for which its distribution is tested
+# largest share of a world's scores that may have one value; scores rounded to 1/40 of the standard deviation stay below it
+ATOM = 0.01
+TIMES = 3  # a value that occurs less often is ignored, because rounding may make two scores equal
+FEWEST = 8  # the distribution of a world is tested if it has at least this many scores
 ROUNDS = "rounds are independent, given their bits"
-PLAYED = proved(ROUNDS, "each has separate coins and noise")  # the default of callers that pass no other condition
+PLAYED = proved(ROUNDS, "each has separate coins and noise")  # the default, if the caller passes no other condition
 NORMAL = "scores are normal, with one spread in both worlds"
 
 
@@ -34,7 +35,7 @@ def not_continuous(scores0: ArrayLike, scores1: ArrayLike) -> str:
     values, counts = np.unique(np.concatenate(both), return_counts=True)
     for end, name in ((0, "least"), (-1, "largest")):
         if counts[end] >= TIMES:
-            return f"{counts[end]} scores are {values[end]:g}, the {name} of all: a hard limit"
+            return f"{counts[end]} scores are {values[end]:g}, the {name} of all: the scores have a hard limit"
     return "" if np.isfinite(values).all() else "some scores are infinite"
 
 
@@ -49,7 +50,7 @@ def normal_law(scores0: ArrayLike, scores1: ArrayLike) -> Condition:
         return Condition(NORMAL, "failed", reason)
     if min(len(x) for x in both) < FEWEST:
         return assumed(NORMAL, f"fewer than {FEWEST} scores in one of the worlds")
-    with np.errstate(over="ignore", invalid="ignore"):  # scores near the largest number
+    with np.errstate(over="ignore", invalid="ignore"):  # scores may lie near the largest float
         spreads = [float(x.std(ddof=1)) for x in both]
     if not all(0 < spread < math.inf for spread in spreads):
         return Condition(NORMAL, "failed", "scores of a world do not vary, or lie near the largest number")
@@ -80,7 +81,7 @@ def _furthest(largest: float, n: int) -> float:
 
 
 def _ratio(variances: float, above: int, below: int) -> float:
-    """Two-sided p-value of the quotient of two variances with so many degrees of freedom (Fisher)."""
+    """Two-sided p-value of the quotient of two variances with these degrees of freedom (Fisher)."""
     tail = float(special.fdtr(above, below, variances))
     return min(1.0, 2 * min(tail, float(special.fdtrc(above, below, variances))))
 
@@ -99,7 +100,7 @@ def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
             sides[world] = side - side.mean()
     square = float(np.dot(sides, sides)) / max(s.size, 1)
     if s.size < FEWEST or square == 0:
-        return checked(ROUNDS, "nothing in the order of the scores", 1.0)
+        return checked(ROUNDS, "the order of these scores cannot be tested", 1.0)
     if all(_sorted(s[world]) for world in (~b, b)):
         return assumed(ROUNDS, "the scores are sorted, so their order cannot be tested")
     products = sides[:-1] * sides[1:]

@@ -121,7 +121,7 @@ def _most_shared(joined: NDArray[np.bool_]) -> int:
 
 
 def _too_often(counts: NDArray[np.int64], trials: int, rate: float) -> float:
-    """The p-value of so many counts being equal to the expected one, if each is binomial."""
+    """The p-value of the number of counts that equal the expected count, if each count is binomial."""
     expected = round(trials * rate)
     chance = float(stats.binom.pmf(expected, trials, rate))
     return float(stats.binom.sf(int((counts == expected).sum()) - 1, len(counts), chance))
@@ -140,7 +140,8 @@ def _rate(event: DpEvent) -> float | None:
         return float(event.sampling_probability)
     if not isinstance(event, VisibleMixtureDpEvent):
         return None
-    # The weights of own + 2 others, own ~ Bernoulli(q), others ~ Binomial(cap, q), as in `events.dp_sgd_capped`.
+    # `events.dp_sgd_capped` gives the number own + 2 * others these probabilities, where own ~ Bernoulli(q) says whether the
+    # node's own gradient is in the batch, and others ~ Binomial(cap, q) counts the other gradients that it changes.
     cap, odd = divmod(len(event.probabilities) - 2, 2)
     if odd:
         return None

@@ -22,7 +22,8 @@ def gaussian(sigma: float) -> DpEvent:
 
 
 def gaussian_hops(sigma: float, hops: int) -> DpEvent:
-    """Noisy aggregations, each of the outputs of the previous one (GAP, ProGAP at edge level; a transcript of PMP rows).
+    """Noisy aggregations; each sums the outputs of the previous one (GAP, ProGAP at edge level; VESPER's transcript of noisy
+    rows).
 
     Sensitivity of one hop over rows of norm 1: 1 for a directed edge, sqrt(2) for an undirected edge, sqrt(D) for the other
     nodes' rows when a node with at most D out-edges is added or removed. Given the released hops before it, a hop differs
@@ -63,7 +64,7 @@ def message_passing_as_published(sigma: float, layers: int, rate: float, steps: 
     step = message_passing(sigma, layers)
     if isinstance(step, dp.NonPrivateDpEvent) or rate == 1:
         return repeated(step, steps)
-    source = 10**12  # large enough to express any rate
+    source = 10**12  # this many roots can express any rate
     return repeated(dp.SampledWithoutReplacementDpEvent(source, math.ceil(_probability("rate", rate) * source), step), steps)
 
 
@@ -84,8 +85,7 @@ def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
     """DP-SGD with secret Poisson batches. sigma: noise std / clipping norm, on the SUM of the clipped gradients.
 
     rate: probability that a record joins a batch. Add/remove of one record that enters one gradient; under replace, sigma is
-    noise std / (2 clipping norms). Not for batches that are fixed, or known to the adversary: see `dp_sgd_fixed` and
-    `dp_sgd_seen`.
+    noise std / (2 clipping norms). For fixed batches use `dp_sgd_fixed`. For batches that the adversary knows use `dp_sgd_seen`.
     """
     rate = _probability("rate", rate)
     event = gaussian(sigma)
@@ -245,7 +245,7 @@ def edge_response(kept: float, invented: float, entries: int = 1) -> DpEvent:
 
 
 def _each_sampled(event: DpEvent, rate: float, count: int) -> DpEvent:
-    """`count` mechanisms, each on its own secret sample."""
+    """`count` mechanisms, each on a separate secret sample."""
     rate = _probability("rate", rate)
     if rate == 0:
         return dp.NoOpDpEvent()

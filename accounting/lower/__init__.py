@@ -1,1 +1,1 @@
-"""Lower bounds on epsilon from scores, bits, counts or residuals. Needs neither graphs nor torch."""
+"""Lower bounds on epsilon from scores, bits, counts or residuals. This package needs neither graphs nor torch."""

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
 
 Array = NDArray[np.float64]
-TUNED = math.sqrt(2)  # factor on mu for which the mixture is optimal; other violations need a few more rounds
-STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.7])  # stakes, as shares of the largest stake that cannot lose all wealth
+# the mixture is optimal if the true mu is this factor times the claimed mu; other violations need a few more rounds
+TUNED = math.sqrt(2)
+# shares of the wealth (see `any_shape`) that are bet, relative to the largest share that cannot lose everything
+STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.7])
 STEP, STEPS = 0.02, 1000  # nats: the grid of bounds that `any_shape` can return
 
 
@@ -105,12 +107,12 @@ def any_shape(
     attack: str = "",
     audit: str = "",
 ) -> Bound:
-    """Anytime-valid against any mechanism, by betting at a threshold that was fixed beforehand.
+    """A bound for any mechanism that holds at any stopping time, by betting at a threshold that was fixed beforehand.
 
-    Under (epsilon, delta)-DP a pair of rounds has E[1{world 1 above} - e^epsilon 1{world 0 above}] <= delta, so the wealth of a
-    bettor against the claim is a supermartingale; the same holds with the worlds exchanged. The e-value is the mean wealth over
-    stakes and both directions. An epsilon is rejected if at some time its e-value was large enough. The bound is the largest
-    epsilon up to 20 that is rejected together with all smaller ones.
+    Under (epsilon, delta)-DP a pair of rounds has E[1{world 1 above} - e^epsilon 1{world 0 above}] <= delta, so the wealth of
+    someone who starts with 1 and bets on the opposite is a supermartingale. The same holds with the worlds exchanged. The e-value
+    is the mean wealth over stakes and both directions. An epsilon is rejected if its e-value reached 1 / alpha at some time. The
+    bound is the largest epsilon up to 20 that is rejected together with all smaller ones.
     """
     scores0, scores1 = split(scores, bits)
     pairs = min(len(scores0), len(scores1))

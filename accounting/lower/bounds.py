@@ -1,4 +1,4 @@
-"""From scores and bits to a lower bound on epsilon. This module knows nothing of graphs or models."""
+"""From scores and bits to a lower bound on epsilon. This module uses neither graphs nor models."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Bound:
     violation that this test would have detected with 90 % power under the best attack, as the factor by which the noise is too
     small, and as the true epsilon.
 
-    The bound follows from `theorem`, under all `conditions`. against: what a refutation contradicts: "claim", the claim;
-    "ledger", only the curve of the ledger, so that the code is less private than its ledger says. withdrawn: the bound before a
+    The bound follows from `theorem`, under all `conditions`. against: what a refutation contradicts. "claim": the claim.
+    "ledger": only the curve of the ledger; the code is then less private than its ledger says. withdrawn: the bound before a
     condition failed; `epsilon` is then 0, and the test detects nothing. covers: array -> the kind of violation that the test
     would have detected in it; None if that is not known for each array.
     """
 
     epsilon: float  # nats
-    alpha: float  # spent on this test, after division
+    alpha: float  # the share of alpha that this test spends
     shape: str  # "any", "ledger" or "exact"
     method: str
     trials: tuple[int, int]  # world 0, world 1
@@ -54,7 +54,7 @@ class Bound:
     reach: float  # nats
     attack: str = ""
     audit: str = ""
-    confirmed: bool | None = None  # whether a repetition with fresh coins refuted too; None without one
+    confirmed: bool | None = None  # whether a repetition with fresh coins refuted too; None if there was no repetition
     theorem: str = ""
     conditions: tuple[Condition, ...] = ()
     against: str = "claim"  # or "ledger"
@@ -184,17 +184,17 @@ def lower(
     bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, notices, reach, attack, audit)
     # The same two error rates also test the claim for every mechanism, at the same alpha.
     bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
-    return resting(bound, f"two Clopper-Pearson ends and {theorem}", rounds, proved("the threshold is fixed", fixed))
+    return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, proved("the threshold is fixed", fixed))
 
 
 def split(scores: ArrayLike, bits: ArrayLike, *, both: bool = True) -> tuple[Array, Array]:
     """The scores of world 0 and of world 1, flat. both: raise ValueError if a world is missing."""
     s, b = np.asarray(scores, float), np.asarray(bits).astype(bool)
     if s.shape != b.shape:
-        raise ValueError(f"scores have shape {s.shape}, bits {b.shape}: they must be equal.")
+        raise ValueError(f"scores have shape {s.shape}, bits {b.shape}: the shapes must be equal.")
     if np.isnan(s).any():
         raise ValueError(
-            f"scores hold {int(np.isnan(s).sum())} NaN of {s.size}: each score must be a number; infinities will do."
+            f"scores hold {int(np.isnan(s).sum())} NaN of {s.size}: each score must be a number; infinities are allowed."
         )
     ones = int(b.sum())
     if both and ones in (0, b.size):
@@ -203,7 +203,9 @@ def split(scores: ArrayLike, bits: ArrayLike, *, both: bool = True) -> tuple[Arr
 
 
 def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array, Array, Array]:
-    """A random share of the rounds as pilot, the others as test: pilot 0, pilot 1, test 0, test 1."""
+    """Draws a random share of the rounds as pilot; the others are the test. Returns pilot scores of world 0 and of world 1, then
+    test scores of world 0 and of world 1.
+    """
     draw = np.random.default_rng(seed)
     share = min(PILOT_SHARE, PILOT_MOST / (len(scores0) + len(scores1)))
     is0, is1 = draw.random(len(scores0)) < share, draw.random(len(scores1)) < share
@@ -211,7 +213,9 @@ def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array,
 
 
 def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
-    """Whether the scores can be a normal sample; rounded or infinite scores get a threshold test instead."""
+    """Whether the scores can be a normal sample. The caller uses a threshold test for other scores, such as rounded or infinite
+    ones.
+    """
     finite = bool(np.isfinite(scores0).all() and np.isfinite(scores1).all())
     if not finite or len(scores0) + len(scores1) <= 2:
         return False
@@ -220,7 +224,7 @@ def _has_a_spread(scores0: Array, scores1: Array, sd: float | None) -> bool:
 
 
 def pooled_sd(scores0: Array, scores1: Array) -> float:
-    """The common standard deviation of two samples with means of their own."""
+    """The common standard deviation of two samples whose means differ."""
     with np.errstate(over="ignore", invalid="ignore"):  # the variance of scores near the largest float overflows to infinity
         squares = len(scores0) * scores0.var() + len(scores1) * scores1.var()
     return math.sqrt(squares / (len(scores0) + len(scores1) - 2))

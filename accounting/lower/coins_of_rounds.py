@@ -1,4 +1,6 @@
-"""A bound for every mechanism from independent rounds: their bits are fair coins, or fair coins choose among the rounds."""
+"""A bound for every mechanism from independent rounds. The bits must be fair coins. If they are not, the tool draws coins and
+selects rounds whose bits equal them.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from ..claim import Claim
 
 FAIR = "bits are fair independent coins"
-SPARE = 6.0  # standard deviations of rounds kept in reserve: a world has too few rounds once in a billion audits
-KEPT = 0.5  # least share of the rounds that must be left if fair coins choose among them
+SPARE = 6.0  # reserve of rounds, in standard deviations: a world then has too few rounds in one of a billion audits
+KEPT = 0.5  # if drawn coins select fewer than this share of the rounds, there is no bound
 
 
 def coins_of_rounds(
@@ -28,8 +30,9 @@ def coins_of_rounds(
 
     scores: (rounds,). bits: the same shape, True for world 1. rounds: the condition that rounds are independent.
 
-    Bits that look like fair coins are taken as such, and the bound holds under any dependence between rounds. Otherwise, as for a
-    fixed number of rounds in each world, the tool draws fair coins, and each coin takes a random round of its world.
+    Bits that look like fair coins are taken as such, and the bound holds under any dependence between rounds. Otherwise, for
+    example with a fixed number of rounds in each world, the tool draws fair coins. For each coin it selects a random round whose
+    bit equals the coin.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     coins = fair(b)
@@ -38,7 +41,7 @@ def coins_of_rounds(
     chosen = drawn(b, np.random.default_rng([seed, 1]))
     if len(chosen) < KEPT * len(b):
         return None
-    told = proved(FAIR, "drawn by the tool; each takes a random round of its world")
+    told = proved(FAIR, "the tool draws the coins, and selects for each coin a random round with this bit")
     bound = steinke(s[chosen], b[chosen], claim, alpha, coins=told, seed=seed)
     return resting(bound, bound.theorem, rounds)
 
@@ -47,9 +50,9 @@ def fair(bits: NDArray[np.bool_]) -> Condition:
     """Checks how many bits are 1, and how often neighbours differ. If exactly half of the bits are 1, the check fails."""
     count, ones, changes = len(bits), int(bits.sum()), int(np.count_nonzero(bits[1:] != bits[:-1]))
     if 2 * ones == count:
-        return Condition(FAIR, "failed", "as many are 1 as 0, which looks fixed")
+        return Condition(FAIR, "failed", "as many bits are 1 as 0, so their number looks fixed")
     p_values = [_both_sides(ones, count), _both_sides(changes, count - 1)]
-    return checked(FAIR, "how many are 1, and how often neighbours differ", min(1.0, 2 * min(p_values)), LEVEL)
+    return checked(FAIR, "the number of bits that are 1, and how often neighbours differ", min(1.0, 2 * min(p_values)), LEVEL)
 
 
 def _both_sides(successes: int, trials: int) -> float:
@@ -57,12 +60,14 @@ def _both_sides(successes: int, trials: int) -> float:
 
 
 def drawn(bits: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
-    """Positions of rounds whose bits are fair coins: each coin takes a random round of its world. The smaller world determines
-    the number of coins. Empty if a world has fewer rounds than coins.
+    """Draws fair coins and returns, for each coin, the position of a random round whose bit equals the coin. No round occurs
+    twice. The smaller world determines the number of coins. The result is empty if the coins need more rounds of a world than
+    there are.
     """
     worlds = [random.permutation(np.flatnonzero(world)) for world in (~bits, bits)]
     fewer = min(len(world) for world in worlds)
-    count = max(0, math.floor((math.sqrt(2 * fewer + SPARE**2 / 4) - SPARE / 2) ** 2))  # count / 2 + SPARE sqrt(count) / 2
+    # so that count / 2 + SPARE sqrt(count) / 2 = fewer
+    count = max(0, math.floor((math.sqrt(2 * fewer + SPARE**2 / 4) - SPARE / 2) ** 2))
     coins = random.random(count) < 0.5
     if max(int(coins.sum()), int((~coins).sum())) > fewer:
         return np.zeros(0, dtype=np.int64)

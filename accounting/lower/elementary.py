@@ -1,4 +1,6 @@
-"""Exact tests of the small channels that make up a mechanism (single bits, labels, votes), and the epsilon of all together."""
+"""Exact tests of the elementary channels of a mechanism, and of the sum of their epsilons. An elementary channel randomises one
+bit, label or vote.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,17 @@ from scipy import optimize, special, stats
 
 from .power import smallest
 
-SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha for guesses on both outputs, and on one output alone
+SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha: for guesses on both outputs, and for guesses on one output only
 SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, which need no independence
 REACH = 9.0  # standard deviations; the mass outside, below 1e-18, is added to every probability
-SPLITS = 17  # ways to divide a sum of epsilons between two kinds of channel, between which the largest p-value is refined
+# number of ways to divide a sum of epsilons between two kinds of channel; the search is then refined near the largest p-value
+SPLITS = 17
 POWER = 0.9  # power at the smallest detectable violation
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The counts for one kind of channel. A fair coin is the channel's input, and is guessed from the channel's output.
+    """The counts for one kind of channel. A fair coin is the input of each channel. The audit guesses the coin from the output.
 
     right: the number of correct guesses. copies: the number of independent channels of this kind about one person. declared: the
     epsilon (nats) of one channel by the ledger.
@@ -41,11 +44,11 @@ class Kind:
 def guesses(
     bits: NDArray[np.bool_], sent: NDArray[np.int64], random: np.random.Generator, sides: tuple[int, ...] = (0, 1)
 ) -> tuple[int, int]:
-    """(right, guesses): the guess is the output itself if that is 0 or 1; otherwise there is none. Both are guessed equally
-    often.
+    """(right, guesses): if the output is 0 or 1, it is the guess; otherwise there is no guess. 0 and 1 are guessed equally often.
 
-    bits, sent: any shape. bits: fair coins, the inputs. sent: the outputs. If one guess is more frequent, a random choice of its
-    guesses is left out. sides: the outputs on which a guess is made; one alone proves more if it leaks more than the other.
+    bits, sent: any shape. bits: fair coins, the inputs. sent: the outputs. If one of the two is guessed more often, randomly
+    chosen guesses of it are left out. sides: the outputs on which a guess is made; guesses on one output prove more if this
+    output leaks more than the other.
 
     Each guess is right with probability 1 / (1 + e^-x), where x is the log-likelihood ratio of the output, which is at most the
     channel's epsilon. This probability is concave in x. So, with equally many guesses of each kind, the share of right guesses
@@ -73,11 +76,11 @@ def chance(kinds: Sequence[Kind], epsilons: Sequence[float], least: float) -> fl
 
 
 def p_value(kinds: Sequence[Kind], total: float, least: float | None = None) -> float:
-    """The largest probability of so many right guesses, over all channels whose epsilons add up to at most `total` (nats).
+    """The largest probability of this number of right guesses, over all channels whose epsilons add up to at most `total` (nats).
 
     least: the weighted number of right guesses, by default the one that was counted. The declared epsilons fix the weights. The
-    probability is the exact convolution of two binomials. It depends on how `total` is divided between the two kinds; the
-    largest one is searched on a grid and then refined. Raises ValueError for more than two kinds.
+    probability is the exact convolution of two binomials. This probability depends on how `total` is divided between the two
+    kinds; a search on a grid, then a refined one, finds the largest. Raises ValueError for more than two kinds.
     """
     least = sum(kind.weight * kind.right for kind in kinds) if least is None else least
     if len(kinds) == 1:
@@ -121,7 +124,9 @@ def least_rejected(kinds: Sequence[Kind], total: float, alpha: float) -> float:
 
 
 def detectable(kinds: Sequence[Kind], total: float, alpha: float) -> float:
-    """The factor on all declared epsilons with which 90 % of the audits reject `total` (nats); infinity if none up to 1000."""
+    """The smallest factor on all declared epsilons at which 90 % of the audits reject `total` (nats). Infinity if no factor up to
+    1000 suffices.
+    """
     least = least_rejected(kinds, total, alpha) if all(kind.guesses for kind in kinds) else math.inf
     if math.isinf(least):
         return math.inf

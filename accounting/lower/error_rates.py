@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 Array = NDArray[np.float64]
-CANDIDATES = 512  # thresholds that are tried on the pilot
+CANDIDATES = 512  # number of thresholds that are tried on the pilot
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ def choose(
     false_positives, false_negatives: (..., thresholds) counts on the pilot. pilot, test: runs of world 0 and of world 1.
     gain: the bound that follows from the upper limits of both rates, elementwise. Returns (...) indices.
     """
-    a = (false_positives + 1) / (pilot[0] + 2)  # Laplace's rule: no error in ten runs is not a rate of 0
+    # Laplace's rule of succession: the estimated rate is above 0 even without an error
+    a = (false_positives + 1) / (pilot[0] + 2)
     b = (false_negatives + 1) / (pilot[1] + 2)
     worth = gain(_about(a, test[0], alpha / 2), _about(b, test[1], alpha / 2))
     return np.argmax(np.where(np.isnan(worth), -np.inf, worth), axis=-1)
@@ -93,7 +94,8 @@ def rule_from_pilot(
         return None
     both = np.sort(np.concatenate([scores0, scores1]))
     spread = np.linspace(0, len(both) - 1, CANDIDATES).round().astype(int)
-    tails = np.minimum(np.arange(32), len(both) - 1)  # all thresholds in the range where errors are rare
+    # one kind of error is rare at the lowest and at the highest scores: all of them are tried
+    tails = np.minimum(np.arange(32), len(both) - 1)
     candidates = np.unique(both[np.concatenate([spread, tails, len(both) - 1 - tails])])
     above0 = len(scores0) - np.searchsorted(np.sort(scores0), candidates, side="right")
     above1 = len(scores1) - np.searchsorted(np.sort(scores1), candidates, side="right")

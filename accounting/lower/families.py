@@ -1,4 +1,6 @@
-"""Versions of a ledger with all noise divided by many factors, and which of them a pair of error rates rules out."""
+"""The family of a ledger: versions of it with all noise divided by one factor (kappa). Finds the versions that two error rates
+rule out.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from ..claim import Claim
     from ..upper.tradeoff import Curve
 
-# Noise divided by these; a fixed grid, so that a cached `member` computes each curve once in a whole plan.
+# The factors that are tried. The grid is fixed, so a cached `member` computes each curve only once for all tests of a plan.
 KAPPAS = tuple(float(k) for k in np.exp2(np.arange(-640, 641) / 128))
 
 
@@ -40,7 +42,7 @@ class Family:
         return self.member(KAPPAS[count - 1]) if count else None
 
     def epsilon(self, false_positive: float, false_negative: float, delta: float) -> float:
-        """The epsilon of the weakest member whose curve lies above this pair of rates; 0 if none does."""
+        """The epsilon of the least private member of the family whose curve lies above this pair of rates; 0 if there is none."""
         curve = self.last(lambda c: bool(c.beta(np.array([false_positive]))[0] > false_negative))
         return float(curve.epsilon(delta)) if curve is not None else 0.0
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..claim import Claim
     from ..upper.tradeoff import Curve
 
-FEWEST_RUNS = 10  # fewest trainings for which the dispersion of correct guesses is tested
+FEWEST_RUNS = 10  # the dispersion of correct guesses is tested if there are at least this many trainings
 # level of that check: higher than elsewhere, because it has few trainings, and because the second bound needs no independence
 LEVEL = 0.01
 
@@ -48,8 +48,8 @@ def guessed(
     family: for a ledger that is not Gaussian, its curve with all noise divided by the argument.
 
     A guess of a fair coin is correct with probability 1 - (a + b) / 2, where a and b are its two error rates. For a Gaussian
-    mechanism that is at most Phi(mu / 2) (Dong et al. 2022), given the other canaries. If the canaries of a training are
-    independent given what it shares with all others, the number of correct guesses is at most binomial with this probability,
+    mechanism this probability is at most Phi(mu / 2), given the other canaries (Dong et al. 2022). If the canaries of a training
+    are independent given what it shares with all others, the number of correct guesses is at most binomial with this probability,
     even if the trials differ, and one Clopper-Pearson bound uses all of alpha.
 
     A training violates this condition if it draws a noise scale or a privacy loss once for all of its canaries; without further
@@ -66,7 +66,7 @@ def guessed(
     shares = right.mean(axis=1)
     least = float(special.betaincinv(total, count - total + 1, alpha)) if total else 0.0
     least = min(least, mean_at_least(shares, alpha)) if right.shape[1] > 1 else least
-    # any shape: the corner of the (epsilon, delta) error region
+    # for every mechanism, the most accurate guess lies at the corner of the (epsilon, delta) error region
     at_corner = float(epsilon_of_rates(1 - least, 1 - least, claim.delta))
     if curve.mu is not None:
         mu, most = max(2 * float(special.ndtri(least)), 0.0), float(special.ndtr(gaussian.mu_of_claim(claim) / 2))
@@ -86,7 +86,9 @@ def guessed(
 
 
 def chance_of_so_many(right: NDArray[np.bool_], most: float) -> float:
-    """The p-value of so many correct guesses, if each is correct with at most this probability. right: (trainings, canaries)."""
+    """The p-value of the number of correct guesses, if each is correct with at most this probability. right: (trainings,
+    canaries).
+    """
     total, count = int(right.sum()), right.size
     counted = float(special.betainc(total, count - total + 1, most)) if total else 1.0
     return max(counted, mean_p_value(right.mean(axis=1), most)) if right.shape[1] > 1 else counted
@@ -122,7 +124,7 @@ def together(right: NDArray[np.bool_]) -> Condition:
     if canaries == 1:
         return proved(APART, "each training has one canary")
     if runs < FEWEST_RUNS:
-        return Condition(APART, "failed", f"{runs} trainings are too few to tell; {FEWEST_RUNS} are needed")
+        return Condition(APART, "failed", f"{runs} trainings are too few for this test; it needs {FEWEST_RUNS}")
     sums, chance = right.sum(axis=1), float(right.mean())
     spread = canaries * chance * (1 - chance)
     p_value = float(special.chdtrc(runs - 1, float(np.square(sums - sums.mean()).sum()) / spread)) if spread > 0 else 1.0

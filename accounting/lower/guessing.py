@@ -15,14 +15,16 @@ from .. import gaussian
 from ..claim import Claim
 
 Array = NDArray[np.float64]
-LARGEST = 700.0  # nats: e^x still fits a float64
+LARGEST = 700.0  # nats: e^LARGEST still fits a float64
 Groups = tuple[tuple[int, int], ...]  # (weight, even number of guesses), the most certain guesses first
 LEVELS = 4  # largest weight of a guess
-CAPPED = 0.5  # a guess whose certainty exceeds the tested epsilon by this share of the largest excess has the largest weight
+# the weight of a guess grows with certainty - epsilon, up to this share of the largest value; surer guesses have the largest
+# weight
+CAPPED = 0.5
 EDGES = (0.0, *(2.0 ** (k / 2) for k in range(-6, 9)), LARGEST)  # nats: all epsilons between two edges use the same weights
 TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
 ROUNDED = 1e-13  # added to a p-value for the rounding of its Fourier transform
-FINE = 64  # number of weight levels in `most_provable`, fine enough to stand for arbitrary weights
+FINE = 64  # number of weight levels in `most_provable`, enough levels to approximate arbitrary weights
 
 
 def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
@@ -42,12 +44,12 @@ def accuracy(share: ArrayLike, strength: float, delta: float) -> Array:
 
 
 def correct_guesses(scores: ArrayLike, bits: ArrayLike, guesses: int | Groups, seed: int = 0) -> int:
-    """The number of correct guesses, if the guesses / 2 highest scores are guessed as members and the guesses / 2 lowest as
-    non-members; a seeded coin breaks ties. For groups of guesses, the sum of the weights of the correct ones.
+    """The number of correct guesses. The guesses / 2 highest scores are guessed as members, the guesses / 2 lowest as
+    non-members. A seeded coin breaks ties. For groups of guesses, the sum of the weights of the correct ones.
     """
     s, b = np.asarray(scores, float).ravel(), np.asarray(bits).astype(bool).ravel()
     if s.shape != b.shape:
-        raise ValueError(f"scores have shape {np.shape(scores)}, bits {np.shape(bits)}: they must be equal.")
+        raise ValueError(f"scores have shape {np.shape(scores)}, bits {np.shape(bits)}: the shapes must be equal.")
     if np.isnan(s).any():
         raise ValueError(f"scores hold {int(np.isnan(s).sum())} NaN in {s.size}: drop those canaries or give them numbers.")
     order = np.lexsort((np.random.default_rng(seed).random(len(s)), s))
@@ -132,7 +134,7 @@ def _law(groups: Groups, q: float) -> tuple[int, Array]:
 def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capped: float = CAPPED) -> Groups:
     """Groups of guesses for a test of `epsilon` that is strong if the mechanism is Gaussian with this mu.
 
-    The best weight of a guess is its log-odds minus epsilon. This is rounded to `levels` levels.
+    The best weight of a guess is its log-odds minus epsilon. The function rounds the weights to `levels` levels.
     """
     surest = _surest(canaries, mu)
     if surest <= epsilon:
@@ -145,12 +147,14 @@ def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capp
 
 
 def share_above(certainty: Array, mu: float) -> Array:
-    """The share of canaries of a Gaussian mechanism whose absolute log-likelihood ratio is above this."""
+    """The share of canaries of a Gaussian mechanism whose absolute log-likelihood ratio is above `certainty`."""
     return np.asarray(special.ndtr(mu / 2 - certainty / mu) + special.ndtr(-mu / 2 - certainty / mu))
 
 
 def _surest(canaries: int, mu: float) -> float:
-    """The absolute log-likelihood ratio that the surest of so many canaries about has: the expected number above it is 1/2."""
+    """The approximate largest absolute log-likelihood ratio among the canaries: the expected number of canaries above it
+    is 1/2.
+    """
     low, high = 0.0, mu * mu / 2 + 40 * mu
     for _ in range(60):
         middle = (low + high) / 2
@@ -175,7 +179,7 @@ def expected(groups: Groups, canaries: int, strength: float, delta: float) -> in
 def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) -> Groups:
     """The guesses and weights with which this epsilon (nats) is tested. They depend on neither claim nor scores.
 
-    They are the best ones for one Gaussian mechanism: that with the smallest true epsilon at which the test usually rejects the
+    They are the best ones for one Gaussian mechanism. It has the smallest true epsilon at which the test usually rejects the
     epsilon under test. At delta = 0 all canaries are guessed with the same weight, which is best for randomised response.
     """
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
@@ -190,8 +194,8 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) ->
 
 @lru_cache(maxsize=64)
 def most_provable(epsilon: float, delta: float, trials: int, alpha: float) -> float:
-    """A limit for every rule: the largest epsilon (nats) that a rule which is valid for every mechanism can prove with
-    probability one half, from so many independent fair coins, if the true mechanism is Gaussian and attains `epsilon`.
+    """The largest epsilon (nats) that any rule can prove with probability one half from `trials` independent fair coins, if the
+    rule is valid for every mechanism, and the true mechanism is Gaussian and attains `epsilon`.
 
     To prove more than x, such a rule must also reject the mechanism under which every guess is right with probability
     1 / (1 + e^-x), while its certainties look like those of the Gaussian mechanism. The most powerful test against it is that of
@@ -216,7 +220,7 @@ def rejects(beta: Callable[[Array], Array], canaries: int, guesses: int, correct
     for i in range(correct - 1, -1, -1):
         larger = np.maximum(h, beta(1 - r))  # for a symmetric curve f the inverse of 1 - f is f(1 - x)
         if np.array_equal(larger, h):
-            break  # neither changes any more
+            break  # from here on neither r nor h changes
         r = r + i / (guesses - i) * (larger - h)
         h = larger
         r = np.minimum(r, 1.0)

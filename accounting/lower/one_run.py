@@ -42,9 +42,9 @@ __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahlouji
 
 Array = NDArray[np.float64]
 SPARED = 0.1  # share of alpha in `canaries` for the bound that needs no independence
-RANKED = 0.2  # share of alpha in `canaries` for the rank gate if the scores should be normal and are not
+RANKED = 0.2  # share of alpha in `canaries` for the rank gate, if the exact test has a share too
 SURE = 0.25  # the number of guesses is chosen so that the ledger is rejected at this share of alpha if all guesses are right
-GUESSES = proved("the number of guesses is fixed", "by what is tested and by ties of scores, not by the bits")
+GUESSES = proved("the number of guesses is fixed", "the tested epsilon and ties of scores determine it, not the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
 POWER = 0.9  # power at the smallest detectable violation
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)  # shares of the canaries that are guessed
@@ -71,7 +71,7 @@ def canaries(
     The exact test needs an exactly Gaussian ledger, scores that pass the test of normality with one sd, and canaries that pass
     the test of independence. The rank gate needs independent canaries only, and `mahloujifar` needs neither. The choice depends
     on the scores, so each of the three spends a share of alpha that is fixed beforehand, and a union bound covers the choice. The
-    first two bounds are tight, but on dependent canaries they would be wrong in up to 45 % of all audits, hence the checks.
+    first two bounds are tight. On dependent canaries they would be wrong in up to 45 % of all audits, so the checks are needed.
 
     scores: (rounds, canaries) log-likelihood ratios. family and shown: for the rank gate, see `ranked`. normal: whether scores of
     a Gaussian ledger are linear in its noise; if not, the rank gate gets the share of the exact test too. decoys: any shape,
@@ -113,9 +113,9 @@ def steinke(
 
     The bits must be independent fair coins (`coins` says how that is known). The highest scores are guessed as members, equally
     many of the lowest as non-members, and the rest are not guessed. Surer guesses have larger weights. The number of guesses and
-    their weights depend on the epsilon that is tested, never on the claim or the bits. If at least half as many scores are tied
-    at both ends as would be guessed, exactly these are guessed. The bound is the largest epsilon that is rejected together with
-    all smaller ones.
+    their weights depend on the epsilon that is tested, never on the claim or the bits. Scores may be tied for the highest or for
+    the lowest. If these tied scores are at least half as many as would be guessed, the audit guesses exactly the coins of these
+    scores. The bound is the largest epsilon that is rejected together with all smaller ones.
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
@@ -206,7 +206,9 @@ def mahloujifar(
 
 
 def like(curve: Curve, delta: float) -> Claim:
-    """The claim of the Gaussian mechanism for which a coin is guessed with the same probability as for this curve."""
+    """The claim of a Gaussian mechanism. Its mu is such that a coin is guessed correctly with the same probability as under this
+    curve.
+    """
     mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min((1 + float(curve.delta(0.0))) / 2, 1 - 1e-12)))
     epsilon = mu if delta == 0 else float(gaussian.epsilon_of(mu, delta))
     return Claim(epsilon, delta)

@@ -18,11 +18,11 @@ Array = NDArray[np.float64]
 METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any", "coins")
 MOST_ROUNDS = 10**12
 MOST_KAPPA = 1e3
-QUANTILES = (np.arange(24) + 0.5) / 24  # quantiles of the false positives: a deterministic replacement for their distribution
+QUANTILES = (np.arange(24) + 0.5) / 24  # fixed quantiles that replace the distribution of the false positives
 
 
 def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05, method: str = "gate") -> int | None:
-    """The rounds per world that detect noise `kappa` times too small with probability `power`; None if no number does.
+    """The number of rounds per world that detects noise `kappa` times too small with probability `power`; None if no number does.
 
     The violation is that of a Gaussian mechanism attacked optimally: mu = kappa times the mu of the claim (for delta = 0:
     randomised response with kappa times the claimed epsilon). Methods: "likelihood-ratio" (`lower` with
@@ -64,7 +64,8 @@ def notices(claim: Claim, n0: int, n1: int, alpha: float = 0.05, method: str = "
 def notices_along(
     claim: Claim, rates: Callable[[float], tuple[Array, Array]], n0: int, n1: int, alpha: float = 0.05, power: float = 0.9
 ) -> float:
-    """The smallest kappa >= 1 that `lower` with shape "any" detects with probability `power`; infinity if none up to 1000.
+    """The smallest kappa >= 1 that `lower` with shape "any" detects with probability `power`; infinity if it detects none up to
+    1000.
 
     rates: kappa -> (thresholds,) the true false-positive and false-negative rates of each threshold under noise that is kappa
     times too small.
@@ -81,7 +82,9 @@ def notices_along(
 
 
 def smallest(noticed: Callable[[float], bool], low: float = 1.0, near: float = 1.005) -> float:
-    """The smallest factor above `low` that is noticed, accurate to the ratio `near`; infinity if none up to MOST_KAPPA is."""
+    """The smallest factor above `low` for which `noticed` is true, accurate to the ratio `near`; infinity if there is none up to
+    MOST_KAPPA.
+    """
     high = 2 * low
     while not noticed(high):
         low, high = high, high * 2
@@ -123,7 +126,7 @@ def _power(claim: Claim, kappa: float, n0: int, n1: int, alpha: float, method: s
     if method == "coins":
         limit, chance = (float(special.expit(m)) if claim.delta == 0 else float(special.ndtr(m / 2)) for m in (mu, kappa * mu))
         return power_of_coins(limit, chance, n0 + n1, alpha)
-    if claim.delta == 0:  # randomised response sits at the corner of its region
+    if claim.delta == 0:  # the error rates of randomised response are the corner of its region
         corner = np.array([special.expit(-kappa * claim.epsilon)])
         return float(np.max(_power_of_gate(corner, corner, lambda a: _region(claim, a), n0, n1, alpha)))
     a, most = _limits(claim, n0, n1, alpha, method)
@@ -140,12 +143,12 @@ def _limits(claim: Claim, n0: int, n1: int, alpha: float, method: str) -> tuple[
 
 
 def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> float:
-    """The probability that so many guesses, each right with probability `chance`, prove a chance above `limit`
+    """The probability that `coins` guesses, each right with probability `chance`, prove a chance above `limit`
     (Clopper-Pearson).
     """
     if not 0 < limit < 1 or coins < 1:
         return 0.0
-    low, least = 0, coins + 1  # the smallest count that proves it
+    low, least = 0, coins + 1  # `least`: the smallest number of right guesses that proves it
     while least - low > 1:
         middle = (low + least) // 2
         low, least = (low, middle) if special.betainc(middle, coins - middle + 1, limit) < alpha else (middle, least)
@@ -153,10 +156,11 @@ def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> flo
 
 
 def coins_detect(limit: float, seen: float, coins: int, alpha: float, power: float = 0.9) -> float:
-    """The factor by which the noise must be too small before so many guesses detect it; infinity if none up to 1000 does.
+    """The factor by which the noise must be too small for `coins` guesses to detect it; infinity if they detect no factor up to
+    1000.
 
-    limit: the largest chance of a right guess under the claim. seen: the chance with the noise as it is. A Gaussian effect is
-    assumed to grow as the noise shrinks.
+    limit: the largest chance of a right guess under the claim. seen: the chance with the noise as it is. The effect of the coin
+    is treated as Gaussian: it grows in proportion to kappa as the noise shrinks.
     """
     strength = 2 * float(special.ndtri(seen))
     if not 0 < strength < math.inf:
@@ -181,11 +185,11 @@ def _power_of_gate(a: Array, b: Array, claimed: Callable[[Array], Array], n0: in
 
 def _most(a: Array, claimed: Callable[[Array], Array], n0: int, n1: int, alpha: float) -> Array:
     """The largest number of misses in n1 rounds at which the gate rejects `claimed`, for quantiles of the false positives in n0
-    rounds at true rates a; negative where none is small enough. (thresholds,) -> (thresholds, QUANTILES).
+    rounds at true rates a; negative where no number is small enough. (thresholds,) -> (thresholds, QUANTILES).
     """
     seen = np.clip(np.ceil(special.bdtrik(QUANTILES, n0, a[:, None])), 0, n0)
     limit = claimed(rate_at_most(seen, n0, alpha / 2))
-    most = special.bdtrik(alpha / 2, n1, limit)  # smaller counts prove a rate below the limit
+    most = special.bdtrik(alpha / 2, n1, limit)  # fewer misses prove a rate below the limit
     return np.where(np.exp(n1 * np.log1p(-np.minimum(limit, 1 - 1e-16))) < alpha / 2, np.ceil(most) - 1, -1)
 
 

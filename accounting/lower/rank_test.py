@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Beta = Callable[[Array], Array]  # a trade-off curve: false-positive rates -> smallest false-negative rates
 POWER = 0.9  # power at the smallest detectable violation
-CELLS = np.linspace(-9.0, 9.0, 901)  # cells on the normal scale, for the integral over the false-positive rate
+CELLS = np.linspace(-9.0, 9.0, 901)  # ends of the cells, on the normal scale, of the integral over the false-positive rate
 
 
 def ranked(
@@ -73,7 +73,10 @@ def ranked(
     notices, reach = seen_from(members, shown or members.member, claim, claimed, place, trials, alpha)
     refuted = epsilon > claim.epsilon
     bound = Bound(epsilon, alpha, "ledger", "rank gate", trials, refuted, p_value, notices, reach, attack, audit)
-    theorem = "the trade-off curve of the ledger at a fixed rank of world 0 (Dong et al. 2022; a rank's rate is Beta-distributed)"
+    theorem = (
+        "the trade-off curve of the ledger at a fixed rank of world 0 (Dong et al. 2022; the false-positive rate at a "
+        "fixed rank has a Beta distribution)"
+    )
     fixed = proved("the rank is fixed", "by the ledger's curve")
     return resting(dataclasses.replace(bound, against="ledger"), theorem, rounds, fixed)
 
@@ -83,7 +86,7 @@ def misses(scores0: Array, scores1: Array, place: int, random: np.random.Generat
     threshold = np.partition(scores0, len(scores0) - place)[len(scores0) - place]
     above = int(np.count_nonzero(scores0 > threshold))
     equal = int(np.count_nonzero(scores0 == threshold))
-    # The place-th score of all is then the one with the (place - above)-th highest coin among the equal ones.
+    # Among the equal scores, the one with the (place - above)-th highest coin then has rank `place`.
     coin = np.sort(random.random(equal))[equal - (place - above)]
     ties = random.random(int(np.count_nonzero(scores1 == threshold)))
     return int(np.count_nonzero(scores1 < threshold) + np.count_nonzero(ties < coin))
@@ -103,7 +106,7 @@ def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Bet
 
 @lru_cache(maxsize=256)
 def cells(place: int, trials: int) -> tuple[Array, Array]:
-    """The distribution of the false-positive rate at the place-th highest of so many scores, in small cells: the right end and
+    """The distribution of the false-positive rate at the place-th highest of `trials` scores, in small cells: the right end and
     the probability of each.
     """
     low, high = special.ndtr(CELLS), special.ndtr(-CELLS)
@@ -128,8 +131,8 @@ def seen_from(
     trials: tuple[int, int],
     alpha: float,
 ) -> tuple[float, float]:
-    """(kappa, reach): the factor by which the noise is too small, and the true epsilon, that 90 % of the audits detect. shown:
-    the curve of the attack's scores at each kappa. Infinity if the test detects no member of the family.
+    """(kappa, reach): the smallest violation that 90 % of the audits detect, as the factor by which the noise is too small and as
+    the true epsilon. shown: the curve of the attack's scores at each kappa. Infinity if the test detects no member of the family.
     """
     if claimed is None or shown is None or members.member is None or chance_of_so_few(0, place, trials, claimed.beta) > alpha:
         return math.inf, math.inf
@@ -145,7 +148,7 @@ def seen_from(
 
 
 def gaussian_family(mu: float) -> Callable[[float], Curve]:
-    """Gaussian curves of kappa times this mu."""
+    """The family of a Gaussian ledger: the member for kappa is the Gaussian curve of kappa times this mu."""
     from ..upper import tradeoff
 
     return lambda kappa: tradeoff.gaussian(kappa * mu)

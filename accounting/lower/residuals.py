@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
 ROUNDING = 1e-9  # share of the claimed noise sd below which residuals are rounding errors, not noise
 ALIKE = "the noise is normal, of one variance and independent"
-SILENT = 1e-3  # share of the claimed noise sd; of normal noise, fewer than one entry in a thousand lies below it
+SILENT = 1e-3  # share of the claimed noise sd; fewer than one in a thousand entries of normal noise are smaller
 MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
 COARSE = 2e-4  # nats: grid of losses in a search
 FARTHEST = 12.0  # noise sds: the largest move that is composed on a grid
@@ -68,7 +68,7 @@ def factorised(
         name: alpha if len(views) == 1 else alpha / 2 if name == "all noise" else alpha / 2 / (len(views) - 1) for name in views
     }
     mus = {name: _over(move, noise_at_most(x, shares[name])) for name, (x, move) in views.items()}
-    rows = rows_alike(r)  # every view pools the runs
+    rows = rows_alike(r)  # each view combines all runs
     tested = {name: alike(x, rows, whole=name == "all noise") for name, (x, _) in views.items()}
     standing = [name for name in mus if tested[name].how != "failed"] or list(mus)
     best = max(standing, key=lambda name: mus[name])
@@ -82,8 +82,13 @@ def factorised(
     bound = Bound(
         epsilon, alpha, "ledger", method, (r.size, 0), refuted, p_value, notices, reach, attack, audit, against="ledger"
     )
-    theorem = "mu = how far the means move / the chi-squared upper end of the noise (Dong et al. 2022 for its epsilon)"
-    return resting(bound, theorem, proved("the means move so far", "computed by replay along the released history"), tested[best])
+    theorem = "mu = move of the means / chi-squared upper limit of the noise (Dong et al. 2022 for its epsilon)"
+    return resting(
+        bound,
+        theorem,
+        proved("the means move by the stated distance", "a replay computed the moves along the released history"),
+        tested[best],
+    )
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ class Moves:
         alone = float(gaussian.epsilon_of(_over(self.plain, 1 / factor if factor else math.inf), delta))
         if not self.steps.size:
             return alone
-        capped = min(factor, FARTHEST / float(np.linalg.norm([self.plain, *self.steps])))  # losses must fit the grid
+        capped = min(factor, FARTHEST / float(np.linalg.norm([self.plain, *self.steps])))  # the privacy losses must fit the grid
         return max(alone, epsilon_at_least(self.plain * capped, self.steps * capped, self.rate, delta, interval))
 
     def factor(self, claim: Claim) -> float:
@@ -163,9 +168,9 @@ def added_up(
         audit,
         against="ledger",
     )
-    theorem = "the moves along the released history, composed / the chi-squared upper end of the noise"
+    theorem = "the composition of (moves along the released history / chi-squared upper limit of the noise)"
     spread = max(sizes) / min(sizes) - 1 if min(sizes) else math.inf
-    told = f"the least of {len(sizes)} histories, which differ by {spread:.2%}"
+    told = f"the smallest move of {len(sizes)} histories is used; they differ by {spread:.2%}"
     steady = Condition("the means move as far along other histories", "checked" if spread <= STEADY else "failed", told)
     drawn = [SAMPLED] if any(m.steps.size for m in moves) else []
     return resting(bound, theorem, steady, *drawn, alike_in_parts(residuals))
@@ -186,7 +191,7 @@ def alike_in_parts(residuals: Sequence[Array]) -> Condition:
     p_values += [_link(r[:-1], r[1:]) for r in parts]
     triples = np.lib.stride_tricks.sliding_window_view(every, 3)
     first = np.sort(np.ascontiguousarray(triples).view([("", every.dtype)] * 3).ravel())
-    p_values.append(0.0 if bool((first[1:] == first[:-1]).any()) else 1.0)  # single numbers agree by float32's rounding
+    p_values.append(0.0 if bool((first[1:] == first[:-1]).any()) else 1.0)  # single float32 numbers can be equal by rounding
     return checked(ALIKE, "law, variances, neighbours and repeated numbers", min(1.0, len(p_values) * min(p_values)))
 
 
@@ -261,7 +266,7 @@ def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
     gains = np.einsum("mkc,mkc->m", weights, d)
     row = int(np.argmax(gains))
     scale = float(np.linalg.norm(weights[row])) or 1.0
-    chosen = r.shape[3] // 2  # columns that choose the pairs; honest noise is independent in the others
+    chosen = r.shape[3] // 2  # these columns determine the pairs; in the other columns honest noise is independent of the choice
     a, b = _equal_rows(r[0, 0, :, :chosen]) if chosen else (np.arange(0), np.arange(0))
     if a.size:
         what, difference, move = "a row less an equal row", (r[:, :, a] - r[:, :, b])[..., chosen:], d[..., chosen:]
@@ -285,7 +290,8 @@ def _equal_rows(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = np.argsort(rows[:, 0])
     equal = np.abs(np.diff(rows[order], axis=0)).max(axis=1) < SILENT
     place = np.arange(equal.size)
-    since = place - np.maximum.accumulate(np.where(equal, -1, place))  # how many equal steps end here; every other one is taken
+    # number of consecutive equal steps that end here; every second of them makes a pair
+    since = place - np.maximum.accumulate(np.where(equal, -1, place))
     taken = np.flatnonzero(equal & (since % 2 == 1))
     return order[taken], order[taken + 1]
 

@@ -212,7 +212,7 @@ def _opacus_gdp(ledger: DpEvent, delta: float, relation: Relation) -> float:
     return opacus_gdp(ledger, delta, relation)
 
 
-COMPUTED: dict[str, Upper] = {}  # by this process
+COMPUTED: dict[str, Upper] = {}  # upper bounds that this process has computed
 ACCOUNTANTS: dict[str, Accountant] = {
     "dp_accounting-pld": Accountant(
         _pld, "rounded up to a grid of losses, and a bounded-range step is replaced by its worst pair"

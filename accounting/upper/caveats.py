@@ -29,7 +29,10 @@ def doubts(ledger: DpEvent, claim: Claim, units: int | None = None) -> tuple[str
     other = proved_for_others(ledger, claim.relation)
     found.append(f"{other[0].upper()}{other[1:]}." if other else "")
     if claim.relation is Relation.ADD_REMOVE and any(_is_local(e) for e, _ in parts(ledger)):
-        found.append("Randomised response hides which value someone has; claim relation=replace, not add-remove.")
+        found.append(
+            "Randomised response protects the value that a person has, not whether the person is there: claim "
+            "relation=replace, not add-remove."
+        )
     return tuple(sentence for sentence in found if sentence)
 
 

@@ -119,7 +119,7 @@ def lost_to_rounding(ledger: DpEvent, delta: float) -> str:
     """
     steps = sum(count for _, count in parts(ledger))
     least = max(SMALLEST_PRV, ROUNDED_PRV * steps)
-    return f"not a bound below delta={least:.0e}: rounding in {steps} steps outweighs it" if 0 < delta < least else ""
+    return f"not a bound below delta={least:.0e}: rounding errors of {steps} steps exceed it" if 0 < delta < least else ""
 
 
 def opacus_gdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
@@ -167,7 +167,7 @@ def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) 
 def _opacus_accountants() -> types.ModuleType:
     """opacus.accountants without importing opacus, which imports torch and takes seconds.
 
-    Empty modules stand in for `opacus` and its optimizers while the accountants are loaded, and are removed afterwards.
+    While it loads the accountants, empty modules replace `opacus` and its optimizers; they are removed afterwards.
     """
     if "opacus" in sys.modules:
         return importlib.import_module("opacus.accountants")

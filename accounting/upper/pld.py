@@ -86,7 +86,7 @@ def _rounded_down(mu: float, rate: float, interval: float) -> Any:
     top = mu * mu / 2 + TAIL * mu
     at = _range(math.log1p(-rate) if rate < 1 else -top, math.log1p(rate * math.expm1(min(top, 700.0))), interval)
     with np.errstate(divide="ignore"):
-        # of N(mu, 1) to N(0, 1), where the loss is at * interval
+        # the likelihood ratio of N(mu, 1) to N(0, 1) at points where the loss is at * interval
         odds = np.log(np.maximum(1 + np.expm1(at * interval) / rate, 0.0))
     where = odds / mu + mu / 2
     joined, alone = rate * special.ndtr(where - mu) + (1 - rate) * special.ndtr(where), special.ndtr(where)
@@ -193,7 +193,7 @@ def _mixture(event: VisibleMixtureDpEvent, relation: Relation, interval: float) 
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, interval: float) -> Any:
     rate, inner = event.sampling_probability, event.event
     if relation is Relation.REPLACE and isinstance(inner, dp.GaussianDpEvent):
-        # dp_accounting takes this multiplier relative to one record; our sensitivity is that of two.
+        # dp_accounting expects noise std / (norm of one record); sigma here is noise std / (norm of two records).
         return pld.from_gaussian_mechanism(
             2 * inner.noise_multiplier,
             value_discretization_interval=interval,

@@ -84,7 +84,9 @@ def _library(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) ->
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the library's log of fractional orders whose series do not converge. It skips them, which is sound."""
+    """Silences the library's log of fractional orders whose series do not converge. The library skips these orders, so its result
+    is still an upper bound.
+    """
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)

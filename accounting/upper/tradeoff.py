@@ -18,7 +18,8 @@ from .pld import between, distribution, grid, knots
 
 __all__ = ["Curve", "Unsupported", "approximate", "curve", "gaussian", "pure", "scaled"]
 
-LARGEST = 700.0  # nats: e^x still fits a float64. Beyond it delta is held constant, which is an upper bound.
+# nats: e^LARGEST still fits a float64. At larger epsilons a curve keeps the delta of LARGEST, which is an upper bound.
+LARGEST = 700.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.rdp import rdp_privacy_accountant as library
 from numpy.typing import NDArray
 
-SELECTIONS: dict[str, float | None] = {  # how many trainings -> the shape of their random number; None: the number is fixed
+# selection -> shape parameter of the random number of trainings; None if the number is fixed
+SELECTIONS: dict[str, float | None] = {
     "fixed": None,
     "logarithmic": 0.0,
     "geometric": 1.0,

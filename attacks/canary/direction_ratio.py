@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ..base import Challenge, Pilot
 
-RANGE = (10.0, 25.0)  # limits of the integral below and above its peak, in widths of the peak
+RANGE = (10.0, 25.0)  # the integral ends this many widths of its peak below and above the peak
 POINTS = 64
 
 
@@ -50,7 +50,7 @@ class DirectionRatio:
                 at = np.searchsorted(reached, receive)
                 u, m = directions[part][:, :, rows(release, receive)], without[:, :, at]
                 more = m + inputs[part][:, :, rows(release, send)]
-                for run in range(len(u)):  # one run at a time: the quadrature needs POINTS times the memory
+                for run in range(len(u)):  # computes one run at a time, because the quadrature needs POINTS times the memory
                     total[part.start + run] += (log_density(u[run], more[run], std) - log_density(u[run], m[run], std)).sum(0)
         return total
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ..base import Challenge, Pilot
 
-WIDE = 1 << 22  # numbers in the dense operands of the sparse products: 16 MiB of float32
+WIDE = 1 << 22  # how many numbers a dense operand of a sparse product may hold: 16 MiB of float32
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class LikelihoodRatio:
         """
         reached, scores = ends(challenge), self.score(release, challenge)
         total = sum(float(np.square(gap, dtype=np.float64).sum()) for _, gap in gaps(release, challenge, reached))
-        # With d the edge's difference, |gap|^2 = |across|^2 + <gap, d / |d|>^2, and the last is the score in noise_std.
+        # If d is the edge's difference, |gap|^2 = |across|^2 + <gap, d / |d|>^2; the last term is (score * noise_std)^2.
         _, hops, _, dim = release["aggregates"].shape
         squares = total / noise_std(release) ** 2 - float(np.square(scores).sum())
         return squares, len(release) * hops * len(reached) * dim - scores.size

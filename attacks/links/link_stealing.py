@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..base import Challenge, Pilot
 
-SHADOW, PARTIAL = (1, 4, 5, 7), (3, 4, 6, 7)  # attacks trained on a pilot, and attacks trained on known edges of the target
+SHADOW, PARTIAL = (1, 4, 5, 7), (3, 4, 6, 7)  # attacks that train on a pilot, and attacks that train on known edges of the target
 REFERENCE = (2, 5, 6, 7)
 
 

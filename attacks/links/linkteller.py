@@ -1,4 +1,6 @@
-"""LinkTeller: the influence of one node's features on another's posterior, for an API that reads the graph at inference."""
+"""LinkTeller: the influence of one node's features on another's posterior, for a deployed model that reads the graph when it
+answers a query.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class Query(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinkTeller:
-    """The change of one end's posterior per change of the other's features (Wu et al. 2022), the larger of both directions.
+    """The change of one end's posterior divided by the change of the other end's features, in the direction where it is larger
+    (Wu et al. 2022).
 
     query: the model under attack, which answers for the runs of the release. step: the relative change of a node's features.
     normalised: whether to divide by the change of that node's own posterior, which is larger for nodes with few neighbours. The
@@ -46,7 +49,7 @@ class LinkTeller:
         return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """The log of the influence, (runs, c). Raises ValueError without a model to ask."""
+        """The log of the influence, (runs, c). Raises ValueError without a model to query."""
         if self.query is None:
             raise ValueError(f"attack '{self.name}' queries the model: give it a query.")
         nodes, at = np.unique(challenge.items, return_inverse=True)

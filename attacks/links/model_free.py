@@ -49,4 +49,4 @@ class PublicDistance:
 
 
 FEATURES = PublicDistance("feature-distance", "cosine", own_features)
-EDGE_FREE = PublicDistance("edge-free-distance", "correlation", without_edges)  # the part of attack 2 without the target
+EDGE_FREE = PublicDistance("edge-free-distance", "correlation", without_edges)  # attack 2 without the part that reads the target

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.float64]
 
-LEARNT = 20_000  # training nodes of a reference: all nodes of a large graph would take minutes
+LEARNT = 20_000  # largest number of training nodes of a reference model; all nodes of a large graph would take minutes
 WIDE = 1 << 20  # numbers in one block of dense features, which should fit the processor's cache
 
 
 def distances(a: Rows, b: Rows) -> Rows:
-    """All eight distances, (c, dim) twice -> (c, 8)."""
+    """All eight distances between rows of two arrays: (c, dim), (c, dim) -> (c, 8)."""
     return np.stack([measure(a, b) for measure in DISTANCES.values()], axis=-1)
 
 
@@ -48,7 +48,9 @@ def rows_of(x: object, nodes: NDArray[np.int64]) -> Rows:
 
 @dataclass(frozen=True)
 class Public:
-    """A cache key: two graphs are equal if their features, labels and training nodes are; edges are ignored."""
+    """A cache key of a graph. Two keys are equal if the features, labels and training nodes of the graphs are; edges
+    are ignored.
+    """
 
     graph: Graph = field(compare=False)
     digest: str

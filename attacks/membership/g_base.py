@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..base import Challenge, Pilot
 
-ROWS = 20_000  # rows of one query
+ROWS = 20_000  # largest number of rows in one query
 
 
 class GraphQuery(Protocol):
@@ -32,9 +32,9 @@ class GraphQuery(Protocol):
 class GraphBase:
     """Lassila et al. 2025, with the membership of other nodes sampled from fair coins ("model-independent" sampling).
 
-    For each sample, the gain is the log-likelihood of the node's and the nearby labels with the node in the graph, minus that of
-    the nearby labels without it. The score is the log odds of the mean over samples of sigmoid(gain of the target - alpha * log
-    mean exp gain of shadows).
+    For each sample, the gain is the log-likelihood of the node's and the nearby labels with the node in the graph, minus the
+    log-likelihood of the nearby labels without the node. The score is the log odds of the mean over samples of sigmoid(gain of
+    the target - alpha * log mean exp gain of shadows).
 
     target, shadows: the runs under attack, and models independent of their bits. hops: the distance up to which removing the
     node has an effect, twice the number of layers. The challenge's known graph is the union graph.
@@ -91,7 +91,8 @@ def neighbourhoods(
     if graph.directed:
         raise ValueError("the graph is directed: G-BASE needs an undirected one.")
     n, joined = graph.nodes, graph.adjacency()
-    towards = sp.csr_array(joined @ sp.diags_array(member.astype(np.float32)))  # from a node to its member neighbours
+    # maps a node to those of its neighbours that are members
+    towards = sp.csr_array(joined @ sp.diags_array(member.astype(np.float32)))
     reach = sp.csr_array((np.ones(len(items), dtype=np.float32), (np.arange(len(items)), items)), shape=(len(items), n))
     for _ in range(hops):
         reach = sp.csr_array(reach + reach @ towards)
@@ -100,8 +101,8 @@ def neighbourhoods(
     reach.sort_indices()
     node = reach.indices.astype(np.int64)
     part = np.repeat(np.arange(len(items)), np.diff(reach.indptr))
-    key = part * n + node  # ascending: one row of the result for each
-    around = sp.coo_array(joined[node])  # row -> neighbours, of which those in the same part are kept
+    key = part * n + node  # ascending; the result has one row for each of them
+    around = sp.coo_array(joined[node])  # maps a row to its neighbours; those in the same part are kept
     other = part[around.row] * n + around.col
     place = np.searchsorted(key, other).clip(max=len(key) - 1)
     once = (key[place] == other) & (around.row < place)

@@ -59,7 +59,7 @@ def laws_of(
     n = np.stack([side.sum(0) for side in sides], axis=1)
     missing = int((n == 0).any(1).sum())
     if missing:
-        raise ValueError(f"{missing} challenges are on one side in all {len(bits)} shadow models: use more shadows.")
+        raise ValueError(f"{missing} challenges are members in all {len(bits)} shadow models, or in none: use more shadows.")
     means, scales, d = [], [], signal.shape[-1]
     for k, side in enumerate(sides):
         own = side[:, :, None]
@@ -144,7 +144,7 @@ class MultiLira:
 
 @dataclass(frozen=True, eq=False)
 class SumOfRatios:
-    """The sum of several log-likelihood ratios, whose errors partly cancel."""
+    """The sum of several log-likelihood ratios. Their errors partly cancel."""
 
     attacks: tuple[Attack, ...]
     name: str = "together"
@@ -166,7 +166,8 @@ class SumOfRatios:
 
 
 def strongest(kind: str = "node", query: str | None = None) -> SumOfRatios:
-    """Our strongest attack: the sum of two log-likelihood ratios, one on all logits and one on the scalar of `Lira`.
+    """The strongest attack of this package: the sum of two log-likelihood ratios, one on all logits and one on the scalar of
+    `Lira`.
 
     query: the only query used. By default there are three queries of a node and of its neighbours: without edges; without edges
     and with half of the features; and in the whole graph.

@@ -33,7 +33,7 @@ class Relative:
     online: bool = True
     guess: float = 0.3
     query: str = "posteriors@0-hop"
-    usual: NDArray[np.float64] | None = None  # (c,) log of the mean probability over models
+    usual: NDArray[np.float64] | None = None  # (c,) the log of the mean probability over the shadow models
     kinds: tuple[str, ...] = ("node", "label")
 
     @property

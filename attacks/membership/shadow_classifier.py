@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ..base import Challenge, Pilot
 
-EXAMPLES = 20_000  # training rows of the classifier; more make it slower without a gain
+EXAMPLES = 20_000  # largest number of training rows of the classifier; more rows take longer and gain nothing
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ def prior_freedom(variances: Numbers, freedom: NDArray[np.int64]) -> float:
 
     Smyth 2004, "Linear models and empirical Bayes methods", section 6.2: the logarithm of a sample variance has variance
     trigamma(freedom / 2) around the true logarithm. Any scatter beyond that is trigamma(prior / 2). Returns infinity if there is
-    none. variances, freedom: (c,). Typical results: below 1 for edges, about 4 for nodes.
+    no such scatter. variances, freedom: (c,). Typical results: below 1 for edges, about 4 for nodes.
     """
     if len(variances) < 2:
         return np.inf
@@ -28,7 +28,7 @@ def prior_freedom(variances: Numbers, freedom: NDArray[np.int64]) -> float:
     beyond = float(logs_of.var(ddof=1) - polygamma(1, freedom / 2).mean())
     if beyond <= 0:
         return np.inf
-    half = 0.5 + 1 / beyond  # from below, where Newton steps on 1 / trigamma do not overshoot
+    half = 0.5 + 1 / beyond  # starts below the solution, because Newton steps on 1 / trigamma do not overshoot from there
     for _ in range(20):
         value = float(polygamma(1, half))
         half += value * (1 - value / beyond) / float(polygamma(2, half))

@@ -38,7 +38,7 @@ HISTORIES = 3
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms, sampled or not."""
+    """The audit needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms."""
     if case.claim.unit is not Unit.NODE:
         return f"it adds up the moves by one node; this claim is about {case.claim.unit}"
     if math.isinf(case.claim.epsilon):
@@ -69,7 +69,7 @@ def _obstacle(case: Case) -> str | None:
     if not all(isinstance(event, dp.GaussianDpEvent) for event in kinds):
         return "its ledger is no composition of Gaussian mechanisms, on all records or on Poisson samples of them"
     if has(model, NoisyRows):
-        return "it trains on samples and its rows need other training nodes, whose gradients would hide that of the canary"
+        return "it trains on samples, and its rows need other training nodes, whose gradients hide that of the canary"
     if reason := lacks(model, ClippedGradients):
         return reason
     return None if _rate(case) else "its batches are not drawn by independent coins"
@@ -85,8 +85,8 @@ def crafted(case: Case, graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
     """A graph that the adversary chooses, and the canary node, as (1,).
 
     Without sampling, the canary is a hub that is joined to all training nodes, and there are no other edges. With sampling, it is
-    the centre of a star with as many leaves as the degree bound allows. It is then the only training node, so that no other
-    gradient hides its own.
+    the centre of a star with as many leaves as the degree bound allows. It is then the only training node, so no other gradient
+    is added to its gradient.
     """
     bare = dataclasses.replace(graph, edges=graph.edges[:, :0])
     if not _sampled(case):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Played = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
 
-CANARIES = 40  # canaries in one run, each in a separate component
+CANARIES = 40  # number of canaries in one run; each is in a separate component
 COINS = 1000  # largest number of units with a coin in the one-run audit
 
 
@@ -48,9 +48,9 @@ def ledger_curve(case: Case) -> Curve | None:
 
 
 def refuses_canaries(case: Case) -> str | None:
-    """It needs posteriors on a graph that it generates, and a claim about edges."""
+    """The audit needs posteriors on a graph that it generates, and a claim about edges."""
     if case.claim.unit not in EDGES:
-        return f"aligned canary edges are about edges; this claim is about {case.claim.unit}"
+        return f"canary edges test claims about edges; this claim is about {case.claim.unit}"
     return refuses_coins(case)
 
 
@@ -59,8 +59,8 @@ def aligned_canaries(setting: Setting) -> Outcome:
 
     Both tests count correct guesses. The first assumes the ledger's trade-off curve. Given the trained classifier, the canaries
     are independent trials, each of which satisfies the curve. If the trials have different error rates, the number of errors
-    varies less than a binomial (Hoeffding 1956). This needs canaries that share nothing but the classifier; if correct guesses
-    cluster in some trainings, the bound is withdrawn. The second test assumes no shape: for every mechanism and under any
+    varies less than a binomial number (Hoeffding 1956). This needs canaries that share nothing but the classifier; if correct
+    guesses cluster in some trainings, the bound is withdrawn. The second test assumes no shape: for every mechanism and under any
     dependence, Steinke et al. (2023) bound the number of correct guesses among the most certain ones.
     """
     made = crafted(CANARIES)
@@ -91,11 +91,11 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
     """Doubles the rounds until a test refutes the claim, a violation by `setting.notices` would be detected, or time is up.
 
     The j-th stage tests all rounds so far at alpha / (j (j + 1)). These shares add up to at most alpha over any number of stages,
-    so the bounds hold whenever and for whatever reason the audit stops (a union bound). Each test keeps its largest bound, unless
-    a check of the last stage fails.
+    so the bounds hold for every stopping rule (a union bound). Each test keeps its largest bound, unless a check of the last
+    stage fails.
 
     The audit estimates the detectable violation from the share of correct guesses. The estimate decides only when to stop; no
-    bound rests on it.
+    bound depends on it.
     """
     limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
     best: list[Bound] = []
@@ -108,8 +108,8 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         tested = not now[-1].failed  # a withdrawn test detects nothing
         detects = coins_detect(limit, right, bits.size, setting.alpha * share) if tested else math.inf
         spent = (time.monotonic() - started) / 60
-        far = f"{rounds} trainings, {right:.1%} of the guesses are right, the claim allows {limit:.1%}"
-        could = f"noise {detects:.3g} times too small would be detected, {setting.notices:g} is asked for"
+        far = f"{rounds} trainings, {right:.1%} of the guesses are right; the claim allows {limit:.1%}"
+        could = f"noise {detects:.3g} times too small would be detected; the run asks for {setting.notices:g}"
         setting.tell(f"audit blackbox: {far}; {could}; {spent:.2g} of {setting.minutes:g} minutes")
         left = int(rounds * (setting.minutes / spent - 1)) if setting.minutes is not None and spent > 0 else rounds
         if any(b.refuted for b in best) or detects <= setting.notices or left < 1:
@@ -161,9 +161,11 @@ def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def refuses_coins(case: Case) -> str | None:
-    """It needs posteriors, and a claim about edges or nodes."""
+    """The audit needs posteriors, and a claim about edges or nodes."""
     if case.claim.unit is Unit.FEATURES:
-        return "a coin on features needs a second set of features; the audit exact enumerates the reports instead"
+        return (
+            "for a game on features each unit needs a second set of features; use the audit exact, which enumerates the reports"
+        )
     if "posteriors" not in offered(case.model):
         return f"{case.model.name} does not release 'posteriors'"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else None

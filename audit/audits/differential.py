@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 NAME = "differential"
-COUNTS = "a ledger bounds what was run only if it lists every mechanism, and all else is computed from their values"
+COUNTS = "a ledger bounds epsilon only if it lists every mechanism, and all else is computed from their values"
 TESTS = "exact tests of samples (binomial) and of noise (chi-squared, gamma), Bonferroni over all of them"
 REPORTED = proved(
     "draws, samples and noisy values are recorded", "the training, which is this package's own, reports each of them"
 )
 REPEATED = proved("the repetition has the same noise", "every noisy value was made the same")
-SEEDS = proved("the two runs are independent", "their seeds differ, and each number is in one release")
+SEEDS = proved("the two runs are independent", "the two runs have different seeds, and each number is in one release")
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a training in this process and a ledger that is not empty, or a program that is recorded or protects edges."""
+    """The audit needs a training in this process with a non-empty ledger, or a program that is recorded or protects edges."""
     if math.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if isinstance(case.model, External):
@@ -47,7 +47,7 @@ def refuses(case: Case) -> str | None:
         return None if known else f"a program that is not recorded; its seeds are tested for edges, not {case.claim.unit}"
     empty = ("NonPrivateDpEvent",) if a_strangers(case.model) else ("NoOpDpEvent", "NonPrivateDpEvent")
     if type(case.model.ledger).__name__ in empty:
-        return "the ledger charges for nothing that could be counted"
+        return "the ledger lists no mechanism that could be counted"
     if case.claim.unit is not case.model.unit:
         return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
     return None
@@ -115,7 +115,9 @@ def of_own_model(setting: Setting) -> Outcome:
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
-    """The contradictions between the run and the ledger, with the epsilon of the counted mechanisms; and the counts in words."""
+    """Two results: the contradictions between the run and the ledger, which state the epsilon of the counted mechanisms, and the
+    counts in words.
+    """
     plain, steps = executed(record, ledger)
     told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
     faults: list[str] = []
@@ -124,7 +126,7 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
     if drawn != noisy:
         faults.append(f"{noisy} noisy numbers were released, and {drawn} numbers of noise were drawn")
     if ledger.steps and not steps:
-        faults.append("the ledger counts on amplification by sampling, and nothing was sampled")
+        faults.append("the ledger charges for samples, and the training drew none")
         run = unsampled(run)
     elif steps > ledger.steps or plain > ledger.plain:
         faults.append(told)
@@ -136,8 +138,8 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
 
 
 def executed(record: Record, ledger: Charged) -> tuple[int, int]:
-    """The numbers of mechanisms on all records and on samples. If the ledger does not amplify, a batch counts only for the
-    records in it.
+    """The numbers of mechanisms on all records and on samples. If the ledger claims no amplification, sampled mechanisms count as
+    mechanisms on all records. The function then counts, for each record, the batches that contain it, and uses the largest count.
     """
     plain = steps = 0
     for purpose in dict.fromkeys(r.purpose for r in record.releases):
@@ -152,7 +154,7 @@ def executed(record: Record, ledger: Charged) -> tuple[int, int]:
 
 
 def repeated_draws(first: Record, second: Record) -> Iterator[str]:
-    """A contradiction if two draws begin with the same numbers: eight normal numbers are never equal by chance."""
+    """Yields a contradiction if two draws begin with the same numbers, because eight normal numbers are never equal by chance."""
     one, other = ([start.tobytes() for _, start in r.draws if start.size == 8] for r in (first, second))
     if set(one) & set(other):
         yield "another seed draws the same noise"
@@ -202,8 +204,8 @@ def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) 
 
 
 def exactly(faults: list[str], method: str) -> Bound:
-    """The bound of the computations. A contradiction refutes the ledger, but its lower bound is 0, because the epsilon of the
-    corrected counts bounds the leakage from above.
+    """The bound from the checks that are computations. A contradiction refutes the ledger, but its lower bound is 0, because the
+    epsilon of the corrected counts bounds the leakage from above.
     """
     text = "; ".join(dict.fromkeys(faults)) or method
     bound = Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME, against="ledger")
@@ -220,8 +222,8 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
 
 
 def worth(case: Case, factor: float) -> float:
-    """The true epsilon if all noise is too small by this factor. If the ledger has no trade-off curve, it is taken to be
-    proportional to the factor.
+    """The true epsilon if all noise is too small by this factor. If the ledger has no trade-off curve, this epsilon is assumed to
+    be proportional to the factor.
     """
     if math.isinf(factor):
         return math.inf

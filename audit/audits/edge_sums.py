@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-CANARIES = 1000  # canaries in one run at most; they move different rows, so they do not affect each other
-MORE = 4  # pairs without an edge for each canary, if there are enough nodes; more would add little
+CANARIES = 1000  # largest number of canaries in one run; they move different rows, so they do not affect each other
+MORE = 4  # number of pairs without an edge for each canary, if there are enough nodes; more would add little
 # share of the game's alpha that bounds the size of the noise: a small one is enough, because many residuals estimate that size
 NOISE_SHARE = 0.1
 # canaries of the residual audit: it uses the largest of their moves, and the residuals of all rows that no canary changes
@@ -38,7 +38,7 @@ FEW = 20
 
 
 def refuses(case: Case) -> str | None:
-    """It needs released sums, noise on them, and a claim about edges or nodes."""
+    """The audit needs released sums, noise on them, and a claim about edges or nodes."""
     if case.claim.unit is Unit.NODE:
         return node_stars.refuses(case)
     if case.claim.unit not in EDGES:

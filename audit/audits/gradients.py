@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-PLANTED = 200  # canaries in one run; each has a column of the first layer to itself
-DECOYS = 400  # planted nodes without a coin, never included
+PLANTED = 200  # canaries in one run; each is the only node with an entry in its own column of the first layer
+DECOYS = 400  # planted nodes without a coin, which no run includes
 SIZE = 10.0  # size of a canary's own feature: large enough for its gradient to be clipped, small enough not to be learned at once
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a claim about nodes, and DP-SGD on full batches or secret Poisson samples."""
+    """The audit needs a claim about nodes, and DP-SGD on full batches or secret Poisson samples."""
     if case.claim.unit is not Unit.NODE:
         return f"gradient canaries are nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, ClippedGradients)
@@ -67,8 +67,8 @@ def play_gradients(setting: Setting) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """scores: (planted,), canaries with a coin first. bits: (canaries,). moves: (steps, planted), how far each planted node would
-    move its own column in each step, in noise sds. noise: the sd of the noise, in clipping norms.
+    """scores: (planted,), first those of the canaries with a coin. bits: (canaries,). moves: (steps, planted), the distance by
+    which each planted node would move its own column in each step, in noise sds. noise: the sd of the noise, in clipping norms.
     """
 
     scores: NDArray[np.float64]
@@ -96,7 +96,7 @@ def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: s
         y, d = (own_columns(seen.first(part), wider.dim, columns) for part in (seen.noisy, with_all.clean))
         if y is None or d is None:
             continue
-        products.append((y * d).sum(0) / seen.scale**2)  # without the canary, only noise is there
+        products.append((y * d).sum(0) / seen.scale**2)  # without the canary, this entry contains only noise
         moves.append(np.linalg.norm(d, axis=0) / seen.scale)
         noise = seen.scale / model.clip
     product, size, rate = np.stack(products), np.stack(moves), chance(model)

@@ -51,11 +51,14 @@ CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEve
 GRANTED = Condition(
     "for an adversary who sees the noisy value of each mechanism, and the random weights with which training starts",
     "granted",
-    "a proof by composition grants this; an adversary who sees less may learn less",
+    "proofs by composition assume this adversary; one who sees less may learn less",
 )
 NO_PATH = "no path leads past the mechanisms"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
-FRESH = proved("no noise is used twice", "compared with all other mechanisms and seeds; a value computed again counts once")
+FRESH = proved(
+    "no noise is used twice",
+    "the noise was compared with that of all other mechanisms and seeds; a value that is computed twice counts once",
+)
 
 
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
@@ -73,7 +76,9 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         return exact(0.0, within.shared, MOVES, (REPEATED, Condition(FRESH.what, "failed", within.shared)))
     shifts = within.counted(each)
     if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
-        why = f"the value at {twice} has the noise of another value, and only their sum is used; its cost is not computed"
+        why = (
+            f"the value at {twice} has the noise of another value, and the run uses only their sum; no cost is computed for that"
+        )
         return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
     if strange := {m.law for m in within.meetings} - {*LAWS, REPORT}:
         return exact(0.0, f"the cost of noise of the law '{min(strange)}' is not computed", MOVES, (REPEATED,))
@@ -190,7 +195,9 @@ def used(made: Study, first: History, within: Inside) -> Shifts:
 
 
 def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
-    """Mechanisms whose noise does not hide a move, in words: every seed draws the same noise, or two mechanisms share it."""
+    """Sentences about mechanisms that move and whose noise hides nothing: every seed draws the same noise, or two mechanisms
+    share it.
+    """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
         drawn = (meeting.draw, *meeting.beside)
@@ -228,7 +235,10 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
         if same_means(first.meetings, heard.found):
             continue
         if some is coins:
-            return f"the draws at {lines} change what noise is added to, as samples and shuffles do; they may hide a secret"
+            return (
+                f"the draws at {lines} change the value to which noise is added, as samples and shuffles do; they may hide "
+                "a secret"
+            )
         assert within.worst is not None
         moved = without(made, History(made.whole, other, tuple(heard.found)), within.worst)[1]
         if further := grown(first, within.worst.secret, within.shifts, moved):
@@ -237,7 +247,8 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
 
 
 def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
-    """The uniform draws that act as coins: they are only compared with a threshold, so slightly smaller numbers change nothing.
+    """The uniform draws that act as coins. The run only compares their numbers with a threshold, so slightly smaller numbers
+    change nothing.
 
     If not all of them act as coins, draws with one number, or one number per node or edge, are tried one by one, at most TRIED.
     """
@@ -257,7 +268,7 @@ def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
 
 
 def redrawn(made: Study, some: Sequence[int]) -> list[Draw]:
-    """The draws of the study's first run, of which those at the places `some` come from another seed."""
+    """The draws of the study's first run; those at the places `some` are replaced by draws of another seed."""
     return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
 
 
@@ -292,7 +303,9 @@ def free_draws(made: Study, first: History) -> list[int]:
 def unhidden(made: Study, reason: str | None) -> Condition:
     if reason:
         return Condition("no other draw hides the move", "failed", reason)
-    return Condition("no other draw hides the move", "checked", "if others replace them, each clean value moves as far")
+    return Condition(
+        "no other draw hides the move", "checked", "other draws replaced them, and each clean value moved by the same distance"
+    )
 
 
 def law_of(run: History) -> Condition:

@@ -24,7 +24,7 @@ from ..heard.study import withstands
 
 NAME = "differential"
 PATHS = "one release distinguishes two neighbouring graphs that have no release in common"
-LAW = "distance between the recorded numbers and the law that was requested (Kolmogorov, chi-squared), Bonferroni over draws"
+LAW = "tests that the recorded numbers follow the law that was requested (Kolmogorov, chi-squared), Bonferroni over draws"
 MOVES = "noise of a known law, whose trade-off curve is known, on means that are a known distance apart"
 REPEATED = proved("a run repeats", "the same draws gave the same release with another seed, so all randomness was recorded")
 UNCOVERED = (
@@ -32,13 +32,15 @@ UNCOVERED = (
     Condition(
         "no draw changes these entries",
         "checked",
-        "all other draws were replaced: by redraws, ends of the range, far numbers",
+        "all other draws were replaced by new draws, by the ends of their range, and by numbers far outside of it",
     ),
-    proved("all other noisy values are the same", "their noise was moved until they were"),
+    proved("all other noisy values are the same", "the recorded noise was changed so that they are the same"),
 )
 RECORDED = "all randomness was recorded, and the noise is what the ledger charges"
-COVERED = "nothing but recorded noise and public data is released"
-ALONE = Condition("no other draw adds to the noise", "checked", "all other draws were replaced, and noisy values stayed the same")
+COVERED = "the release is a function of recorded noise, of values covered by it, and of public data"
+ALONE = Condition(
+    "no other draw adds to the noise", "checked", "all other draws were replaced, and the noisy values did not change"
+)
 
 
 def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
@@ -65,7 +67,9 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
     covers = () if "" in doubts else tuple(a for a in offered(case.model) if a not in doubts)
     if "" in doubts:
         bounds = [dataclasses.replace(b, notices=math.inf, reach=math.inf) for b in bounds]
-    silent = [(f"nothing is said of '{array}': " if array else "nothing is said: ") + text for array, text in doubts.items()]
+    silent = [
+        (f"nothing is stated about '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
+    ]
     told = "; ".join([*silent, found.told])
     return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=looked_for(found, covers))
 
@@ -132,13 +136,22 @@ def conditions(found: Examination, doubts: Mapping[str, str], refuted: bool) -> 
     if not known:
         return REPEATED, Condition(COVERED, "failed", next(iter(doubts.values())))
     noisy = [array for array in known if array in found.noisy]
-    stand = [REPEATED, proved(f"no secret changes {' or '.join(known)} past its noise", "removed together and one by one")]
+    stand = [
+        REPEATED,
+        proved(f"no secret changes {' or '.join(known)} past its noise", "secrets were removed together and one by one"),
+    ]
     if noisy:
         arrays = " and ".join(noisy)
         stand += [
-            proved(f"{arrays}: a mean plus recorded numbers", "each number was changed, and its entry moved in proportion"),
-            proved("each number is in one release, and drawn anew", "compared with one another and with another seed"),
-            proved("the move of the mean is exact", "computed along the released history"),
+            proved(
+                f"{arrays}: a mean plus recorded numbers",
+                "each number was changed, and the entry that it is added to moved in proportion",
+            ),
+            proved(
+                "each number is in one release, and each seed draws new numbers",
+                "the numbers were compared with one another and with those of another seed",
+            ),
+            proved("the move of the mean is exact", "it was computed along the released history"),
         ]
     return (*stand, ALONE) if refuted else tuple(stand)
 
@@ -156,8 +169,8 @@ def noticed(most: float, moved: float) -> float:
 
 
 def smallest_factor(refuted: Callable[[float], bool]) -> float:
-    """The smallest factor on all noise, at least 1, at which the claim would be refuted, to one part in a thousand; infinity if
-    none is found.
+    """The smallest factor of at least 1 by which all noise must be too small for a refutation of the claim, accurate to one part
+    in a thousand. Infinity if none is found.
     """
     low, high = 1.0, 1.0
     while not refuted(high):

@@ -91,7 +91,9 @@ def weigh_star(setting: Setting) -> Outcome:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StarRun:
-    """scores, bits: (stars,). moves: (rows, hops, dim) of the first star, residuals: (1, hops, nodes, dim), in noise sds."""
+    """scores, bits: (stars,). moves: (rows, hops, dim), those of the first star. residuals: (1, hops, nodes, dim), in
+    noise sds.
+    """
 
     scores: NDArray[np.float64]
     bits: NDArray[np.bool_]
@@ -130,7 +132,7 @@ def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> St
 
 
 def refuses_rows(case: Case) -> str | None:
-    """It needs PageRank rows that are released with Gaussian noise, and a claim about nodes."""
+    """The audit needs PageRank rows that are released with Gaussian noise, and a claim about nodes."""
     if case.claim.unit is not Unit.NODE:
         return f"the audit of PageRank rows is about nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyRows)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 NAME = "differential"
 SEEDS = 32  # trainings in each world, to distinguish a constant answer from a rare one
-THEOREM = "Clopper-Pearson bounds on how often either graph gives one answer (Kairouz, Oh and Viswanath 2015)"
-FIXED = proved("the answer that counts was fixed beforehand", "it is the answer of four earlier trainings")
+THEOREM = "Clopper-Pearson bounds on how often each of the two graphs gives one answer (Kairouz, Oh and Viswanath 2015)"
+FIXED = proved("the answer that counts was fixed beforehand", "four earlier trainings gave this answer")
 SHARE = "every seed gives the same answer"
 
 
@@ -66,9 +66,11 @@ def repeat_seeds(setting: Setting) -> Outcome:
     own, other, third = (setting.key.fold("seed", i).seed for i in range(3))
     first = answers(case.model.fit(Worlds.of(union, np.array([own, own, other, third], dtype=np.uint64))))
     if first[0] != first[1]:
-        return said(setting, "the same seed gives another answer, so no run can be repeated")
+        return said(setting, "the same seed gives another answer in a second run, so no run can be repeated")
     if not first[0] == first[2] == first[3]:
-        return said(setting, "the same seed repeats and another does not; this does not show what the noise covers")
+        return said(
+            setting, "the same seed gives the same answer and another seed does not; this does not show what the noise covers"
+        )
     for absent in without_one(Worlds.of(union, np.array([own], dtype=np.uint64)), case.claim.unit, setting.key, NONE):
         if answers(case.model.fit(absent.worlds))[0] == first[0]:
             continue
@@ -77,7 +79,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
         gone = answers(case.model.fit(dataclasses.replace(absent.worlds, seeds=seeds[SEEDS:])))
         missed, false = SEEDS - there.count(first[0]), gone.count(first[0])
         return said(setting, f"{SHARE}, and without {absent.secret} the answer is another", (false, missed))
-    return said(setting, f"{SHARE}, on every graph that was tried")
+    return said(setting, f"{SHARE}, and removing a secret did not change it")
 
 
 NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)

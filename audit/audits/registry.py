@@ -31,7 +31,7 @@ class Audit:
     trial_limited: bool = False
 
     def run(self, setting: Setting) -> Outcome:
-        """The bounds of the audit, each test at the setting's alpha, and the seconds that they took.
+        """The bounds of the audit and the seconds that they took. Each test has the setting's alpha.
 
         Raises ValueError if the recorded draws of a user's model do not confirm what the audit assumes.
         """
@@ -42,7 +42,7 @@ class Audit:
 
 
 def by_unit(of_edges: Callable[[Setting], Outcome], of_nodes: Callable[[Setting], Outcome]) -> Callable[[Setting], Outcome]:
-    """One audit made of two functions: the first audits claims about edges, the second claims about nodes."""
+    """One audit made of two functions. The first audits claims about edges, the second audits claims about nodes."""
     return lambda setting: (of_nodes if setting.case.claim.unit is Unit.NODE else of_edges)(setting)
 
 

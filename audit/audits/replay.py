@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..storage.store import Store
 
 SENDERS = 5  # senders in the graph that defeats a degree cap, for each receiver that the cap allows
-ROUNDING = 1e-4  # relative; float32 gradients and sums
+ROUNDING = 1e-4  # relative tolerance for float32 gradients and sums
 
 Secrets = dict[str, tuple[Mask, int | None]]  # name of a unit -> the mask that removes it, and its id if it is a node
 
@@ -44,7 +44,7 @@ def refuses(case: Case) -> str | None:
     if np.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if type(model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
-        return "the ledger charges for nothing that could move"
+        return "the ledger charges for no mechanism that a node could move"
     if reason := declined(model, "RepeatsWithoutNode"):
         return reason
     return "the draws of a program cannot be recorded" if isinstance(model, External) else None
@@ -81,7 +81,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             coins = same_coins(before, graph, own)
             _, after = recorded(model, worlds, store.device, before.releases, coins=coins)
         except Diverged as where:
-            worst, told = np.inf, f"without '{name}' the run takes other steps, from '{where}' on"
+            worst, told = np.inf, f"without '{name}' the run takes other steps from '{where}' on"
             break
         hidden = kept_rows(release, own)
         for one, other in zip(before.releases, after.releases, strict=True):

@@ -26,19 +26,25 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ...models.graph.graph import Graph
 
-TOLERANCE = 1e-3  # relative to the noise: float32 sums over thousands of neighbours differ by less
-ROUNDING = 1e-6  # relative; a row of length one, rounded to float32, may be longer by that much
+TOLERANCE = 1e-3  # tolerance, relative to the noise: rounding changes float32 sums over thousands of neighbours by less
+ROUNDING = 1e-6  # relative tolerance: rounding to float32 may make a row of length one longer by this much
 THEOREM = "the noise that the ledger charges on means that are a known distance apart (Dong, Roth and Su 2022)"
-MOVES = proved("the means move so far", "computed along the released history, with the noise of the first run")
+MOVES = proved(
+    "the means move by the stated distance", "the moves were computed along the released history, with the noise of the first run"
+)
 OURS = proved("the noise is as stated", "this package draws it; 'residual' and 'differential' test its size")
 HEARD = Condition(
     "the noise is as stated", "checked", "every draw was recorded, and removing a secret does not change which draws are made"
 )
-UNHEARD = Condition("the noise is as stated", "checked", "what is left of two runs has this size and is normal, level 1e-9")
+UNHEARD = Condition(
+    "the noise is as stated",
+    "checked",
+    "the released sums of two runs minus their means have this size and are normal, level 1e-9",
+)
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a claim about edges, and released sums or a model that must not read edges."""
+    """The audit needs a claim about edges, and released sums or a model that must not read edges."""
     if case.claim.unit not in EDGES:
         return f"replay is about edges; this claim is about {case.claim.unit}"
     if np.isinf(case.claim.epsilon):
@@ -83,8 +89,8 @@ def replay(setting: Setting) -> Outcome:
         told = (
             f"the worst of {union.edges.shape[1]} edges moves the means by {strength:.4g} standard deviations of the stated noise"
         )
-        if stray > TOLERANCE and not isinstance(case.model, External):  # a program may draw other noise on another graph
-            epsilon, told = np.inf, f"removing one edge moves what should be noise by {stray:.2g} of its standard deviation"
+        if stray > TOLERANCE and not isinstance(case.model, External):  # on another graph, a program may draw other noise
+            epsilon, told = np.inf, f"removing one edge moves the noise by {stray:.2g} of its standard deviation"
     bound = replayed(case, epsilon, len(edges) + 1, notices)
     return Outcome("replay", (bound,), {}, told, read)
 
@@ -129,7 +135,7 @@ def replayed(case: Case, epsilon: float, runs: int, notices: float = np.inf, mov
 def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> tuple[float, float]:
     """The largest move of the means by one edge, over all hops, and the largest change of the residuals, which should be noise.
 
-    Both in standard deviations of the noise. parts: consecutive runs, of which one part at a time is in memory; run 0 has all
+    Both are in standard deviations of the noise. parts: consecutive runs, of which one part at a time is in memory; run 0 has all
     edges, run i + 1 lacks edges[i].
     """
     runs = ((part["inputs"][k], part["aggregates"][k], noise_std(part)) for part in parts for k in range(len(part)))

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-COINS = 5000  # edges with a coin in one run; each entry is randomised separately, so these edges are independent trials
+COINS = 5000  # number of edges with a coin in one run; each entry is randomised separately, so these edges are independent trials
 DECOYS = 50_000  # pairs without an edge: additional trials of world 0
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a model that trains on a graph drawn by randomised response, and a claim about edges."""
+    """The audit needs a model that trains on a graph drawn by randomised response, and a claim about edges."""
     if case.claim.unit not in EDGES:
         return f"entries of the adjacency matrix are about edges; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, RandomisedEdges)
@@ -86,8 +86,8 @@ def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 def rates(case: Case, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The error rates (false positive, false negative) of the test "at least one entry is present".
 
-    If the two entries of a pair are randomised separately, also those of "both are present". Entries are randomised with `kappa`
-    times the epsilon, at the graph's own density.
+    If the two entries of a pair are randomised separately, it also returns the error rates of "both are present". Entries are
+    randomised with `kappa` times the epsilon, at the graph's own density.
     """
     assert isinstance(case.model, RandomisedEdges)
     density = graph.arc_count / (graph.nodes * (graph.nodes - 1))

@@ -18,21 +18,23 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
-GRID = 1e-4  # relative: the rounding of the privacy-loss distribution of many votes raises epsilon by less
+GRID = 1e-4  # relative tolerance: the rounding of the privacy-loss distribution of many votes raises epsilon by less
 STEP = 1e-4  # nats: grid of the privacy-loss distribution of a single entry
 THEOREM = "the definition of (epsilon, delta) over the outputs of a channel, composed over independent draws"
-OURS = proved("the channel is as declared", "this package draws from it; 'reports', 'votes' and 'entries' test the draws")
+OURS = proved(
+    "the channel is as declared", "this package draws from the channel; 'reports', 'votes' and 'entries' test the draws"
+)
 DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # densities of graphs; the probabilities of an entry depend on them
 
 
 def refuses(case: Case) -> str | None:
-    """It needs finite channels that the model declares, labels by noisy argmax, or randomised response on edges."""
+    """The audit needs finite channels that the model declares, labels by noisy argmax, or randomised response on edges."""
     if np.isinf(case.claim.epsilon):
         return "nothing is claimed"
     if any(has(case.model, capability) for capability in (NoisyVotes, RandomisedEdges, FiniteChannels)):
         return None
     if isinstance(case.model, FiniteChannels):
-        return f"this {case.model.name} sends something in the clear, or continuous noise: its `channels` are empty"
+        return f"this {case.model.name} sends a part without noise, or with continuous noise: its `channels` are empty"
     return lacks(case.model, FiniteChannels)
 
 
@@ -80,8 +82,8 @@ def enumerate_channels(setting: Setting) -> Outcome:
 def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 1.0) -> float:
     """Epsilon (nats) of all noisy labels of teachers that are certain of one class, or of another if one node is sampled.
 
-    kappa: the factor that divides the noise. One label has three outcomes: the class without the node, the class with it, and any
-    other class. Epsilon follows from the privacy-loss distribution of these outcomes.
+    All noise is divided by kappa. One label has three outcomes: the class without the node, the class with it, and any other
+    class. Epsilon follows from the privacy-loss distribution of these outcomes.
     """
     from ...accounting.closed_forms import argmax_pair
     from ...accounting.events.mechanisms import on_sampled_nodes, repeated

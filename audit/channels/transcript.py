@@ -19,12 +19,12 @@ from ..games.canaries import pairs
 from ..games.game import Game
 
 CANARIES = 1000  # canary edges in one run
-DECOYS = 2000  # pairs without an edge and without a coin: additional trials of world 0 that cost no run
+DECOYS = 2000  # pairs without an edge and without a coin; they are additional trials of world 0 and cost no run
 READ = ("transcript",)
 
 
 def refuses(case: Case) -> str | None:
-    """It needs messages that are normalised noisy sums of known rows."""
+    """The audit needs messages that are normalised noisy sums of known rows."""
     if case.claim.unit not in EDGES:
         return f"the game on messages is about edges; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyMessages)

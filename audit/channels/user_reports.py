@@ -29,16 +29,17 @@ if TYPE_CHECKING:
     from ..key import Key
 
 USERS = 5000  # planted users in one run
-PILOT = 100_000  # reports of each world, drawn from the declared channels; they choose the threshold and cost no trial
+# number of reports of each world that are drawn from the declared channels; they choose the threshold and cost no trial
+PILOT = 100_000
 READ = ("reports", "label_reports")
 THEOREM = (
-    "of coins that choose between two inputs of a channel of epsilon x, a share of at most 1 / (1 + e^-x) is guessed right; "
+    "if a coin chooses between two inputs of a channel of epsilon x, the chance of a right guess is at most 1 / (1 + e^-x); "
     "the channels' epsilons add up"
 )
 
 
 def refuses(case: Case) -> str | None:
-    """It needs reports that consist of finite channels, and a claim about one user's features."""
+    """The audit needs reports that consist of finite channels, and a claim about one user's features."""
     if case.claim.unit is not Unit.FEATURES:
         return f"the game on reports is about one user's features; this claim is about {case.claim.unit}"
     if not set(READ) <= set(offered(case.model)):
@@ -49,11 +50,11 @@ def refuses(case: Case) -> str | None:
 def play_reports(setting: Setting) -> Outcome:
     """A coin gives each planted user all features low and label 0, or all high and label 1. The audit guesses each bit and label.
 
-    The lower bounds of the elementary channels add up exactly if all channels have separate draws, which is checked. If the check
-    fails, a test of whole reports replaces the first test. It needs independent users only. Its score is the log-likelihood ratio
-    of the declared channels, whose distribution fixes the threshold beforehand. Each of the two tests spends its own share of
-    alpha. The smallest detectable violation is that of channels whose log-ratios are all larger by one factor. Reports are drawn
-    before the training, so one training epoch is enough.
+    An elementary channel randomises one bit or label. If all channels have separate draws, the lower bounds of a user's channels
+    add up; the audit checks this. If the check fails, a test of whole reports replaces the first test. The second test needs only
+    independent users. Its score is the log-likelihood ratio of the declared channels, whose distribution fixes the threshold
+    beforehand. Each of the two tests spends its own share of alpha. The smallest detectable violation is that of channels whose
+    log-ratios are all larger by one factor. Reports are drawn before the training, so one training epoch is enough.
     """
     case, graph, key = setting.case, setting.graph, setting.key
     model = case.model
@@ -70,7 +71,7 @@ def play_reports(setting: Setting) -> Outcome:
     if case.claim.delta > 0:  # epsilons add up at delta = 0 only
         bound, why = of_whole_reports(setting, releases, bits, 1.0), "whole reports, because delta is above 0"
     else:
-        bound, why = of_channels(setting, releases, bits), "each channel on its own"
+        bound, why = of_channels(setting, releases, bits), "each channel was tested separately"
         if bound.failed:
             why = f"whole reports, because {bound.failed[0]}"
             bound = of_whole_reports(setting, releases, bits, 1 - SHARE)
@@ -79,7 +80,7 @@ def play_reports(setting: Setting) -> Outcome:
 
 
 def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool_]) -> Bound:
-    """The bound from all bits and labels, each guessed on its own. bits: (runs, users), the coins.
+    """The bound from all bits and labels, each guessed separately. bits: (runs, users), the coins.
 
     One test (see SIDES) guesses from both outputs of a channel, the others from one output alone. They share alpha, and the
     largest bound counts.
@@ -119,7 +120,9 @@ def of_channels(setting: Setting, releases: list[Release], bits: NDArray[np.bool
 
 
 def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np.bool_], share: float) -> Bound:
-    """The bound from the log-likelihood ratios of whole reports. bits: (runs, users), the coins. share: of alpha."""
+    """The bound from the log-likelihood ratios of whole reports. bits: (runs, users), the coins. share: the share of alpha that
+    the bound spends.
+    """
     claim, graph, key, model = setting.case.claim, setting.graph, setting.key, setting.case.model
     assert isinstance(model, RandomisedReports)
     alpha = share * setting.alpha
@@ -135,7 +138,7 @@ def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np
 def planted(model: RandomisedReports, graph: Graph, coins: NDArray[np.bool_]) -> tuple[Graph, NDArray[np.int64]]:
     """The graph with one isolated training user for each coin: features at the high end and label 1, or at the low end and 0.
 
-    The ends are those that the model takes to be public. As published, they are the extremes over all users.
+    The ends are those that the model assumes to be public. In mode "paper" they are the extremes over all users.
     """
     low, high = model.ends(graph)
     x = np.where(coins[:, None], high, low).astype(np.float32)
@@ -160,7 +163,8 @@ def rates(model: RandomisedReports, graph: Graph, kappa: float) -> tuple[NDArray
     low, high = (
         np.bincount(group, binom.pmf(ups, copies, bits[world, 1]) * labels[world, sent], scores.size) for world in (0, 1)
     )
-    return low[::-1].cumsum()[:-1], high.cumsum()[-2::-1]  # guess "high" for the largest score, for the two largest, and so on
+    # each threshold guesses "high" for the largest score, for the two largest, and so on
+    return low[::-1].cumsum()[:-1], high.cumsum()[-2::-1]
 
 
 def _louder(channel: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:

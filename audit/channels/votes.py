@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-TRIALS = 1000  # sets of queries that are answered in one round
+TRIALS = 1000  # number of sets of queries that are answered in one round
 THEOREM = (
-    "of coins that choose between two inputs of a vote of epsilon x, a share of at most 1 / (1 + e^-x) is guessed right; "
-    "the ledger's curve composes the votes"
+    "if a coin chooses between two inputs of a vote of epsilon x, the chance of a right guess is at most 1 / (1 + e^-x); the "
+    "ledger's curve composes the votes"
 )
 LEAST, NEAR = 1e-3, 1e-4  # smallest factor on the noise in a search, and relative precision of the factor found
 
 
 def refuses(case: Case) -> str | None:
-    """It needs a model whose teachers' answers the audit can set, and noise that the ledger charges for."""
+    """The audit needs a model whose teachers' answers the audit can set, and noise that the ledger charges for."""
     if case.claim.unit is not Unit.NODE:
         return f"the audit of votes is about nodes; this claim is about {case.claim.unit}"
     return "nothing is claimed" if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyVotes)
@@ -48,9 +48,9 @@ def play_votes(setting: Setting) -> Outcome:
     """For each vote, a coin makes the teachers certain of class 0 or of class 1, the largest effect that a node can have.
 
     The model itself adds the noise. All votes together prove a lower bound on the epsilon of one vote, and the ledger's curve
-    composes it with the secret samples. That needs separate noise for all votes, which is checked. If the check fails, a test of
-    whole sets of votes replaces the first test. Each of the two spends its own share of alpha. This audit tests neither the
-    sampling nor the training of the teachers.
+    composes it with the secret samples. This needs separate noise for all votes; the audit checks this. If the check fails, a
+    test of whole sets of votes replaces the first test. Each of the two tests spends its own share of alpha. This audit tests
+    neither the sampling nor the training of the teachers.
     """
     model, key = setting.case.model, setting.key
     assert isinstance(model, NoisyVotes)
@@ -60,7 +60,7 @@ def play_votes(setting: Setting) -> Outcome:
     queries = np.tile(np.arange(model.queries), (len(seeds), 1))
     worlds = Worlds(setting.graph, seeds, np.zeros(0, dtype=np.int64))
     labels = votes(model, worlds, queries, turned.reshape(len(seeds), -1)).reshape(shape)
-    bound, why = of_votes(setting, labels, turned), "each vote on its own"
+    bound, why = of_votes(setting, labels, turned), "each vote was tested separately"
     if bound.failed:
         why = f"whole sets, because {bound.failed[0]}"
         bound = of_whole_sets(setting)
@@ -69,7 +69,7 @@ def play_votes(setting: Setting) -> Outcome:
 
 
 def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.bool_]) -> Bound:
-    """The bound from all votes, each guessed on its own. labels, turned: (rounds, sets, queries), the votes and their coins."""
+    """The bound from all votes, each guessed separately. labels, turned: (rounds, sets, queries), the votes and their coins."""
     model, claim, classes, alpha = setting.case.model, setting.case.claim, setting.graph.classes, SHARE * setting.alpha
     assert isinstance(model, NoisyVotes)
     scale = model.vote_noise or 0.0
@@ -107,7 +107,9 @@ def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.boo
 
 
 def factor(of: Callable[[float], float], value: float) -> float:
-    """The factor on the noise, between 1/1000 and 1000, at which the increasing function `of` has this value, up to NEAR."""
+    """The factor on the noise, between 1/1000 and 1000, at which the increasing function `of` has this value, to the relative
+    precision NEAR.
+    """
     low, high = 1.0, 1.0
     while low > LEAST and of(low) > value:
         low /= 2
@@ -139,7 +141,7 @@ def of_whole_sets(setting: Setting) -> Bound:
     alpha = (1 - SHARE) * setting.alpha
     bound, _ = canaries(scores, bits, setting.case.claim, curve(ledger), alpha, family=family(ledger), **common)
     p_value = None if bound.p_value is None else min(1.0, bound.p_value / (1 - SHARE))
-    # for an unknown number of classes the ledger charges more than two-class votes can leak
+    # if the number of classes is unknown, the ledger charges more than votes between two classes can leak
     return dataclasses.replace(bound if model.classes else unknown(bound), p_value=p_value)
 
 

@@ -106,7 +106,7 @@ def show_tuning(rows: list[dict[str, Any]], lines: list[tuple[str, ...]], style:
     else:
         print(markdown(body, head) if style == "markdown" else latex(body, head))
     print(f"fixed: exactly {over} trainings; all count. logarithmic, geometric, poisson: a random number with mean {over} that")
-    print("nobody sees (Papernot and Steinke 2022). Valid if the choice uses only what the ledger charges for.")
+    print("nobody sees (Papernot and Steinke 2022). Valid if the choice uses only releases that the ledger charges for.")
     for reason in dict.fromkeys(f"{row['selection']}: {row['unsupported']}" for row in rows if row["unsupported"]):
         print(f"  {reason}")
 
@@ -127,11 +127,11 @@ def tables(lines: list[tuple[str, ...]]) -> None:
 
 
 def fitting(lines: list[tuple[str, ...]], width: int) -> list[list[int]]:
-    """Splits the columns of HEAD into tables of at most `width` characters. Each repeats the columns model and claimed.
+    """Splits the columns of HEAD into tables of at most `width` characters. Each table repeats the columns model and claimed.
 
     Returns the indices of HEAD in each table; the unit is printed above the tables.
     """
-    needs = [3 + max(len(row[i]) for row in (HEAD, *lines)) for i in range(len(HEAD))]  # three between two columns
+    needs = [3 + max(len(row[i]) for row in (HEAD, *lines)) for i in range(len(HEAD))]  # three characters between two columns
     cut: list[list[int]] = [[MODEL, CLAIMED]]
     for i in range(CLAIMED + 1, len(HEAD)):
         if sum(needs[c] for c in (*cut[-1], i)) > width and len(cut[-1]) > 2:

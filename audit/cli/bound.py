@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
-UNFAIR = 2e-6  # p-value of the number of ones below which the bits are not taken for fair coins
+UNFAIR = 2e-6  # below this p-value of the number of ones, the bits do not count as fair coins
 COUNTED_COINS = "Steinke et al. 2023"  # name of the method for which `limits` computes the largest provable bound
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: true epsilons for which the limit is printed if nothing is claimed
-USUAL = 2.0  # nats: the number of guesses is the best one for this epsilon, whatever the claim; the choice matters little
+# nats: the number of guesses is the best one for this epsilon and does not depend on the claim; other choices give similar bounds
+USUAL = 2.0
 
 
 def bound(
     scores: Annotated[
-        Path, typer.Argument(help="CSV (also .gz) with the columns score and bit, and run if one run has several canaries.")
+        Path,
+        typer.Argument(help="CSV (also .gz) with the columns score and bit, and a column run if one run has several canaries."),
     ],
     epsilon: Annotated[
         float, Option(help="The claimed epsilon, in nats. Without it, the bound is printed and no claim is tested.")
@@ -67,10 +69,10 @@ def bound(
     """Compute a lower bound on epsilon from your own scores and bits.
 
     Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
-    value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins.
-    With --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
-    coins, it draws coins itself, and each coin takes a random round of its world. It then prints the largest bound that any rule
-    could prove from so many coins.
+    value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins. With
+    --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
+    coins, it draws coins itself, and selects for each coin a random round with this bit. It then prints the largest bound that
+    any rule could prove from this number of coins.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.
@@ -155,7 +157,7 @@ def refuse_unused(shape: str, anytime: bool, one_run: bool, given: dict[str, boo
     why = {
         "likelihood-ratio": "it goes with --shape gaussian and independent rounds, and without --anytime",
         "sd": "it goes with --anytime --shape gaussian",
-        "pilot": "it chooses a threshold for independent rounds, without --threshold, --anytime and --likelihood-ratio",
+        "pilot": "it chooses a threshold for independent rounds, and so excludes --threshold, --anytime and --likelihood-ratio",
         "threshold": "it goes with independent rounds, without --likelihood-ratio, and with --anytime only for --shape any",
     }
     for name, wanted in given.items():
@@ -171,8 +173,8 @@ def refuse_discrete(columns: dict[str, NDArray[Any]]) -> None:
     score, bit = columns["score"], columns["bit"]
     if reason := not_continuous(score[~bit], score[bit]):
         raise ValueError(
-            f"shape='gaussian': {reason}. Gaussian noise has neither atoms nor limits, so such scores say nothing about its "
-            "curve. Use --shape any, or give the scores as they were before they were rounded or cut."
+            f"shape='gaussian': {reason}. Gaussian noise has a continuous distribution without limits, so such scores do not "
+            "test its curve. Use --shape any, or give the scores as they were before they were rounded or cut."
         )
 
 
@@ -290,14 +292,15 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     claimed = f"epsilon={claim.epsilon:g}, delta={claim.delta:g}"
     p = f"p = {found.p_value:.2g}" if found.p_value is not None else "exact"
     if found.refuted and found.assumed:
-        return [*lines, f"The claim of {claimed} would be refuted ({p}) if {' and '.join(found.assumed)}: nobody checked that."]
+        return [*lines, f"The claim of {claimed} would be refuted ({p}) if {' and '.join(found.assumed)}: nothing checked that."]
     if found.refuted and found.against == "claim":
         return [*lines, f"The claim of {claimed} is REFUTED ({p})."]
     if found.refuted:
         return [
             *lines,
-            f"The Gaussian curve of {claimed} is REFUTED ({p}): no Gaussian mechanism that keeps the claim gave these scores.",
-            "The claim itself is not refuted by that: a mechanism with another curve may keep it. --shape any tests the "
+            f"The Gaussian curve of {claimed} is REFUTED ({p}): these scores do not come from a Gaussian mechanism that keeps "
+            "the claim.",
+            "This does not refute the claim itself, because a mechanism with another curve may keep it. --shape any tests the "
             "claim for every mechanism.",
         ]
     seen = (
@@ -306,7 +309,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
         else "no violation could be detected with 90 % power: play more rounds"
     )
     if found.withdrawn is not None:
-        seen = "the bound was withdrawn, so that no violation could be detected"
+        seen = "the bound was withdrawn, so no violation could be detected"
     what = "The claim" if found.shape == "any" else "The Gaussian curve"
     return [*lines, f"{what} of {claimed} is {verdict.replace('-', ' ')} ({p}); {seen}."]
 

@@ -43,7 +43,7 @@ def show(model: Model, json: bool) -> int:
         print_json([dataclasses.asdict(c) for c in checks])
         return int(any(c.failure for c in checks))
     shown = table("clause", "", "smallest example of a failure", title=f"Model contract: {model.name}")
-    alike: dict[str, list[str]] = {}  # failure -> the clauses that fail for this reason
+    alike: dict[str, list[str]] = {}  # text of a failure -> the clauses that fail with it
     for check in checks:
         if check.failure is not None:
             alike.setdefault(check.failure, []).append(check.name)

@@ -83,7 +83,7 @@ def data_info(
 @app.command("map")
 def map_data(
     name: Annotated[str, typer.Argument(help="A data set by name, with options, or a path. See `audit data list`.")],
-    folder: Annotated[Path, typer.Argument(help="A new folder. Its path is then the name of the graph.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder for the files. Its path is then the name of the graph.")],
     data_dir: DataDir = None,
     split: Split = 0,
     trust: Trust = False,

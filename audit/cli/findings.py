@@ -15,19 +15,23 @@ from .options import Json
 def findings(
     ids: Annotated[list[str] | None, typer.Argument(help="Findings by id; all of them by default.")] = None,
     out: Annotated[Path, Option(help="Folder for findings.json, findings.html and the figures.")] = Path("findings"),
-    seed: Annotated[str, Option(help="Any word. Another word gives other randomness in all experiments.")] = "findings",
+    seed: Annotated[str, Option(help="A word that seeds all experiments; another word gives other random numbers.")] = "findings",
     json: Json = False,
     checkout: Annotated[
         Path | None,
-        Option(help="Run the experiment of one finding on this copy of the public code. Exit code 1: refuted there, 0: not."),
+        Option(
+            help="Run the experiment of one finding on this copy of the public code. "
+            "Exit code 1: the claim is refuted for that code. 0: it is not."
+        ),
     ] = None,
     python: Annotated[
-        str | None, Option(help="The interpreter for the code of --checkout. Default: the one of this command.")
+        str | None, Option(help="The interpreter for the code of --checkout. Default: the interpreter of this command.")
     ] = None,
 ) -> None:
     """Repeat the experiments that refute published claims, and write each bound with its certificate.
 
-    Exit codes: 0 all experiments ran, whatever they found; 2 wrong use. With --checkout: 1 refuted there, 0 not refuted.
+    Exit codes: 0 all experiments ran, with any result; 2 wrong use. With --checkout: 1 the claim is refuted for that code, 0 it
+    is not.
 
     Example: audit findings gap-undirected-edge vesper-truncation
     """
@@ -60,7 +64,8 @@ def _on_checkout(ids: list[str], folder: Path, python: str, seed: str, json: boo
 
     if len(ids) != 1:
         raise ValueError(
-            f"--checkout: needs one finding, {len(ids)} given. Those that have an experiment: {', '.join(CHECKOUTS)}."
+            f"--checkout: needs one finding, {len(ids)} given. These findings have an experiment for a checkout: "
+            f"{', '.join(CHECKOUTS)}."
         )
     certificate = play(ids[0], folder, python, Key("findings", seed).fold(ids[0]).fold("checkout"))
     if json:

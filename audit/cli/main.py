@@ -115,13 +115,15 @@ def ui(
     if mlflow is None and not runs.is_dir():
         raise ValueError(f"{runs}: no such folder. Name the folder that holds the runs; `audit run` makes it.")
     if mlflow is None and (runs / "results.json").exists():
-        raise ValueError(f"{runs}: is one run. Name the folder that holds the runs: `audit ui {runs.resolve().parent}`.")
+        raise ValueError(
+            f"{runs}: is the folder of one run. Name the folder that holds the runs: `audit ui {runs.resolve().parent}`."
+        )
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise ValueError(f"port={port}: is in use. Choose another with --port.")
     print(f"{ui_address(runs, mlflow, port)} (Ctrl-C ends the server)", file=sys.stderr)
     command = ui_command(runs, mlflow, port)
-    os.execvp(command[0], command)  # replaces this process: ending it ends the server
+    os.execvp(command[0], command)  # replaces this process, so ending this process ends the server
 
 
 @app.command()
@@ -149,20 +151,23 @@ def compare(
 
 
 def main() -> None:
-    """Console entry point. Bad input is one line and exit code 2; Ctrl-C and errors of the machine are one line and 3.
+    """Console entry point. Bad input prints one line and returns exit code 2. Ctrl-C and errors of the machine print one line and
+    return 3.
 
-    Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means
-    "refuted" and 0 "not refuted", so code that crashed or called sys.exit must return neither of them.
+    Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means "refuted"
+    and 0 "not refuted". So code that crashed or called sys.exit must return neither.
     """
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: on busy cores its thread pools take minutes
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch puts large tensors in huge pages: fewer TLB misses on large graphs
+    # set before torch is loaded, because its thread pools take minutes on busy cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # torch then puts large tensors in huge pages, which saves TLB misses on large graphs
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal lacks must not end the run
     for stop in (signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ():
-        if signal.getsignal(stop) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
-            signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal end like Ctrl-C
+        if signal.getsignal(stop) is signal.SIG_DFL:  # under nohup SIGHUP stays ignored
+            signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal are handled like Ctrl-C
     try:
         code = app(standalone_mode=False)
         if code == 130:  # typer's code for Ctrl-C
@@ -183,7 +188,7 @@ def main() -> None:
             code = failed(f"audit: {misused(fault)}", 2)
         elif lack := starved(fault):
             code = failed(f"audit: {lack}. Finished parts are kept; after the repair, the same command resumes.", 3)
-        elif isinstance(fault.__context__, BrokenPipeError):  # rich exits this way when the reader of a pipe has left
+        elif isinstance(fault.__context__, BrokenPipeError):  # rich exits in this way if the reader of a pipe has ended
             code = 3
         else:
             traceback.print_exc()
@@ -194,7 +199,9 @@ def main() -> None:
 
 
 def misused(fault: Any) -> str:
-    """A sentence about a wrong command line: the option, its value, what is wrong, and where an example is."""
+    """A sentence about a wrong command line. It names the option, its value, the mistake, and the command that prints
+    an example.
+    """
     names = getattr(getattr(fault, "param", None), "opts", [])
     given = [word for name, word in pairwise(sys.argv) if name in names]
     given += [word.partition("=")[2] for word in sys.argv if word.partition("=")[0] in names and "=" in word]

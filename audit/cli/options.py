@@ -46,7 +46,7 @@ def console(**options: Any) -> Console:
 
 
 def table(*columns: Any, title: str | None = None, compact: bool = False, **options: Any) -> Table:
-    """A rich table. columns: names or rich Columns. title: printed as it is. compact: one rule under the head, no box."""
+    """A rich table. columns: names or rich Columns. title: printed as it is. compact: one line under the header, no box."""
     from rich import box
     from rich.table import Table
 

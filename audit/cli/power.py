@@ -21,9 +21,9 @@ SCORES = {
 def power(
     epsilon: Annotated[float, Option(help="The claimed epsilon, in nats.")] = 1.0,
     delta: Annotated[float, Option(help="The claimed delta.")] = 1e-5,
-    kappa: Annotated[float, Option(help="The violation: how many times too small the noise is.")] = math.sqrt(2),
+    kappa: Annotated[float, Option(help="The violation: the factor by which the noise is too small.")] = math.sqrt(2),
     rounds: Annotated[
-        int | None, Option(help="Rounds per world that you can afford: also prints the smallest violation that they detect.")
+        int | None, Option(help="A number of rounds per world: also prints the smallest violation that they detect.")
     ] = None,
     probability: Annotated[float, Option("--power", help="Probability with which the violation must be detected.")] = 0.95,
     alpha: Annotated[float, Option(help="Probability of a false alarm of this test.")] = 0.05,

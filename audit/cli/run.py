@@ -42,8 +42,8 @@ def run(
     minutes: Annotated[
         float | None,
         Option(
-            help="Minutes for the audit blackbox on each claim. It then adds rounds until it refutes or could detect what "
-            "--notices asks for. Default: --rounds rounds."
+            help="Minutes for the audit blackbox on each claim. The audit then adds rounds until it refutes the claim or "
+            "could detect the violation of --notices. Default: --rounds rounds."
         ),
     ] = None,
     shadows: Annotated[Number, Option(help="Shadow models: runs whose membership bits the attacker knows. Default: 8.")] = None,
@@ -87,7 +87,7 @@ def run(
     ] = None,
     fresh: Annotated[
         bool | None,
-        Option("--fresh", help="Compute everything again, also where --out holds the run of another plan, which is replaced."),
+        Option("--fresh", help="Compute everything again. If --out holds the run of another plan, that run is replaced."),
     ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,

@@ -12,13 +12,13 @@ from .options import Json
 
 
 def scan(
-    path: Annotated[Path, typer.Argument(help="A Python file, or a folder that holds some.")],
+    path: Annotated[Path, typer.Argument(help="A Python file, or a folder with Python files.")],
     sarif: Annotated[Path | None, typer.Option(help="Also write the places to this file as SARIF, for code review.")] = None,
     json: Json = False,
 ) -> None:
     """Point at patterns in Python source that have broken privacy promises, each with line, reason and what to do.
 
-    A hit says "look here" and is never a verdict, so the exit code is 0 with and without hits; 2 means wrong use. The source is
+    A hit is a place to check and never a verdict, so the exit code is 0 with and without hits; 2 means wrong use. The source is
     parsed and not run. A line that ends with `# scan: intended` is skipped.
 
     Example: audit scan path/to/code --sarif scan.sarif
@@ -29,7 +29,7 @@ def scan(
 
     hits, unread = scanner.scan(path)
     if unread and path.is_file():
-        raise ValueError(f"{unread[0]}. Give a Python file, or a folder that holds some.")
+        raise ValueError(f"{unread[0]}. Give a Python file, or a folder with Python files.")
     for line in unread:
         print(line, file=sys.stderr)
     if sarif is not None:
@@ -45,4 +45,4 @@ def scan(
         print(hit)
     places = "1 place" if len(hits) == 1 else f"{len(hits)} places"
     looked = "" if hits else f" Looked for: {', '.join(RULES)}."
-    print(f"{places} to look at. This is no verdict: a hit may be harmless, and a fault may show none of these patterns.{looked}")
+    print(f"{places} to check. This is no verdict: a hit may be harmless, and a fault may have none of these patterns.{looked}")

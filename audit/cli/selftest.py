@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..case import Outcome
     from ..faults.fault import Fault
 
-ALPHA = 1e-4  # level of each test: an honest recipe fails once in ten thousand seeds
+ALPHA = 1e-4  # level of each test: an honest recipe fails with one in ten thousand seeds
 
 
 def selftest(

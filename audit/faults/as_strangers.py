@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 FILES = ("results.json", "report.html", "junit.xml")
-CODES = {True: (1, 3), False: (0, 3)}  # planted -> the correct exit codes; 3 means inconclusive
+CODES = {True: (1, 3), False: (0, 3)}  # whether a fault is planted -> the correct exit codes; 3 means inconclusive
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Stranger:
 
     model: Any
     label: str
-    unit: Unit  # the unit that its author states
+    unit: Unit  # the unit that the author of the model states
     keep: tuple[str, ...] = ("posteriors",)
 
     @property

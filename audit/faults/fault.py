@@ -24,7 +24,7 @@ Shortfall = Callable[[Any, "Graph"], float]
 EDGE = Claim(4.0, 1e-6, Unit.UNDIRECTED_EDGE)
 DIRECTED_EDGE = dataclasses.replace(EDGE, unit=Unit.DIRECTED_EDGE)
 SMALL_EPSILON = dataclasses.replace(EDGE, epsilon=0.5)
-LARGE_EPSILON = dataclasses.replace(EDGE, epsilon=16.0)  # so large that the calibrated sigma is below one
+LARGE_EPSILON = dataclasses.replace(EDGE, epsilon=16.0)  # an epsilon so large that the calibrated sigma is below one
 NODE = Claim(4.0, 1e-5, Unit.NODE)
 LOCAL = Claim(2.0, 0.0, Unit.FEATURES, Relation.REPLACE)
 VOTES = Claim(2.0, 0.0, Unit.NODE)
@@ -34,10 +34,10 @@ VOTES = Claim(2.0, 0.0, Unit.NODE)
 class Fault:
     """A model with a privacy fault, or an honest model.
 
-    name: the fault. audit: the audit that must catch it, or "account", which compares the ledger with the claim.
-    shortfall(model, graph): the factor by which the noise is too small for the claim, computed from what the model does; infinite
-    if no noise would be enough, None for honest models. undetectable: whether no sampling can show the fault; the self-test then
-    says so. rounds: trainings or draws of the audit. With so many, it misses the fault less than once in a thousand seeds.
+    name: the fault. audit: the audit that must catch it, or "account", which compares the ledger with the claim. shortfall(model,
+    graph): the factor by which the noise is too small for the claim, computed from what the model does; infinite if no noise
+    would be enough, None for honest models. undetectable: whether no sampling can show the fault; the self-test then says so.
+    rounds: trainings or draws of the audit. With this number, the audit misses the fault with less than one in a thousand seeds.
     """
 
     name: str

@@ -38,13 +38,13 @@ class FixedSizeBatches(FaultyTraining):
 
 
 class ShuffledCoins:
-    """Replaces the coins of Poisson batches by a random partition of all nodes, drawn anew in every epoch."""
+    """Replaces the coins of Poisson batches by a random partition of all nodes, with a new partition in every epoch."""
 
     def __init__(self, random: np.random.Generator, rate: float) -> None:
         self.random_order, self.batches, self.step = random, max(1, round(1 / rate)), 0
 
     def random(self, population: int) -> NDArray[np.float64]:
-        """Numbers in place of the coins: 0 for the nodes of this batch, which then join it, and 1 for all others."""
+        """Returns the numbers that replace the coins: 0 for the nodes of this batch, which then join it, and 1 for all others."""
         if self.step % self.batches == 0:
             self.order = self.random_order.permutation(population)
         part = np.array_split(self.order, self.batches)[self.step % self.batches]
@@ -69,7 +69,7 @@ class ShuffledBatches(FaultyTraining):
 
 
 class RepeatedCoins:
-    """Replaces the coins of Poisson batches by those of the first epoch, in every epoch."""
+    """Uses the coins of the first epoch in every epoch."""
 
     def __init__(self, random: np.random.Generator, batches: int) -> None:
         self.drawn, self.batches, self.step = random, batches, 0

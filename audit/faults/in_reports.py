@@ -46,7 +46,7 @@ class FullBudgetPerFeature(Lpgnn):
 
 @dataclass(frozen=True)
 class BinaryLabelProbability(Lpgnn):
-    """Keeps a label with the probability for two classes, whatever the number of classes."""
+    """Keeps a label with the probability for two classes, even if there are more classes."""
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
         bits, (labels, copies) = super().channels(dim, classes)
@@ -115,12 +115,12 @@ class PrivateFeatureRange(Lpgnn):
 
 @dataclass(frozen=True)
 class TwoClassPate(Pate):
-    """PATE with two classes and `parts` teachers. One node changes one teacher, which moves the margin of the classes by two."""
+    """PATE with two classes and `parts` teachers. One node changes one teacher, and so the margin between the classes by two."""
 
     parts: int = 21
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        """The table P(first class wins | votes for it) of one query, with Laplace noise on both counts."""
+        """The table P(the first class is returned | votes for it) of one query, with Laplace noise on both counts."""
         margin = (2 * np.arange(self.parts + 1) - self.parts) / self.sigma
         loses = np.exp(-np.abs(margin)) * (2 + np.abs(margin)) / 4  # P(L1 - L2 < -|margin|)
         wins = np.where(margin >= 0, 1 - loses, loses)
@@ -142,7 +142,8 @@ class NoiseOnLogProbabilities(PrivGnn):
     """Adds noise that is calibrated for probabilities to log-probabilities, whose range is unbounded."""
 
     def votes(self, worlds: Worlds, taught: Taught) -> NDArray[np.int64]:
-        raised = np.log(np.maximum(taught.answers, -99.0) + 100.0)  # their exponentials are the log-probabilities plus 100
+        # the exponentials of these numbers are the log-probabilities plus 100
+        raised = np.log(np.maximum(taught.answers, -99.0) + 100.0)
         return super().votes(worlds, dataclasses.replace(taught, answers=raised))
 
 
@@ -189,7 +190,7 @@ class EpsilonToBaseTen(Gap):
 
 @dataclass(frozen=True)
 class SmallDivergencesDropped(Mlp):
-    """Its accountant counts a small divergence of one step as 0 before it adds the steps."""
+    """A fault of the accountant: it counts a small divergence of one step as 0 before it adds the steps."""
 
     def printed(self, delta: float) -> float | None:
         if not self.sigma:

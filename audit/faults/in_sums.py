@@ -89,7 +89,7 @@ class OtherNoise(Gap):
 
 @dataclass(frozen=True)
 class ReusesFirstHopNoise(OtherNoise):
-    """Adds the noise of the first hop to every hop, so differences of hops carry no noise."""
+    """Adds the noise of the first hop to every hop, so differences between hops contain no noise."""
 
     def changed(self, noise: NDArray[np.float64], worlds: Worlds) -> NDArray[np.float64]:
         return np.repeat(noise[:, :1], self.hops, axis=1)
@@ -169,7 +169,7 @@ class NoiseSeededByEdges(Gap):
 
 @dataclass(frozen=True)
 class FixedNoiseSeed(Gap):
-    """Draws the noise of every run from one seed that stands in the code."""
+    """Draws the noise of every run from one seed that is written in the code."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         return super().fit(dataclasses.replace(worlds, seeds=np.full_like(worlds.seeds, 2763934991)), device)
@@ -197,7 +197,9 @@ class UnchargedSumsForPredictions(Gap):
 
 @dataclass(frozen=True)
 class GreedyDegreeCap(Gap):
-    """Visits the edges in turn and keeps an edge if both ends have kept fewer than `most`. So removing one edge admits others."""
+    """Visits the edges in turn and keeps an edge if both ends have kept fewer than `most`. So removing one edge can let other
+    edges be kept.
+    """
 
     most: int = 10
 
@@ -229,7 +231,7 @@ class LogsMeanDegree(Gap):
 
 @dataclass(frozen=True)
 class ReleasesProtectedRow(Gap):
-    """At node level, also releases the sums of the protected nodes themselves, which hold all their neighbours' rows."""
+    """At node level, also releases the sums of the protected nodes themselves, which contain the rows of all their neighbours."""
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
         with patched(common, withhold=lambda model, worlds, arrays: arrays):

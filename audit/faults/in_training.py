@@ -43,7 +43,7 @@ class FaultyTraining(Mlp):
 
 
 def rescaled(by: Any) -> Any:
-    """A `private_gradient` that multiplies its sums by the factors by(sums, real, clip), (runs,), at the end."""
+    """A `private_gradient` that multiplies its sums by the factors that by(sums, real, clip) returns, (runs,)."""
     honest = dpsgd.private_gradient
 
     def gradient(
@@ -60,7 +60,7 @@ def rescaled(by: Any) -> Any:
 
 @dataclass(frozen=True)
 class SameNoiseEveryEpoch(FaultyTraining):
-    """Restarts the noise from the same seed in every epoch, so differences of epochs carry no noise."""
+    """Restarts the noise from the same seed in every epoch, so differences between epochs contain no noise."""
 
     def change(self) -> dict[str, Any]:
         honest, batches, done, states = dpsgd.add_noise, self.train_nodes // self.batch, [0], [None]
@@ -110,7 +110,7 @@ class ClipsMeanGradient(FaultyTraining):
 
 @dataclass(frozen=True)
 class NoiseNotScaledByClip(FaultyTraining):
-    """Adds noise for a clipping norm of 1, whatever the clipping norm."""
+    """Adds noise for a clipping norm of 1, even if the clipping norm is another one."""
 
     def change(self) -> dict[str, Any]:
         honest = dpsgd.add_noise

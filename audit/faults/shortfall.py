@@ -52,7 +52,7 @@ def against_true_ledger(true: Callable[[Any], DpEvent], claim: Claim = NODE) -> 
 
 
 def longest_row(model: Any, graph: Graph) -> float:
-    """Rows should have length one. Returns the root mean square over hops of the longest row."""
+    """Rows should have length one. Returns the root mean square, over hops, of the length of the longest row."""
     release = dataclasses.replace(model, keep=("aggregates", "inputs")).fit(Worlds.of(graph, [1]))
     return float(np.sqrt((np.square(release["inputs"]).sum(3).max((0, 2))).mean()))
 

@@ -183,7 +183,7 @@ class GeometricCounts(Sums):
 
 
 class GeometricForOneCount(GeometricCounts):
-    """Its noise covers only one of the two counts that an edge moves."""
+    """A faulty version whose noise covers only one of the two counts that an edge moves."""
 
     moves: ClassVar[int] = 1
 
@@ -318,9 +318,9 @@ class NoSeed(Sums):
         return self.std * np.random.default_rng().standard_normal(shape)
 
 
-HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest, and not refuted
+HEARD = (Sums, TorchNoise, RowByRow, NodesLast, AroundTheSum, TwoServers, TrainedHead)  # honest models, which must not be refuted
 SOMETIMES = (LaplaceSums, GeometricCounts, Rounded, Clipped, OnlyTheLargest, NoisyAnswers, NoSeed)
-HONEST = (*HEARD, *SOMETIMES)  # honest; some of these are inconclusive
+HONEST = (*HEARD, *SOMETIMES)  # honest models, on some of which the audit is inconclusive
 INFINITE = (EveryOtherColumn, OneStream, ConstantSeed, ConstantGlobalSeed, LonelyRows, PopularRows, DegreeBeside, ServedClean)
 UNCERTAIN = (NoiseByBlock, ExactBases, NoiseByDegree, SecondPass, SeededByTheGraph, CentredByFew)
 FAULTY = (*INFINITE, *UNCERTAIN, QuietSecondHop, GeometricForOneCount)

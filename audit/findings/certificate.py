@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 ALPHA = 1e-4  # level of each statistical experiment; thirty of them together raise a false alarm in at most 0.3 % of honest runs
 THEOREM = "the exact epsilon of the mechanism as run: in closed form, from its privacy-loss distribution, or by enumeration"
-AS_RUN = proved("the mechanism is the one that was run", "the experiment states it, and computes the cost of what it did")
+AS_RUN = proved(
+    "the mechanism is the one that was run", "the experiment states the mechanism, and computes the cost of that mechanism"
+)
 AGREEMENT = 0.01  # largest relative difference between two computations of one number, which differ only by rounding
 
 

@@ -77,7 +77,7 @@ def play(name: str, folder: Path, python: str, key: Key) -> Certificate:
     Raises ValueError if the finding has no such experiment, if the folder lacks the file or the name in it, or if the file fails.
     """
     if name not in CHECKOUTS:
-        raise ValueError(f"finding {name!r}: has no experiment for a checkout. Those that have one: {', '.join(CHECKOUTS)}.")
+        raise ValueError(f"finding {name!r}: has no experiment for a checkout. These findings have one: {', '.join(CHECKOUTS)}.")
     checkout = CHECKOUTS[name]
     path = next((folder / file for file in checkout.files if (folder / file).is_file()), None)
     if path is None:
@@ -102,6 +102,8 @@ def _child(python: str, name: str, path: Path, seed: int) -> dict[str, list[floa
         raise ValueError(f"python={python}: cannot be started ({fault.strerror}). Name an interpreter with --python.") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ValueError(f"{path}: failed when it was run: {last}. --python names an environment that has what it needs.")
+        raise ValueError(
+            f"{path}: failed when it was run: {last}. --python names an environment that has the packages that it needs."
+        )
     answer: dict[str, list[float]] = json.loads(done.stdout)
     return answer

@@ -64,7 +64,7 @@ def needs_stand_in() -> bool:
 
 
 def load(path: Path) -> ModuleType:
-    """Imports the file as a module of its own name, and puts its folder on the path, where its worker processes find it."""
+    """Imports the file as a module of its own name, and puts its folder on the path, so that its worker processes find it."""
     if needs_stand_in():
         stand_in: Any = ModuleType("torch_sparse")
         stand_in.SparseTensor = SparseTensor
@@ -98,7 +98,8 @@ def density_chunk(module: ModuleType, seed: int) -> Scores:
         for _ in range(rounds):
             try:
                 seen.append(float(mechanism(adjacency, chunk_size=nodes - 1).to_dense()[-1].sum()))
-            except RuntimeError:  # a negative probability: everyone who receives the releases also sees the error
+            # the code computed a negative probability; everyone who receives the releases also sees this error
+            except RuntimeError:
                 seen.append(-1.0)
         stopped += seen.count(-1.0)
         scores.append(seen)
@@ -230,7 +231,7 @@ PLAYS = {
 
 if __name__ == "__main__":
     missing = needs_stand_in()
-    with contextlib.redirect_stdout(sys.stderr):  # what the file prints is no part of the document
+    with contextlib.redirect_stdout(sys.stderr):  # output of the file must not get into the document
         without, present, note = PLAYS[sys.argv[1]](load(Path(sys.argv[2])), int(sys.argv[3]))
     if missing and "torch_sparse" in Path(sys.argv[2]).read_text(encoding="utf-8", errors="replace"):
         note += " torch_sparse is not installed; a stand-in for its SparseTensor was used."

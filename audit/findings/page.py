@@ -26,7 +26,7 @@ STYLES = {"refuted": "bold red", "argued": "yellow", "not-refuted": "green"}
 SIGNS = {"refuted": "✖", "argued": "?", "not-refuted": "○"}
 SHORT = {"refuted": "refuted", "argued": "argued", "not-refuted": "not refuted"}
 WORDS = {"refuted": "refuted", "argued": "argued, not refuted", "not-refuted": "not refuted"}
-FEW = 8  # a logarithmic axis with at most so many points has a label at each point
+FEW = 8  # a logarithmic axis with at most this many points has a label at each point
 
 
 def progress(names: Sequence[str], quiet: bool) -> Iterator[str]:
@@ -71,7 +71,7 @@ def row(result: Result) -> dict[str, Any]:
 def _certificate(c: Certificate) -> dict[str, Any]:
     return {
         "summary": c.summary,
-        "told": c.summary,  # the name that earlier scripts read
+        "told": c.summary,  # earlier scripts read this name
         "method": c.bound.method,
         "shape": c.bound.shape,
         "trials": c.bound.trials,
@@ -150,7 +150,11 @@ def letter(result: Result) -> str:
     from .checkout import CHECKOUTS
 
     f, c = result.finding, result.certificate
-    shown = "Nothing was run; this rests on reading." if result.verdict == "argued" else f"Epsilon is {in_words(c)}."
+    shown = (
+        "No experiment was run; this finding is an argument from the paper and the code."
+        if result.verdict == "argued"
+        else f"Epsilon is {in_words(c)}."
+    )
     see = f"audit findings {f.id}"
     see += f"\naudit findings {f.id} --checkout PATH/TO/THE/REPOSITORY" if f.id in CHECKOUTS else ""
     mended = ""
@@ -212,7 +216,7 @@ def write(results: Sequence[Result], document: dict[str, Any], out: Path) -> Non
 
 
 def in_words(certificate: Certificate) -> str:
-    """The bound in words: "at least 1.36 (99.99 %, shape of the ledger)". Exact numbers have no confidence."""
+    """The bound in words: "at least 1.36 (99.99 %, shape of the ledger)". Exact numbers are printed without a confidence."""
     bound = certificate.bound
     if bound.shape != "exact":
         return at_least(bound.epsilon, bound.alpha, bound.shape)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...models.graph.graph import Graph
 
-HUGE = 1e6  # a feature far out of range; its square fits a float32
+HUGE = 1e6  # a feature far outside of the usual range; its square fits a float32
 
 
 def beside(
@@ -21,7 +21,7 @@ def beside(
 ) -> tuple[Graph, NDArray[np.int64]]:
     """The graph with new nodes that are joined only to one another, and their ids. Existing ids do not change.
 
-    x: (new, dim). y: (new,). edges: (2, m), counted among the new nodes; on a directed graph each becomes two arcs. role:
+    x: (new, dim). y: (new,). edges: (2, m), in the numbering of the new nodes; on a directed graph each becomes two arcs. role:
     "train", "val" or "test", the part of the split for all of them; None leaves them out of the split.
     """
     ids = graph.nodes + np.arange(len(y), dtype=np.int64)
@@ -50,7 +50,9 @@ def with_role(graph: Graph, ids: NDArray[np.int64], role: str) -> Graph:
 
 
 def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The mean features of the two commonest classes, (2, dim), and those classes. A classifier separates these rows."""
+    """The mean features of the two commonest classes, (2, dim), and those classes. A classifier can distinguish these
+    two rows.
+    """
     common = np.argsort(-np.bincount(graph.y, minlength=graph.classes), kind="stable")[:2]
     means = [np.asarray(graph.x[graph.y == c].mean(axis=0), dtype=np.float32).reshape(-1) for c in common]
     return np.stack(means), common.astype(np.int64)
@@ -60,8 +62,8 @@ def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.
     """`count` isolated pairs of nodes joined by an edge, and `decoys` pairs without one; all outside of the split.
 
     The two ends have the mean features of two classes. So the edge changes the direction of both rows, not only their length,
-    which a model with normalised rows would hide. Returns the graph, the ids of the edges (count,) (of their first arcs on a
-    directed graph), and the ends of all pairs (count + decoys, 2), those with an edge first.
+    because normalised rows do not show a change of length. Returns the graph, the ids of the edges (count,) (of their first arcs
+    on a directed graph), and the ends of all pairs (count + decoys, 2), those with an edge first.
     """
     means, classes = aligned(graph)
     ends = np.arange(2 * (count + decoys)).reshape(2, -1)
@@ -88,7 +90,9 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
 
 
 def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """A graph with a training node that is joined to all other training nodes, and its id as (1,); random walks visit it."""
+    """A graph with a training node that is joined to all other training nodes, so random walks often visit it; and its id as
+    (1,).
+    """
     means, classes = aligned(graph)
     wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
     others = np.flatnonzero(graph.train)
@@ -147,7 +151,7 @@ def own_features(graph: Graph, count: int, size: float) -> tuple[Graph, NDArray[
     """`count` isolated training nodes, each with one new feature of this size that no other node has; and their ids.
 
     The first layer's gradient for a feature that only one node has comes from that node alone (a Dirac canary, Nasr et al. 2023).
-    So many canaries in one run are independent trials.
+    Therefore the canaries of one run are independent trials.
     """
     _, classes = aligned(graph)
     own = sp.csr_array(sp.eye_array(count, dtype=np.float32) * np.float32(size))

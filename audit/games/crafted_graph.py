@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 KINDS = 24  # kinds of nodes, each with its own feature and class; more classes preserve more directions of the posteriors
 SINGLES = 60  # training nodes of every kind without edges, so that the classifier learns all kinds
-POOL = 80  # common neighbours, whose sum fixes the direction of an end's row despite the noise
-RING = 8  # neighbours within the pool, on either side
+POOL = 80  # common neighbours of the ends of a side; their sum determines the direction of an end's row despite the noise
+RING = 8  # edges from each pool node to the next ones in the ring of the pool
 ENDS = 48  # nodes on each side of a cell; the second half of them is joined to the other side
 STRONG = 4  # edges to the other side at each joined end
-TAUGHT = 4  # cells whose ends are training nodes; with one cell the classifier would fit its noise
-REFERENCES = 30  # cells that show the effect of such edges on the posteriors
+TAUGHT = 4  # cells (see `crafted`) whose ends are training nodes; with one cell the classifier would fit the noise of that cell
+REFERENCES = 30  # cells without a canary, which show the effect of edges between two sides on the posteriors
 
-SIDE = POOL + ENDS  # nodes: the pool, then the ends
+SIDE = POOL + ENDS  # nodes of one side: the pool, then the ends
 BARE, JOINED = slice(POOL, POOL + ENDS // 2), slice(POOL + ENDS // 2, SIDE)
 
 
 @dataclass(frozen=True, eq=False)
 class Crafted:
-    """canaries: (c,) int64 ids of the private edges, each in a component of its own.
+    """A crafted graph. canaries: (c,) int64 ids of the private edges, each in a component of its own.
 
     bare, joined: (2, r) int64 nodes equivalent to the two ends of a canary, without its edge and with `STRONG` such edges.
     """
@@ -55,7 +55,7 @@ def crafted(canaries: int) -> Crafted:
     canaries are independent trials for any number of hops.
     """
     kinds = np.repeat(np.arange(KINDS), SINGLES)
-    first = TAUGHT + REFERENCES  # the first cell with a canary
+    first = TAUGHT + REFERENCES  # index of the first cell with a canary
     count = first + canaries
     cells = len(kinds) + np.arange(count * 2 * SIDE).reshape(count, 2, SIDE)
     known = np.concatenate([_across(sides) for sides in cells] + [_around(side) for sides in cells for side in sides], axis=1)

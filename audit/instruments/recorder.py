@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Worlds
 
 
-Coins = Callable[[str, int, int], "NDArray[np.bool_] | None"]  # (purpose, number of earlier samples, candidates) -> who joins
-# (purpose, candidates) -> positions of those that are forced into every sample
+# (purpose, number of earlier samples, candidates) -> which candidates join
+Coins = Callable[[str, int, int], "NDArray[np.bool_] | None"]
+# (purpose, candidates) -> positions of the candidates that are forced into every sample
 Join = Callable[[str, int], "NDArray[np.int64] | None"]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # number of nodes of a graph -> number of edges or nodes that are removed, one at a time; two from larger graphs
 SECRETS = ((1_000, 10), (5_000, 4))
-MARGIN = 1e-4  # relative: float32 gradients and sums
+MARGIN = 1e-4  # relative tolerance for float32 gradients and sums
 ROUNDING = 1e-6  # rounding error of a sum in float32, relative to the sum
 SAME = 1e-4  # tolerance, relative to the scale of a released array
 SIMPLEX = 2.0  # largest L1 distance between two probability vectors
@@ -58,7 +58,9 @@ def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger:
         for name in whole.arrays:
             if differs(whole[name], release[name], own, graph.nodes):
                 faults.append(f"'{name}' depends on the secret in a way that no noise covers")
-    faults += [f"'{p}' moves by {m:.4g} times what the ledger's noise covers" for p, m in moves.items() if m > 1 + MARGIN]
+    faults += [
+        f"the value '{p}' moves {m:.4g} times as far as the ledger's noise covers" for p, m in moves.items() if m > 1 + MARGIN
+    ]
     return max(moves.values(), default=0.0), faults
 
 
@@ -119,7 +121,9 @@ def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
 
 
 def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.float64]:
-    """How far every entry of a release's mean moves. hidden: nodes whose own rows are not released, and are left out."""
+    """The distance by which every entry of a release's mean moves. hidden: nodes whose own rows are not released, and are left
+    out.
+    """
     change = after.clean - before.clean
     if hidden.size and before.shapes[0][1:-1] == (nodes,):
         return np.delete(change.reshape(nodes, -1), hidden, axis=0)

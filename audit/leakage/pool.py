@@ -68,12 +68,12 @@ def membership(
     found, seen = Measured(), view(case)
     for kind, query in ((kind, query) for kind, query in GAMES.items() if kind in games):
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
-        if kind == "node" and ALONE not in seen:  # the label game runs the same attacks
+        if kind == "node" and ALONE not in seen:  # the label game runs the attacks that the node game cannot run
             if "label" not in games and names:
                 reason = f"{case.model.name} answers no queries for a node without its edges; the label game runs these attacks"
                 found = found.joined(Measured(skips=(case.skipped("game node", f"{reason}: --games label"),)))
             continue
-        given = f"{case.model.name} takes the edges to be public" if case.claim.unit is Unit.FEATURES else None
+        given = f"{case.model.name} assumes that the edges are public" if case.claim.unit is Unit.FEATURES else None
         reasons = [given if kind == "edge" and given else missing(a, seen) for a in attacks]
         able = [a for a, reason in zip(attacks, reasons, strict=True) if reason is None]
         refused = [case.skipped(a.name, reason) for a, reason in zip(attacks, reasons, strict=True) if reason]

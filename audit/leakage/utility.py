@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..key import Key
     from ..storage.store import Store
 
-COINS = 8  # edges with a coin in the worlds in which the accuracy of a user's own model is measured
+COINS = 8  # number of edges with a coin in the worlds for the accuracy of a user's own model
 
 
 def utility(case: Case, graph: Graph, store: Store, key: Key, repeats: int) -> list[UtilityRow]:

@@ -20,7 +20,7 @@ def usable_cores(groups: Path = GROUPS, own: Path = Path("/proc/self/cgroup")) -
 
 
 def _quotas(groups: Path, own: Path) -> Iterator[float]:
-    """The cores that each control group allows, where it limits them."""
+    """Yields the number of cores that each control group allows, if it has a limit."""
     try:
         lines = own.read_text().splitlines()
     except OSError:

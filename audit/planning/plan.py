@@ -104,7 +104,7 @@ class Plan(BaseModel):
     target: str | None = None
     recipe: str | None = None  # a declaration that comes with the tool, for the checkout of a public repository
     checkout: Path | None = None
-    python: str | None = None  # of the environment in which the program runs
+    python: str | None = None  # the Python interpreter of the environment in which the program runs
     target_timeout: float = Field(3600.0, gt=0)  # seconds for one training of the target
     model: str | None = None
     record: bool = True  # whether the mechanisms of a user's own model or program are recorded
@@ -154,7 +154,7 @@ class Plan(BaseModel):
 
 UNMEASURED = frozenset(
     {"out", "mlflow", "memory", "jobs", "ray", "fresh", "preset", "trust", "target_timeout"}
-)  # they change no result
+)  # these options change no result
 
 PRESETS: dict[str, dict[str, Any]] = {
     # For a pull request: the most sensitive audits, few trainings, no MLflow. Weakly tested claims are warnings in JUnit.
@@ -206,6 +206,6 @@ def _sentence(error: Any) -> str:
         meant = f" Did you mean {near[0]}?" if near else ""
         return f"{name}: no such option.{meant} Options are {', '.join(Plan.model_fields)}."
     if error["type"] == "too_short":
-        return f"{name}={error['input']!r}: names nothing. Give at least one."
+        return f"{name}={error['input']!r}: names nothing. Give at least one name."
     message = error["msg"].removeprefix("Value error, ")
     return f"{name}={error['input']!r}: {message[0].lower()}{message[1:]}."

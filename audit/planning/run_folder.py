@@ -41,9 +41,12 @@ def opened(plan: Plan) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if reason := shared(folder.resolve()):
-            log.warning("out=%s: %s: another user could change what is kept and reported. Choose another --out.", folder, reason)
+            log.warning(
+                "out=%s: %s: another user could change the stored parts and the report. Choose another --out.", folder, reason
+            )
         (folder / "evidence").mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0, mode=0o600).acquire()  # who can read a lock can hold it
+        # another user who can read a lock file can hold the lock
+        lock = FileLock(folder / ".lock", timeout=0, mode=0o600).acquire()
     except Timeout:
         raise ValueError(f"out={folder}: another run is writing here. Wait for it, or choose another --out.") from None
     except OSError as fault:
@@ -93,7 +96,7 @@ def root_key(plan: Plan, folder: Path) -> Key:
         return Key("seed", plan.seed)
     path = folder / "key"
     if not path.exists():
-        aside = path.with_name(".key")  # renamed when complete: a full disk must not leave a truncated key
+        aside = path.with_name(".key")  # the file is renamed when it is complete, so that a full disk leaves no truncated key
         aside.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
             f.write(Key.fresh())
@@ -102,7 +105,9 @@ def root_key(plan: Plan, folder: Path) -> Key:
         secret = read_own(path).decode(errors="replace").strip()
     except OSError as fault:
         why = fault.strerror or str(fault).removeprefix(f"{path}: ")
-        raise ValueError(f"{path}: {why}; whoever wrote it could subtract the noise. Choose another folder with --out.") from None
+        raise ValueError(
+            f"{path}: {why}; whoever wrote this file could subtract the noise. Choose another folder with --out."
+        ) from None
     if len(secret) != len(Key.fresh()) or not set(secret) <= set(hexdigits):  # after a crash a file system may leave zeros
         raise ValueError(
             f"{path}: not a complete key. Remove the file; the run then makes a new key and computes its parts again."
@@ -111,7 +116,7 @@ def root_key(plan: Plan, folder: Path) -> Key:
 
 
 def randomness(plan: Plan) -> str:
-    """How the noise was seeded, by which generator it was drawn, and in which precision, for the report."""
+    """Sentences for the report: how the noise was seeded, which generator drew it, and in which precision."""
     root = "the word of --seed: whoever knows it can subtract the noise"
     if plan.seed is None:
         root = "256 bits from the operating system, kept in the file `key` of the run"

@@ -196,13 +196,13 @@ RULES = {
         ),
         Rule(
             "noise-per-tensor",
-            "Each tensor is clipped and gets noise by itself; one example moves all of them at once.",
+            "Each tensor is clipped alone and gets its own noise, but one example moves all tensors at once.",
             "Clip all tensors together, or scale the noise by the norm of all clips. See dpgnn-per-tensor.",
             noise_per_tensor,
         ),
         Rule(
             "fixed-seed",
-            "Private noise is drawn after a seed that stands in the code; whoever reads it can subtract the noise.",
+            "Private noise is drawn after a seed that is written in the code; whoever reads it can subtract the noise.",
             "Take the seed of the noise from the operating system. See dpar-fixed-noise.",
             fixed_seed,
         ),

@@ -44,7 +44,7 @@ def scan(path: Path) -> tuple[list[Hit], list[str]]:
     Raises ValueError if there is no such path, or no Python file in it.
     """
     if not path.exists():
-        raise ValueError(f"{path}: no such file or folder. Name a Python file, or a folder that holds some.")
+        raise ValueError(f"{path}: no such file or folder. Name a Python file, or a folder with Python files.")
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*.py") if not any(q.startswith(".") for q in p.parts[1:]))
     if not files:
         raise ValueError(f"{path}: holds no Python file (*.py).")

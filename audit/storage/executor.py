@@ -1,4 +1,4 @@
-"""Executors of chunks: this process, worker processes, or a Ray cluster. The results are equal."""
+"""Executors of chunks: this process, worker processes, or a Ray cluster. All three give equal results."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 Execute = Callable[[Iterable[Task]], Iterator[Path]]
 BATCH_SECONDS = 0.5  # target duration of a batch of chunks, so that the overhead of small chunks is low
-PRELOADED = f"{__package__}.preloaded"  # imported once for all workers
-AHEAD = 3  # batches in flight for each worker; a limit, because tasks contain their worlds and fill memory
+PRELOADED = f"{__package__}.preloaded"  # this module is imported once for all workers
+AHEAD = 3  # largest number of submitted batches for each worker; more would fill the memory, because tasks contain their worlds
 
 
 def one_thread() -> None:
@@ -152,7 +152,7 @@ def processes(jobs: int) -> Iterator[Execute]:
 
         def submit(batch: list[Task]) -> Any:
             nonlocal pool
-            for _ in range(2):  # a second time if the workers were killed
+            for _ in range(2):  # runs a second time if the workers were killed
                 try:
                     pool = pool or start()
                     return pool.submit(compute_batch, str(path), without_graph(batch))

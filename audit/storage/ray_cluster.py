@@ -26,7 +26,9 @@ class ClusterLost(Exception):
 
 @dataclass(frozen=True)
 class Cluster:
-    """A handle of the process that runs `serve`. Methods re-raise its exceptions, and raise ClusterLost if it has ended."""
+    """A handle of the process that runs `serve`. Its methods raise the exceptions of that process again, and ClusterLost if the
+    process has ended.
+    """
 
     process: Any
     pipe: Connection
@@ -106,7 +108,7 @@ def serve(pipe: Connection, address: str, cpus: int | None, compute: Any) -> Non
 def reply(pipe: Connection, act: Callable[..., Any], *words: Any) -> None:
     try:
         pipe.send((False, act(*words)))
-    except Exception as fault:  # a user's own model may raise anything
+    except Exception as fault:  # a user's own model may raise any error
         import ray.cloudpickle
 
         pipe.send((True, ray.cloudpickle.dumps(fault)))

@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 WORDS = ("map segment", "cannot allocate memory", "unable to allocate", "out of memory")
-SHARE = 0.75  # share of the memory limit in use above which an error in a library is taken for lack of memory
+SHARE = 0.75  # if more than this share of the memory limit is in use, an error in a library counts as lack of memory
 
 
 def starved(fault: BaseException) -> str | None:

@@ -54,7 +54,7 @@ def own_code(model: Model) -> list[str]:
 def identity(model: Model, game: Game) -> str:
     """A hash of everything that determines the releases of `model` in `game`: fields, seeds, units, graph, code, arithmetic."""
     fields = dataclasses.asdict(model) if dataclasses.is_dataclass(model) else getattr(model, "__dict__", {})
-    if dataclasses.is_dataclass(model):  # fields with compare=False do not change the release
+    if dataclasses.is_dataclass(model):  # fields with compare=False are left out, because they do not change the release
         fields = {f.name: fields[f.name] for f in dataclasses.fields(model) if f.compare}
     code = [code_version(), *own_code(model), compiled.path(), compiled.instruction_set()]
     text = json.dumps([type(model).__name__, fields, game.identity, code], sort_keys=True, default=_named)
@@ -85,7 +85,9 @@ def save(release: Release, path: Path) -> None:
 
 
 def _for_others_to_read(path: str, flags: int) -> int:
-    """Opens a file that only this user may write, whatever the umask. Otherwise others could replace the releases of a run."""
+    """Opens a file that only this user may write, even if the umask would allow others to. Otherwise others could replace the
+    releases of a run.
+    """
     return os.open(path, flags, 0o644)
 
 
@@ -107,7 +109,7 @@ def fit(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
     except (MemoryError, RuntimeError) as fault:
         if not out_of_memory(fault):
             raise
-    half = len(worlds) // 2  # outside of the except clause, whose traceback would keep the arrays alive
+    half = len(worlds) // 2  # this stands after the except clause, because the traceback in the clause keeps the arrays in memory
     if not half:
         raise MemoryError(
             f"{model.name}: not enough memory for a single run on {worlds.graph.name}. "

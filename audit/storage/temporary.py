@@ -18,14 +18,16 @@ PREFIX, LOCK = "gnnaudit-run-", "alive"
 
 @contextmanager
 def temporary() -> Iterator[Path]:
-    """A folder that only this user can read, removed at the end. The first call in a process removes those of dead processes."""
+    """A folder that only this user can read, removed at the end. The first call in a process removes the folders of dead
+    processes.
+    """
     sweep(tempfile.gettempdir())
     new = Path(tempfile.mkdtemp(prefix="gnnaudit-new-"))
     lock = FileLock(new / LOCK)
     folder = new.with_name(PREFIX + new.name.removeprefix("gnnaudit-new-"))
     try:
         with lock:
-            new.rename(folder)  # from here on other processes can see it, and it is locked
+            new.rename(folder)  # from here on other processes can see the folder, and it is locked
             yield folder
     finally:
         remove(folder)
@@ -36,7 +38,7 @@ def remove(folder: Path) -> None:
     if folder.is_symlink():
         folder.unlink()
         return
-    for place, _, _ in os.walk(folder):  # from the top down; links are not followed
+    for place, _, _ in os.walk(folder):  # walks from the top down and follows no links
         with suppress(OSError):
             os.chmod(place, 0o700)
     shutil.rmtree(folder, ignore_errors=True)
@@ -52,5 +54,5 @@ def sweep(root: str) -> None:
                 continue
             with FileLock(folder / LOCK, timeout=0):
                 remove(folder)
-        except (Timeout, OSError):  # in use, or gone meanwhile
+        except (Timeout, OSError):  # the folder is in use, or was removed meanwhile
             continue

@@ -59,18 +59,18 @@ class DpGnn(common.NodeRecipe):
     def declines(self) -> Mapping[str, str]:
         """Capabilities that its fields suggest and that it lacks, each with the reason."""
         if self.mode == "paper":
-            return {"ClippedGradients": "its batches have a fixed size: a node that joins one drives another out"}
-        return {"ClippedGradients": "a node moves the gradients of its neighbours too"}
+            return {"ClippedGradients": "its batches have a fixed size: a node that joins a batch displaces another"}
+        return {"ClippedGradients": "a node also changes the gradients of its neighbours"}
 
     @property
     def public(self) -> tuple[str, ...]:
         if self.mode == "paper":
             return (
                 "The set of nodes, the split and the number of training nodes are public.",
-                "Lists are thinned in a way that can flip when a node leaves; the ledger takes it to be stable.",
+                "When a node leaves, the random thinning of other nodes' lists can change; the ledger assumes that it does not.",
                 "Predictions read the features of neighbours, and the ledger does not cover that.",
             )
-        return (*common.assumed_public(self), "Answers read no features of training nodes.")
+        return (*common.assumed_public(self), "No prediction reads the features of a training node.")
 
     @property
     def steps(self) -> int:
@@ -148,7 +148,7 @@ class DpGnn(common.NodeRecipe):
         return present
 
     def _mean(self, company: Company, kept: list[NDArray[np.bool_]]) -> Tensor:
-        """(runs, nodes, dim): the mean of the features that arrive over those arcs; zero where none does."""
+        """(runs, nodes, dim): for each node, the mean of the features of the senders of those arcs; zero without a sender."""
         graph = company.worlds.graph
         x = company.features("all").dense.unsqueeze(0).expand(len(kept), -1, -1)
         sums = Aggregation.over(graph.nodes, [graph.arcs[:, arcs] for arcs in kept], company.device)(x)

@@ -35,11 +35,12 @@ CHUNK = 500  # rows that share one density in the published code
 class EdgeRand(common.EdgeRecipe):
     """Asymmetric randomised response, the edge-level GraphSAGE baseline of GAP and ProGAP ("sage-edp"); without noise, GraphSAGE.
 
-    sigma: 1 / epsilon (nats), the scale of Laplace noise that would cost as much; 0 keeps the graph as it is. Nine tenths of
-    epsilon are spent on the entries of the adjacency matrix, the rest on its density. Mode "paper": every directed entry has its
-    own coin, self loops too. The density is released for each block of 500 rows, with noise for the density of the whole matrix,
-    which is too little; the public number of nodes, `nodes`, determines by how much. Mode "sound": one coin for every pair, one
-    density. The other fields are those of `EdgeRecipe`.
+    sigma: 1 / epsilon (nats), the scale of Laplace noise on a value of sensitivity 1 that costs epsilon; 0 keeps the graph
+    unchanged. The recipe spends nine tenths of epsilon on the entries of the adjacency matrix and the rest on its density. Mode
+    "paper": every directed entry has its own coin, self loops too. The density is released for each block of 500 rows, with noise
+    for the density of the whole matrix. That noise is too small; the ledger computes by how much from the public number of nodes,
+    `nodes`. Mode "sound": one density; one coin for every pair, or for every directed entry without self loops if the unit is the
+    directed edge. The other fields are those of `EdgeRecipe`.
     """
 
     base_layers: int = 2
@@ -52,7 +53,7 @@ class EdgeRand(common.EdgeRecipe):
         if self.unit is Unit.NODE:
             raise ValueError("edgerand protects edges, not nodes. Use unit = 'undirected-edge' or 'directed-edge'.")
         if not (math.isfinite(self.sigma) and self.sigma >= 0):
-            raise ValueError(f"sigma={self.sigma}: must be 1 / epsilon, or 0 for the graph as it is.")
+            raise ValueError(f"sigma={self.sigma}: must be 1 / epsilon, or 0 to keep the graph unchanged.")
 
     @property
     def epsilon(self) -> float:
@@ -62,7 +63,7 @@ class EdgeRand(common.EdgeRecipe):
     def public(self) -> tuple[str, ...]:
         return (
             "The set of nodes, the split, features and labels are public.",
-            "The best epoch is chosen by labels, which are public, on a graph that the ledger charges for.",
+            "The best epoch is chosen by public labels, on a perturbed graph that the ledger charges for.",
         )
 
     @property
@@ -78,7 +79,7 @@ class EdgeRand(common.EdgeRecipe):
             return composed(link, LaplaceDpEvent(1 / density))
         if not self.nodes:
             raise ValueError("nodes=0: the ledger of edgerand as published depends on the public number of nodes. Set nodes.")
-        fewest = self.nodes % CHUNK or CHUNK  # rows of the smallest chunk: there, one arc changes the density most
+        fewest = self.nodes % CHUNK or CHUNK  # rows of the smallest chunk, whose density one arc changes most
         return composed(link, LaplaceDpEvent(fewest / (self.nodes * density)))
 
     def printed(self, delta: float) -> float | None:

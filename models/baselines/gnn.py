@@ -127,7 +127,8 @@ class Gnn:
         for _ in range(self.epochs):
             optimiser.zero_grad(set_to_none=True)
             logits = self.forward(values, inputs.features(x), blocks, hidden)
-            right = logits.transpose(1, 2).log_softmax(1).gather(1, label)[:, 0]  # nodes last: 20 times faster than classes last
+            # softmax over nodes last is 20 times faster than over classes last
+            right = logits.transpose(1, 2).log_softmax(1).gather(1, label)[:, 0]
             (right * weight).sum().backward()
             optimiser.step()
         return [{n: v.detach() for n, v in layer.items()} for layer in values]

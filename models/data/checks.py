@@ -46,7 +46,7 @@ class Raw:
         return dataclasses.replace(self, notes=(*self.notes, *sentences))
 
     def subset(self, keep: NDArray[np.bool_]) -> Raw:
-        """The subgraph induced by the nodes in `keep`, (nodes,) bool, numbered anew in the same order."""
+        """The subgraph induced by the nodes in `keep`, (nodes,) bool, with new numbers in the same order."""
         number = np.cumsum(keep) - 1
         inside = keep[self.edges[0]] & keep[self.edges[1]]
         masks = None if self.masks is None else _rows(self.masks, keep)
@@ -98,7 +98,9 @@ def check_masks(masks: Masks, nodes: int) -> None:
 
 
 def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
-    """The same numbers as int64; the same array if it has that type. Raises ValueError if they are not whole numbers."""
+    """Returns the numbers as int64; the array itself if it already has this type. Raises ValueError if they are not whole
+    numbers.
+    """
     a = np.asarray(values)
     if a.dtype.kind in "iub":
         if a.dtype == np.uint64 and a.size and a.max() > np.iinfo(np.int64).max:
@@ -114,7 +116,7 @@ def whole(values: NDArray[np.generic], name: str) -> NDArray[np.int64]:
 
 
 def features(x: Features) -> Features:
-    """x as float32, a csr_array if few entries are not 0. Raises ValueError for NaN, infinity, or a wrong shape or type."""
+    """x as float32, a csr_array if most entries are 0. Raises ValueError for NaN, infinity, or a wrong shape or type."""
     if x.dtype.kind not in "fiub":
         raise ValueError(f"x has type {x.dtype}: features must be real numbers. One-hot encode words first.")
     if len(x.shape) != 2 or x.shape[1] == 0:
@@ -161,7 +163,7 @@ def frequent(raw: Raw, least: int) -> Raw:
     if not rare.size:
         return raw
     if rare.size == values.size:
-        raise ValueError(f"min_class={least}: no class has so many nodes, the largest has {counts.max()}.")
+        raise ValueError(f"min_class={least}: no class has this many nodes; the largest has {counts.max()}.")
     keep = ~np.isin(raw.y, rare)
     return raw.subset(keep).noting(
         f"{rare.size} classes with fewer than {least} nodes were dropped, with their {int((~keep).sum())} nodes."
@@ -181,7 +183,9 @@ def numbered(raw: Raw) -> Raw:
 
 
 def simple(raw: Raw, directed: bool) -> Raw:
-    """The graph without self-loops and repeated edges. Undirected: each edge once, as u < v, sorted. Directed: arcs, sorted."""
+    """The graph without self-loops and repeated edges. An undirected graph then lists each edge once, as u < v, sorted; a
+    directed graph lists its arcs, sorted.
+    """
     # one sort finds the distinct edges, the repeated ones and the arcs without their reverse
     keys = arc_keys(raw.edges, raw.nodes)
     loops = raw.edges.shape[1] - keys.size
@@ -198,7 +202,7 @@ def simple(raw: Raw, directed: bool) -> Raw:
         u, v = np.divmod(arcs >> 1, raw.nodes)
         numbers = np.sort(np.where(arcs & 1, v * raw.nodes + u, u * raw.nodes + v))
     if raw.directed and not directed and alone:
-        notes.append(f"{alone} of {arcs.size} arcs come without their reverse; each is taken as an undirected edge.")
+        notes.append(f"{alone} of {arcs.size} arcs come without their reverse; each counts as an undirected edge.")
     elif not directed and 0 < alone < edges.size:
         notes.append(f"{edges.size - alone} edges are listed in both directions and {alone} in one; each counts once.")
     if not edges.size:
@@ -211,7 +215,7 @@ def simple(raw: Raw, directed: bool) -> Raw:
 def arc_keys(edges: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
     """For each arc that is no self-loop: 2 (u * nodes + v) for its edge u < v, plus 1 if the arc leads from v to u.
 
-    Arcs are read in blocks, so that nothing but the result is as large as they are.
+    Arcs are read in blocks, so only the result takes memory in proportion to their number.
     """
     keys, end = np.empty(edges.shape[1], dtype=np.int64), 0
     for at in range(0, edges.shape[1], BLOCK):
@@ -223,7 +227,7 @@ def arc_keys(edges: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
 
 
 def isolated(raw: Raw) -> Raw:
-    """The same, with a note if some nodes have no edge."""
+    """Returns `raw`, with a note if some nodes have no edge."""
     lone = int((degrees(raw.edges, raw.nodes, directed=False) == 0).sum())
     return raw.noting(f"{lone} nodes have no edge and are kept; prep=paper drops them, as published work does.") if lone else raw
 
@@ -244,7 +248,7 @@ def connected(raw: Raw) -> Raw:
 
 
 def trained(raw: Raw) -> Raw:
-    """The same, with a note if no training node has some class."""
+    """Returns `raw`, with a note if some class has no training node."""
     assert raw.masks is not None
     lacking = np.setdiff1d(raw.y, raw.y[raw.masks[0]])
     return raw.noting(f"No node of class {', '.join(map(str, lacking))} is trained on.") if lacking.size else raw

@@ -60,7 +60,7 @@ def obtain(remote: Remote, folder: Path, trust: bool = False) -> Path:
 
 def download(remote: Remote, to: Path) -> Path:
     """Downloads `remote` to a temporary file, checks it, then renames it, so that `to` is complete whenever it exists."""
-    way_out = f"get it elsewhere, put it at {to}, or name the folder that has it with --data-dir"
+    way_out = f"get the file elsewhere and put it at {to}, or name the folder that has it with --data-dir"
     aside = to.with_name(f"{to.name}.{os.getpid()}.part")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def download(remote: Remote, to: Path) -> Path:
 
 
 def _copy(answer: IO[bytes], out: IO[bytes], size: int, name: str) -> str:
-    """Copies to the end, with a progress bar on stderr if it takes long; returns the sha256 of the copied bytes."""
+    """Copies all bytes, with a progress bar on stderr if this takes long. Returns the sha256 of the copied bytes."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

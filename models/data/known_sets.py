@@ -92,7 +92,7 @@ DATASETS: dict[str, DataSet] = {
         split="50/25/25",
     ),
     "credit": DataSet(
-        about="credit card clients who do or do not pay, joined when they are alike",
+        about="credit card clients who do or do not pay, joined if their features are similar",
         read=similarity_graphs.credit,
         source=f"Yeh & Lien 2009, {NIFTY}",
         licence="MIT (repository)",
@@ -100,7 +100,7 @@ DATASETS: dict[str, DataSet] = {
         split="50/25/25",
     ),
     "german": DataSet(
-        about="clients of a German bank with good or bad credit, joined when they are alike",
+        about="clients of a German bank with good or bad credit, joined if their features are similar",
         read=similarity_graphs.german,
         source=f"UCI Statlog, {NIFTY}",
         licence="MIT (repository)",

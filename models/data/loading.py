@@ -82,7 +82,8 @@ def load_described(
 def prepare(raw: Raw, parsed: Name, split: int = 0, memory: int = MEMORY) -> tuple[Graph, Provenance]:
     """Turns the contents of the files into a graph, in the order of the published work: labels, split, classes, edges."""
     data, options = parsed.data, parsed.options
-    stored = raw.x.nnz if sp.issparse(raw.x) else raw.x.size  # an array may repeat one number in its file's shape
+    # the shape of an array in a file may claim more numbers than the file holds
+    stored = raw.x.nnz if sp.issparse(raw.x) else raw.x.size
     room(8 * (stored + raw.y.size + raw.edges.size), memory, f"data {parsed.text!r}")
     shares = options.get("split") or (DataSet.split if data.split == "public" and raw.masks is None else data.split)
     if shares != "public":

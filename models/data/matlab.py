@@ -19,7 +19,7 @@ DENSE = range(6, 16)  # double, single and the whole numbers
 
 
 def matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """Those matrices in the file whose names are in `names`: dense as ndarray, sparse as csr_array of the transpose.
+    """The matrices of the file whose names are in `names`: a dense one as ndarray, a sparse one as csr_array of its transpose.
 
     Format: MathWorks, MAT-File Format, level 5. Raises ValueError for any other file.
     """
@@ -35,7 +35,7 @@ def matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
                 if value is not None:
                     found[name] = value
     except Exception as error:  # damaged files raise errors of struct, zlib, numpy and codecs
-        raise ValueError(f"{path}: not a whole Matlab file of level 5 ({type(error).__name__}: {one_line(error)}).") from None
+        raise ValueError(f"{path}: not a complete Matlab file of level 5 ({type(error).__name__}: {one_line(error)}).") from None
     return found
 
 
@@ -65,7 +65,7 @@ def matrix(body: bytes, order: str, names: tuple[str, ...]) -> tuple[str, Any]:
     rows, columns = (int(n) for n in array(shape, order))
     if kind == SPARSE:
         indices, indptr, data = (array(next(parts), order) for _ in range(3))
-        used = int(indptr[-1])  # Matlab may have reserved more
+        used = int(indptr[-1])  # Matlab may have reserved space for more entries
         return word, csr(data[:used], indices[:used], indptr, (columns, rows), word)
     if kind not in DENSE:
         raise ValueError(f"{word} does not hold numbers")

@@ -87,7 +87,8 @@ class _Parts:
 
 
 def _encoded(text: str, encoding: str) -> bytes:
-    return text.encode("latin1")  # how Python 3 writes bytes in old pickles; it names this encoding
+    # Python 3 writes bytes in old pickles as a call of this function, with the name of this encoding
+    return text.encode("latin1")
 
 
 def _reconstructed(kind: type, base: type, state: object) -> object:
@@ -129,7 +130,7 @@ def _unpickled(path: Path) -> Any:
             data, indices, indptr = (part.whole() for part in (value.data, value.indices, value.indptr))
             return csr(data, indices, indptr, value._shape, "it")
         return value.whole() if isinstance(value, _Array) else value
-    except Exception as error:  # a damaged pickle raises nearly anything
+    except Exception as error:  # a damaged pickle can raise nearly any error
         raise ValueError(f"{path}: not a file of Planetoid ({one_line(error)}).") from None
 
 

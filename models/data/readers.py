@@ -88,17 +88,17 @@ def pt(path: Path) -> Raw:
             data = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises pickle, zip, runtime and key errors on damaged or unsafe files
         code = re.search(r"GLOBAL ([\w.]+)", str(error))
-        why = f"it would run {code[1]}" if code else f"damaged, or more than tensors: {type(error).__name__}"
+        why = f"it would run {code[1]}" if code else f"the file is damaged, or holds more than tensors: {type(error).__name__}"
         raise ValueError(f"{path}: not a torch file that is safe to load ({why}).") from None
     return from_pyg(data, path)
 
 
 def from_pyg(data: Any, path: Any) -> Raw:
-    """A torch_geometric Data, or a mapping of tensors."""
+    """The graph in a torch_geometric Data or in a mapping of tensors."""
     import torch
 
     if isinstance(data, tuple) and data:
-        data = data[0]  # what PyG saves of a processed data set: (data, slices, …)
+        data = data[0]  # PyG saves a processed data set as (data, slices, …)
     get = data.get if isinstance(data, dict) else lambda k: getattr(data, k, None)
     arrays = {}
     for key in ("x", "y", "edge_index", *MASKS):
@@ -112,7 +112,7 @@ def from_pyg(data: Any, path: Any) -> Raw:
 
 
 def as_array(value: torch.Tensor) -> NDArray[Any]:
-    """A dense NumPy array of a tensor of any layout; half precision becomes float32, which NumPy can hold in full."""
+    """A dense NumPy array of a tensor of any layout; half precision becomes float32, which represents its values exactly."""
     import torch
 
     dense = value if value.layout == torch.strided else value.to_dense()
@@ -235,7 +235,7 @@ def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
 def pyg(words: tuple[str, ...], root: Path, trust: bool = False) -> Raw:
     """The first graph of a data set class of torch_geometric.datasets; words: the class, then perhaps its `name`.
 
-    trust: whether to run what is in its files, which are pickles. Raises ValueError without it.
+    trust: whether to run the code in its files, which are pickles. Raises ValueError if it is False.
     """
     import torch_geometric.datasets as sets
     from torch_geometric.data import Data

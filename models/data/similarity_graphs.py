@@ -1,4 +1,4 @@
-"""Graphs made from tables: two rows are joined when they are alike."""
+"""Graphs made from tables: two rows are joined if their features are similar."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IMPLIED = "Edges join rows with similar features, so the features alone reveal much about the edges."
-SCALED = "Features are scaled to [0, 1] by the least and greatest value of each column; these are taken to be public."
+SCALED = "Features are scaled to [0, 1] by the least and greatest value of each column; these values are assumed to be public."
 
 
 def alike(x: NDArray[np.float64], threshold: float) -> NDArray[np.int64]:
-    """(2, arcs) int64: from every row to the rows nearly as similar to it as its most similar one.
+    """(2, arcs) int64: joins every row to the rows that are nearly as similar to it as its most similar row.
 
     x: (rows, columns). Similarity is 1 / (1 + Euclidean distance); j is joined to i when their similarity exceeds
     `threshold` times the greatest similarity of i to another row (Agarwal, Lakkaraju & Zitnik 2021).
@@ -28,7 +28,7 @@ def alike(x: NDArray[np.float64], threshold: float) -> NDArray[np.int64]:
     tree = KDTree(x)
     nearest = tree.query(x, k=2)[0][:, 1]
     radius = (1 + nearest) / threshold - 1
-    found = tree.query_ball_point(x, radius * (1 - 1e-12))  # strictly inside, up to rounding
+    found = tree.query_ball_point(x, radius * (1 - 1e-12))  # strictly above the threshold, up to rounding
     i = np.repeat(np.arange(len(x)), [len(f) for f in found])
     j = np.concatenate([np.asarray(f, dtype=np.int64) for f in found])
     return np.stack([i, j])[:, i != j]

@@ -74,7 +74,9 @@ def parquet(path: Path, memory: int) -> int:
 
 
 def table(path: Path, memory: int) -> int:
-    """Eight bytes an entry. Raises ValueError for NUL characters, after which readers disagree about what a line holds."""
+    """Counts eight bytes for each entry. Raises ValueError for NUL characters, because readers disagree about the rest of a line
+    after one.
+    """
     entries = 0
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):

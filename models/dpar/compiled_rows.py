@@ -1,4 +1,4 @@
-"""DP-SGD on short lists of nodes in the compiled kernel: every step between the two products with the features."""
+"""DP-SGD on short lists of nodes in the compiled kernel: it does every step between the two products with the features."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def clipped(
     gram: Tensor,
     second: Tensor,
 ) -> tuple[Tensor, Tensor] | None:
-    """The gradient of each run's first sums, (K, rows, hidden), and of its second weights; None where there is no kernel.
+    """For each run the gradient with respect to the first layer's sums, (K, rows, hidden), and with respect to the second layer's
+    weights. None if there is no kernel.
 
     before: (K, rows, hidden). kept: the same, or None. alive, counted: (K, rows). index, weights: (K, rows, entries), the former
     int64 as labels (K, rows). gram: (K, rows, entries, entries). second: (K, hidden, classes). All but those are float32.

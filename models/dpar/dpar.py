@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 from .recipe import DparRecipe
 
-WEIGHT_DECAY = 1e-4  # of the released code
+WEIGHT_DECAY = 1e-4  # the value of the released code
 TOGETHER = 1 << 22  # approximate size in bytes of the hidden activations of all runs that are trained together
 
 

@@ -31,7 +31,8 @@ class How:
     """The hyper-parameters. noise_std: std of the noise on the sum of the gradients, each clipped to `clip`. expected: the public
     number that the sum is divided by.
 
-    dropout, input_dropout: the shares of hidden units and of features dropped in every step. weight_decay: of the first layer.
+    dropout, input_dropout: the shares of hidden units and of features dropped in every step. weight_decay: that of the first
+    layer.
     """
 
     noise_std: float
@@ -88,8 +89,8 @@ class Trainer:
     def gradient(self, batch: Tensor, dropped: Tensor | None = None, x: Operator | Tensor | None = None) -> tuple[Tensor, Tensor]:
         """For each run, the sum over its batch of the gradients of single rows, each scaled to norm `clip` at most.
 
-        The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)' over its entries j, with q
-        the gradient at the hidden layer and m_j the mask of ReLU and dropout. Its squared norm follows from the products x_j ·
+        The gradient of a row with respect to the first layer is a sum of outer products x_j (m_j q)' over its entries j, where q
+        is the gradient at the hidden layer and m_j the mask of ReLU and dropout. Its squared norm follows from the products x_j ·
         x_l, so no row's gradient is built. x: the features after dropout, if any are dropped.
         """
         x = self.x if x is None else x

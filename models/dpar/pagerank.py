@@ -29,8 +29,8 @@ def page_rank(
     Every iteration takes all residuals above their threshold, adds them to the solution and passes them to the neighbours. It
     stops when no residual exceeds its threshold by more than the tolerance. The entries grow monotonically towards the minimum.
 
-    adjacency: (nodes, nodes), no self loops. An arc without its reverse counts in the degree of its sender but passes nothing on,
-    as in the released code of DPAR.
+    adjacency: (nodes, nodes), no self loops. An arc without its reverse counts in the degree of its sender but transports no
+    weight, as in the released code of DPAR.
     """
     nodes = adjacency.shape[0]
     loops = sp.eye_array(nodes, dtype=np.float32, format="csr")
@@ -111,7 +111,8 @@ def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 
 
 def capped(index: NDArray[np.int64], weights: NDArray[np.float64], rows: NDArray[np.int64], cap: int) -> NDArray[np.float64]:
-    """The weights, with some set to 0 so that no node is in more than `cap` lists besides its own. Its largest weights are kept.
+    """The weights, with some set to 0 so that no node is in more than `cap` lists besides its own. Each node keeps its largest
+    weights.
 
     index, weights: (lists, entries). rows: (lists,) the node that each list belongs to.
     """

@@ -17,7 +17,7 @@ from ...accounting.upper.libraries import sampled_gaussian_rdp
 def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
     """DP-APPR-GM, one row: the classical Gaussian bound sqrt(2 ln(1.25/delta)) C / sigma_std, used beyond epsilon = 1 too.
 
-    sigma is the noise std itself, as in the code. The code takes C for the sensitivity, which is sqrt(2) C.
+    sigma is the noise std, as in the code. The code uses C as the sensitivity, which is sqrt(2) C.
     """
     return math.sqrt(2 * math.log(1.25 / delta)) * clip / sigma  # scan: intended
 
@@ -25,8 +25,7 @@ def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
 def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: float = -1.0) -> float:
     """DP-APPR-EM, one row: K one-shot picks, and the picked values with Laplace noise.
 
-    values: the epsilon of the values. 0 does not release them; -1 (the default of the code) spends as much on them as on the
-    picks.
+    values: the epsilon of the values. 0: they are not released. -1, the default of the code: they cost as much as the picks.
     """
     advanced = picks * epsilon * math.expm1(epsilon) / (math.exp(epsilon) + 1) + epsilon * math.sqrt(
         2 * picks * math.log(1 / delta)
@@ -36,9 +35,10 @@ def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: fl
 
 
 def rows_epsilon(row: float, rows: int, delta: float) -> float:
-    """All rows, at 2 M delta: solves e / (2 sqrt(M ln(e + e / (2 M delta)))) = row for e (Kairouz, Oh and Viswanath, corollary).
+    """The epsilon that the code prints for all M = `rows` lists at 2 M delta, if each costs `row`. It is the e that solves e / (2
+    sqrt(M ln(exp(1) + e / (2 M delta)))) = row (Kairouz, Oh and Viswanath, corollary).
 
-    The result is a loose upper bound for row below 0.9, and no upper bound above.
+    The result is a loose upper bound if `row` is below 0.9. For a larger `row` it is no upper bound.
     """
     total = 2 * rows * delta
 
@@ -52,12 +52,14 @@ def rows_epsilon(row: float, rows: int, delta: float) -> float:
 
 
 def page_rank_printed(row: float, rows: int, delta: float, rate: float) -> tuple[float, float]:
-    """(epsilon, delta) as printed for the PageRank rows: both times the node sampling rate."""
+    """The (epsilon, delta) that the code prints for the PageRank rows. It multiplies both by the node sampling rate."""
     return rate * rows_epsilon(row, rows, delta), rate * 2 * rows * delta
 
 
 def dp_sgd_unamplified(sigma: float, records: int, batch: int, epochs: int, rate: float, delta: float = 1e-3) -> float:
-    """The RDP figure that the code multiplies by q: epochs ceil(N/B) Poisson steps at delta / q, older conversion."""
+    """The epsilon that the code multiplies by q: that of epochs * ceil(N/B) Poisson steps at delta / q, by RDP with an older
+    conversion.
+    """
     steps = epochs * math.ceil(records / batch)
     orders = (*(1 + x / 10 for x in range(1, 100)), *(float(a) for a in range(12, 64)))
     rdp = sampled_gaussian_rdp(batch / records, sigma, orders)
@@ -65,5 +67,7 @@ def dp_sgd_unamplified(sigma: float, records: int, batch: int, epochs: int, rate
 
 
 def dp_sgd_printed(sigma: float, records: int, batch: int, epochs: int, rate: float, delta: float = 1e-3) -> float:
-    """The epsilon printed for DP-SGD: q times the RDP figure. The correct value is ln(1 + q (e^epsilon - 1))."""
+    """The epsilon that the code prints for DP-SGD: q times the result of `dp_sgd_unamplified`. The correct value is ln(1 + q
+    (e^epsilon - 1)).
+    """
     return rate * dp_sgd_unamplified(sigma, records, batch, epochs, rate, delta)

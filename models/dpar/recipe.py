@@ -29,8 +29,8 @@ class DparRecipe:
     their predictions are smoothed over the edges among them.
 
     sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the noise of the lists in units of sigma, so that
-    `with_noise` scales both: Gaussian std / sensitivity of a row, or 1 / epsilon of one pick for mechanism "gumbel".
-    values: with "gumbel", whether to release the entries of the picks too, at the same epsilon as the picks.
+    `with_noise` scales both. The noise of the lists means Gaussian std / sensitivity of a row, or, for mechanism "gumbel", 1 /
+    epsilon of one pick. values: with "gumbel", whether to release the entries of the picks too, at the same epsilon as the picks.
 
     mode "sound": arcs count in both directions (unless both_ways is False). Neighbouring rows differ by sqrt(2) source_clip. A
     node is in at most `cap` rows, and a row that names an absent node is empty, so the sums of a step differ by cap * clip (see
@@ -39,12 +39,12 @@ class DparRecipe:
     its own entry is neither clipped nor released.
 
     mode "paper", as in the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size;
-    batches cut once and used in every epoch, the last one overlapping. fixed_noise: the noise of DP-SGD comes from a public seed.
-    Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
+    batches are cut once and used in every epoch; the last one overlaps the one before. fixed_noise: the noise of DP-SGD comes
+    from a public seed. Dropout acts on the features too, and without noise the weights of the first layer decay by 1e-4.
 
     Releases posteriors, and if `keep` names them:
-    rows: (K, sources, nodes) float32: noisy PageRank rows, or the weights of the picks; 0 outside the candidates. With them,
-        sources: (K, sources) int64, the node of each row, -1 for none.
+    rows: (K, sources, nodes) float32: noisy PageRank rows, or for "gumbel" the weights of the picks; 0 for nodes that cannot be
+        listed. With them, sources: (K, sources) int64, the node of each row, -1 for none.
     gradients: (K, steps, parameters) float32: the noisy sums of clipped gradients, first layer first.
     """
 
@@ -85,9 +85,7 @@ class DparRecipe:
         if not (math.isfinite(self.sigma) and self.sigma >= 0 and self.source_sigma > 0):
             raise ValueError(f"sigma={self.sigma}, source_sigma={self.source_sigma}: must be at least 0, and above 0.")
         if self.sources < 0 or self.picks < 1 or self.cap < 1:
-            raise ValueError(
-                f"sources={self.sources}, picks={self.picks}, cap={self.cap}: at least 0 lists of 1 node, and a cap of 1."
-            )
+            raise ValueError(f"sources={self.sources}, picks={self.picks}, cap={self.cap}: must be at least 0, 1 and 1.")
         if not 0 < self.node_rate <= 1:
             raise ValueError(f"node_rate={self.node_rate}: must be in (0, 1]; 1 keeps all nodes.")
         if self.mode == "paper" and self.batch < 1:
@@ -118,8 +116,9 @@ class DparRecipe:
             return dict.fromkeys(("ClippedGradients", "NoisyRows", "RepeatsWithoutNode"), reason)
         if self.node_rate < 1:
             return {
-                "ClippedGradients": "when a node leaves its sample another becomes a source; no gradient is one node's own",
-                "NoisyRows": "its node sample is secret: a node that is not drawn moves nothing",
+                "ClippedGradients": "when a node leaves its sample another becomes a source, and each gradient depends on "
+                "several nodes",
+                "NoisyRows": "its node sample is secret: a node that is not drawn changes nothing",
             }
         return {}
 
@@ -129,10 +128,10 @@ class DparRecipe:
 
     @property
     def public(self) -> tuple[str, ...]:
-        sampled = ("which nodes were sampled, as the rows of PageRank show it",) if self.mode == "paper" else ()
+        sampled = ("which nodes were sampled, because the PageRank rows show it",) if self.mode == "paper" else ()
         return (
             "the node ids and the split; a node comes and goes with its features, label and edges",
-            "val and test nodes with all that is theirs",
+            "val and test nodes with their features, labels and edges",
             *sampled,
         )
 
@@ -148,7 +147,7 @@ class DparRecipe:
 
     @property
     def noise_std(self) -> float:
-        """On every entry of a sum of clipped gradients."""
+        """The std of the noise on every entry of a sum of clipped gradients."""
         rows = self.cap if self.mode == "sound" and self.sources else 1
         return self.sigma * rows * self.clip
 
@@ -163,15 +162,16 @@ class DparRecipe:
 
         mode "paper": what the mechanisms of the code cost, which differs from what the code prints. A node may be in all lists.
         Each row is visited once an epoch, those of the last batch twice. The sample has a fixed size, so when a node leaves,
-        another takes its place. This changes as many rows again (but moves a clipped PageRank row no farther), and sampling does
-        not amplify privacy.
+        another takes its place. The other node changes as many rows again, but moves a clipped PageRank row no farther. Sampling
+        then does not amplify privacy.
         """
         from ...accounting import events
 
         if self.mode == "sound":
             lists = self._lists_event(self.row_noise)
             training = events.dp_sgd(self.sigma, self.rate, self.steps)
-            if self.sources and self.cap > 1 and self.rate < 1:  # charged as if each further row moved by two clips
+            # each further row is charged as if it moved by two clipping norms
+            if self.sources and self.cap > 1 and self.rate < 1:
                 training = events.dp_sgd_capped(self.sigma * self.cap / (2 * self.cap - 1), self.rate, self.cap - 1, self.steps)
             return events.on_sampled_nodes(self.node_rate, lists, training)
         lists = self._lists_event(self.row_noise / (math.sqrt(2) if self.mechanism == "gaussian" else 1))

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class Adam:
-    """torch.optim.Adam with its default betas and epsilon. Importing that class takes a second, for torch._dynamo."""
+    """torch.optim.Adam with its default betas and epsilon. It is written anew because importing torch's class loads
+    torch._dynamo, which takes a second.
+    """
 
     def __init__(self, flat: Tensor, learning_rate: float) -> None:
         self.flat, self.learning_rate, self.steps = flat, learning_rate, 0

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from .network import Network, Rows, Weights
 
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)  # as in kernels/mlp.py
-LINE = 16  # numbers of a cache line, where parts of a buffer begin
-WIDEST = 256  # units; for wider layers a GEMM library is faster
+LINE = 16  # numbers in a cache line; each part of a buffer begins at a multiple of this
+WIDEST = 256  # largest number of units; for wider layers a GEMM library is faster
 
 
 @dataclass
 class Step:
-    """One operation. layer: the index of its numbers. start, to: rows of the block where it reads and writes.
+    """One operation of the kernel. layer: the index of the layer whose parameters it uses. start, to: rows of the block where it
+    reads and writes.
 
     branch: the branch whose input it reads, if it reads no row of the block.
     """
@@ -50,7 +51,9 @@ class Step:
 
 @dataclass
 class Plan:
-    """Segments as kernels/mlp.py expects them, each but the last with a KEEP at its end. rows: how many rows a block needs."""
+    """The segments that kernels/mlp.py expects; all but the last end with a KEEP. again: for each segment, how many steps the
+    backward pass repeats. rows: how many rows a block needs.
+    """
 
     segments: list[list[Step]] = field(default_factory=list)
     again: list[int] = field(default_factory=list)
@@ -155,8 +158,8 @@ def _chain(plan: Plan, steps: list[Step], free: int) -> int:
 
 
 def _again(steps: list[Step]) -> int:
-    """How many steps the backward pass repeats: up to the last one whose output it reads. A stored output at the end is loaded,
-    not recomputed.
+    """How many steps the backward pass repeats. It needs all steps up to the last one whose output it reads. A stored output at
+    the end is loaded, not recomputed.
     """
     if steps[-1].kind != KEEP:
         return 0
@@ -213,7 +216,7 @@ class Pass:
         self._kernel.gradient(self._net, self._nodes, np.float32(0))
 
     def clipped_gradient(self, drawn: NDArray[np.int32], clip: float) -> None:
-        """Writes the sum over the drawn rows of each one's gradient, scaled to norm `clip` at most."""
+        """Writes the sum of the gradients of the drawn rows, each scaled to norm `clip` at most."""
         self._kernel.gradient(self._net, drawn, np.float32(clip))
 
     def hits(self) -> int:

@@ -40,7 +40,7 @@ class Private:
     steps: int
     clip: float = 1.0
     learning_rate: float = 0.01
-    fixed: bool = False  # batches of exactly `batch` nodes, drawn anew each step, instead of Poisson ones
+    fixed: bool = False  # draws batches of exactly `batch` nodes in each step, instead of Poisson batches
 
 
 def train_privately(
@@ -100,7 +100,7 @@ def _alone(
     how: Private,
     check: Rows | None,
 ) -> Weights:
-    """The same for one run by the compiled kernel. batches: the row numbers of each."""
+    """Trains one run as `train` does, by the compiled kernel. batches: the row numbers of each batch."""
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows, drawn=True)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
@@ -118,14 +118,14 @@ def _alone(
 def sampled(
     draws: Sequence[np.random.Generator], places: NDArray[np.int32], purpose: str, how: Private
 ) -> list[NDArray[np.int32]]:
-    """The row numbers of the next batch of each run. places: (population,) the row of each node, or -1 where it has none."""
+    """The row numbers of the next batch of each run. places: (population,) the row of each node, or -1 if it has none."""
     drawn = [_fixed(draw, places, how.batch) if how.fixed else heads(draw, how.rate, places) for draw in draws]
     if witness.LISTENING.get() is not None:
         joined = np.zeros((len(drawn), places.max() + 1), dtype=bool)
         for own, rows in zip(joined, drawn, strict=True):
             own[rows] = True
         witness.sampled(purpose, joined)
-        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness may replace the sample
+        return [own.nonzero()[0].astype(np.int32) for own in joined]  # a witness (random/witness.py) may replace the sample
     return drawn
 
 
@@ -151,9 +151,9 @@ def private_gradient(
 ) -> None:
     """Writes the sum over each run's batch of the per-node gradients of the cross-entropy, each scaled to norm `clip` at most.
 
-    inputs: (runs, units, batch) each. target: (runs, classes, batch) one-hot. real: (runs, batch), 0 where a batch is
-    padded. The norm of a node's gradient follows from the inputs of its layers and the gradients of their outputs (Goodfellow
-    2015). Scaling the gradients of the outputs scales the node's gradient, so one backward pass is enough.
+    inputs: (runs, units, batch) each. target: (runs, classes, batch) one-hot. real: (runs, batch), 0 for the padding of a batch.
+    The norm of a node's gradient follows from the inputs of its layers and the gradients of their outputs (Goodfellow 2015).
+    Scaling the gradients of the outputs scales the node's gradient, so one backward pass is enough.
     """
     logits, tape = network.forward(weights.numbers, inputs, training=True)
     met = network.backward(weights.numbers, tape, torch.softmax(logits, 1).sub_(target), None)

@@ -1,4 +1,4 @@
-"""Dropout for K runs at once: every run draws its masks from its own stream, whatever the sizes of the others."""
+"""Dropout for K runs at once: every run draws its masks from its own stream, so the sizes of other runs do not matter."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from ..sparse.block_diagonal import Operator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# for each share, a table: row b holds the mask of the eight bits of b, 0 for a dropped unit and else the scale of a kept one
+# For each share a table. Its row b is a mask for eight units, one for each bit of the byte b: 0 for a dropped unit, else the
+# scale of a kept unit.
 BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
 TABLES = {share: BITS * np.float32(1 / (1 - share)) for share in (0.25, 0.5, 0.75)}
 
 
 @dataclass(eq=False)
 class Dropout:
-    """Sets a share of the units of one layer to zero and scales the others up; each call draws afresh.
+    """Sets a share of the units of one layer to zero and scales the others up. Each call draws a new mask.
 
-    A mask lives until the next call. rows: how many nodes each run has; padding stays zero.
+    The next call overwrites the mask. rows: how many nodes each run has; padding stays zero.
     """
 
     share: float
@@ -45,7 +46,7 @@ class Dropout:
         return y
 
     def features(self, x: Operator | Tensor) -> Operator | Tensor:
-        """Features with some dropped; of sparse features only those that are stored."""
+        """Drops some features. Of sparse features it drops only stored ones."""
         if not self.share:
             return x
         if isinstance(x, Tensor):
@@ -58,7 +59,7 @@ class Dropout:
     def mask(self, shape: tuple[int, ...]) -> Tensor:
         """(K, size, units) float32: zero, or one over the share that is kept."""
         if self.buffer is None:
-            # kept for the next call: fresh memory costs three times as much as the draw
+            # the buffer is kept for the next call, because allocating memory takes three times as long as the draw
             self.buffer = np.zeros(shape, dtype=np.float32)
         for mask, random, rows in zip(self.buffer, self.randoms, self.rows, strict=True):
             mask[:rows] = draw(random, rows * shape[2], self.share).reshape(rows, shape[2])
@@ -66,7 +67,9 @@ class Dropout:
 
 
 def draw(random: np.random.Generator, count: int, share: float) -> NDArray[np.float32]:
-    """`count` factors: zero with probability `share`, else 1 / (1 - share). Halves take one random bit each, quarters two."""
+    """`count` factors: zero with probability `share`, else 1 / (1 - share). A share of 1/2 takes one random bit for each factor,
+    a share of 1/4 or 3/4 takes two.
+    """
     if share not in TABLES:
         return (random.random(count, dtype=np.float32) >= share).astype(np.float32) / np.float32(1 - share)
     kept = eights(random, count)
@@ -83,8 +86,8 @@ def eights(random: np.random.Generator, count: int) -> NDArray[np.uint8]:
 
 
 class ReluTimes(torch.autograd.Function):
-    """relu(x) * mask, over x; the mask is 0 or `factor`. Only kept units are above zero afterwards, so the backward pass does not
-    need the mask.
+    """relu(x) * mask, written over x. Entries of the mask are 0 or `factor`. Only kept units are above zero afterwards, so the
+    backward pass does not need the mask.
     """
 
     @staticmethod

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Features
 
-BLOCK = 1 << 18  # numbers of mapped features read at a time: 1 MiB stays in the cache until it has been multiplied
+BLOCK = 1 << 18  # how many numbers of mapped features are read at a time: 1 MiB stays in the cache until it has been multiplied
 LARGEST = 1e9  # squares of much larger features overflow, and the NaN of one node would reach its neighbours and all weights
 
 
@@ -116,7 +116,7 @@ class Shared:
 
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor] | None:
-        """(nodes, most entries of a row) columns and entries, padded with zero entries; None where that saves nothing."""
+        """(nodes, most entries of a row) columns and entries, padded with zero entries; None if that saves nothing."""
         if not self.sparse:
             return None
         x = sp.csr_array(self.x)

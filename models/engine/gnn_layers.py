@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..sparse.normalised_sums import Whole
 
-HEADS = (8, 1)  # of a GAT layer that is not the last, and of the last one
+HEADS = (8, 1)  # attention heads of a GAT layer that is not the last, and of the last one
 
 Values = dict[str, Tensor]  # each (runs, …)
 Start = Callable[[np.random.Generator, int, int, bool], dict[str, "NDArray[np.float64]"]]
@@ -42,7 +42,7 @@ def glorot(random: np.random.Generator, inputs: int, outputs: int) -> NDArray[np
 
 
 def as_torch(random: np.random.Generator, inputs: int, outputs: int) -> NDArray[np.float64]:
-    """As torch.nn.Linear starts: uniform in ±1/√inputs."""
+    """The initial weights of torch.nn.Linear: uniform in ±1/√inputs."""
     bound = 1 / np.sqrt(inputs)
     return random.uniform(-bound, bound, (inputs, outputs))
 
@@ -63,7 +63,7 @@ def sage_start(random: np.random.Generator, inputs: int, outputs: int, last: boo
 
 @dataclass(frozen=True, eq=False)
 class WithMean:
-    """Inputs that no training changes, (K, size, 2 inputs): the mean over the arcs into each row, beside the row."""
+    """(K, size, 2 inputs), inputs that training does not change: the mean over the arcs into each row, and the row itself."""
 
     rows: Tensor
 

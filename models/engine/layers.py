@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
-EPSILON = 1e-5  # of batch and group norm, PyTorch's default
+EPSILON = 1e-5  # the epsilon of batch and group norm, PyTorch's default
 MOMENTUM = 0.1
 IN_CACHE = 2**16  # numbers
 
@@ -120,7 +120,7 @@ class Selu:
 
 @dataclass(frozen=True)
 class BatchNorm:
-    """torch.nn.BatchNorm1d for each run: in training over the nodes at hand, otherwise with the running moments."""
+    """torch.nn.BatchNorm1d for each run: in training over the given nodes, otherwise with the running moments."""
 
     units: int
 
@@ -245,7 +245,7 @@ class UnitLinear:
         torch.sum(dy, 2, keepdim=True, out=gradients[1])
 
     def square_norms(self, dy: Tensor, saved: Any) -> Tensor:
-        """As for Linear, whose inputs have length 1 here, or 0."""
+        """The same as for Linear; the inputs have length 1 here, or 0."""
         x, inverse, _ = saved
         length = cast("Tensor", sum(part.square().sum(1) for part in x)) * inverse[:, 0].square()
         return dy.square().sum(1) * (length + 1)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 Input = Any  # a Tensor (runs, units, nodes), or Shared features
-Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]  # for each layer: trained and remembered, runs first
+# for each layer its trained numbers and its running moments, runs first
+Parts = list[tuple[tuple["Tensor", ...], tuple["Tensor", ...]]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Network:
     def backward(
         self, numbers: Sequence[Numbers], tape: Tape, dy: Tensor, gradients: Sequence[Numbers] | None
     ) -> list[tuple[Layer, Tensor, Any]]:
-        """Writes the gradients of all trained numbers, or without `gradients` only the values from which they can be computed.
+        """With `gradients`, writes the gradients of all trained numbers into it. Without `gradients`, computes only the values
+        from which they follow.
 
         Returns (layer, dy, what it saved) for each layer, last first.
         """
@@ -115,7 +117,7 @@ def _stacked(runs: Sequence[NDArray[Any]], device: str) -> Tensor:
 
 
 def apart(parts: Parts) -> list[Parts]:
-    """The numbers of every run on its own."""
+    """The numbers of every run, separately."""
     runs = range(len(parts[0][0][0]))
     return [[(tuple(a[k : k + 1] for a in t), tuple(a[k : k + 1] for a in r)) for t, r in parts] for k in runs]
 
@@ -151,7 +153,7 @@ class Weights:
         return Weights(self.parts)
 
     def overwrite(self, other: Weights) -> None:
-        """Takes all numbers of `other`."""
+        """Copies all numbers of `other` into this buffer."""
         self.buffer.copy_(other.buffer)
 
     @cached_property
@@ -172,7 +174,7 @@ class Rows:
 
     inputs: Sequence[Input]
     labels: Tensor  # (nodes,) int64
-    counted: Tensor | None = None  # int64, which of the inputs' nodes the labels are for; None means all, in order
+    counted: Tensor | None = None  # int64, the nodes of the inputs to which the labels belong; None means all, in order
 
     def of(self, run: int) -> Rows:
         """The inputs of one run."""

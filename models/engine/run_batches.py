@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Worlds
 
-CACHE = 2**20  # bytes of one layer's activations; several such arrays are alive at a time
-ROOM = 2**22  # the same with a compiled kernel, which trains one run at a time, so that the group need not fit the cache
+CACHE = 2**20  # bytes of one layer's activations; several such arrays are in memory at a time
+ROOM = 2**22  # this limit with a compiled kernel. The kernel trains one run at a time, so the group need not fit the cache
 
 
 def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:

@@ -11,7 +11,7 @@ import torch
 @contextmanager
 def subnormals_are_zero() -> Iterator[None]:
     """Treats subnormal numbers as zero within the context, in this thread, and restores the setting afterwards. Saturated units
-    produce such numbers, and each costs a hundred cycles.
+    produce subnormal numbers, and an operation on one costs a hundred cycles.
     """
     before = flushed()
     torch.set_flush_denormal(True)
@@ -22,5 +22,5 @@ def subnormals_are_zero() -> Iterator[None]:
 
 
 def flushed() -> bool:
-    """Whether the processor already treats them as zero in this thread."""
+    """Whether the processor already treats subnormal numbers as zero in this thread."""
     return not bool(torch.full((1,), 1e-39) * 0.5 > 0)

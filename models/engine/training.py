@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None = None) -> Weights:
     """Minimises each run's mean cross-entropy over `rows`; returns the numbers of its best or of its last epoch.
 
-    With `check`, a run keeps the first epoch whose accuracy on those rows no later one exceeds; without, the last one.
+    With `check`, a run keeps the epoch with the highest accuracy on those rows, the first of several. Without `check` it keeps
+    the last epoch.
     """
     if compiled_mlp.expressible(network, rows, check):
         alone = []

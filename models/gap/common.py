@@ -58,7 +58,9 @@ class EdgeRecipe:
         check_direction(self.name, self.unit, graph)
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:
-        """Trains all runs, as many together as the caches hold. Raises ValueError for a graph that the ledger does not cover."""
+        """Trains all runs, as many at a time as fit the processor's caches. Raises ValueError for a graph that the ledger does
+        not cover.
+        """
         self.check(worlds.graph)
         parts = [self._fit(Company(worlds[runs], device)) for runs in companies(worlds, self.hidden, self._batch)]
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in self.releases}
@@ -96,7 +98,7 @@ class NodeRecipe(EdgeRecipe):
         if self.unit is Unit.NODE and not 0 < self.batch <= self.train_nodes:
             raise ValueError(
                 f"train_nodes={self.train_nodes}: {self.name} at node level draws batches of about {self.batch} out of a public "
-                f"number of training nodes, so it must be at least that. Set train_nodes, or a smaller batch."
+                f"number of training nodes, so it must be at least {self.batch}. Set train_nodes, or a smaller batch."
             )
 
     @property
@@ -217,7 +219,7 @@ def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Te
 
 
 def released_rows(model: NodeRecipe, worlds: Worlds) -> NDArray[np.bool_]:
-    """(w,) bool: which watched rows are released.
+    """(w,) bool: the watched rows that are released.
 
     A node's own prediction depends on its own data. So at node level, in mode "sound", only nodes of the public validation and
     test sets get a prediction, and only training nodes are protected.
@@ -233,23 +235,23 @@ def assumed_public(model: NodeRecipe) -> tuple[str, ...]:
     if model.unit is not Unit.NODE:
         return (
             *common,
-            "Features and labels are public: everything that sees no edge costs nothing.",
-            "The best epoch is chosen by labels, which are public, on noisy sums that the ledger charges for.",
+            "Features and labels are public: a computation that reads no edge costs no privacy.",
+            "The best epoch is chosen by public labels, on noisy sums that the ledger charges for.",
         )
     if model.mode == "paper":
         return (
             *common,
             "The number of training nodes is public.",
             "The best epoch is chosen by the labels of the validation nodes, and the ledger does not charge for that.",
-            "Degrees are cut at random, which is not stable when a node leaves; the ledger takes it to be.",
+            "Degrees are cut at random; when a node leaves, other lists can change, and the ledger assumes that they do not.",
             "A node's own prediction is released, and the ledger does not cover it.",
         )
     return (
         *common,
         "The number of training nodes is public.",
         "The public promise is that no node has more than max_degree neighbours; the model refuses other graphs.",
-        "A training node comes or goes with all its edges. Its own prediction is withheld; only validation and test nodes "
-        "are answered, and they are not protected.",
+        "A training node comes or goes with all its edges. The model releases no prediction for it. It releases predictions "
+        "for validation and test nodes only, which are not protected.",
         "The last epoch is kept: nothing is chosen by private labels.",
     )
 

@@ -48,7 +48,7 @@ PROGAP = System(
 )
 MLP = System(
     make=_mlp,
-    protects="an edge, by not reading any",
+    protects="an edge, because it reads none",
     sees="posteriors",
     source="baseline without a graph",
     node_level={"epochs": 10},

@@ -41,7 +41,7 @@ class Gap(common.NoisySums):
         super().__post_init__()
         common.check_kept(self.name, self.keep, self.hops)
         if self.encoder_layers < 1 or self.hops < 0:
-            raise ValueError(f"encoder_layers={self.encoder_layers}, hops={self.hops}: at least one layer, at least no hops.")
+            raise ValueError(f"encoder_layers={self.encoder_layers}, hops={self.hops}: must be at least 1 and 0.")
 
     @property
     def ledger(self) -> DpEvent:
@@ -76,7 +76,7 @@ class Gap(common.NoisySums):
         return common.withhold(self, worlds, released)
 
     def _encoded(self, company: Company) -> Tensor:
-        """(runs, nodes, hidden) of length 1."""
+        """(runs, nodes, hidden), rows of length 1."""
         worlds, classes = company.worlds, company.worlds.graph.classes
         seeds = np.array([self.public_seed], dtype=np.uint64) if self._shares_first else worlds.seeds
         wide = (worlds.graph.dim, *[self.hidden] * self.encoder_layers)

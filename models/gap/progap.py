@@ -38,7 +38,7 @@ class ProGap(common.NoisySums):
         super().__post_init__()
         common.check_kept(self.name, self.keep, self.depth)
         if self.base_layers < 1 or self.depth < 0:
-            raise ValueError(f"base_layers={self.base_layers}, depth={self.depth}: at least one layer, at least no depth.")
+            raise ValueError(f"base_layers={self.base_layers}, depth={self.depth}: must be at least 1 and 0.")
 
     @property
     def ledger(self) -> DpEvent:
@@ -64,7 +64,7 @@ class ProGap(common.NoisySums):
         return published.progap_edge_theorem(self.sigma, self.depth, delta)
 
     def footprint(self, graph: Graph) -> int:
-        """The sums of all stages, the activations of the last one and what its backward pass keeps."""
+        """Counts the sums of all stages, the activations of the last stage, and what its backward pass stores."""
         return 4 * (graph.nodes * self.hidden * (self.depth + 1) * (8 + 4 * self.base_layers) + graph.dim * self.hidden * 6)
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:

@@ -26,7 +26,9 @@ def progap_edge_theorem(sigma: float, hops: int, delta: float) -> float:
 
 
 def progap_edge_coded(sigma: float, hops: int, delta: float) -> float:
-    """ProGAP's code at edge level (and that of its GAP): K Gaussians by RDP with the better conversion."""
+    """What ProGAP's code computes at edge level, for ProGAP and for GAP: the epsilon of K Gaussians by RDP, with the tighter of
+    two conversions.
+    """
     return converted(lambda alpha: hops * alpha / (2 * sigma**2), delta)
 
 
@@ -111,7 +113,9 @@ def converted(rdp: RdpCurve, delta: float) -> float:
 
 
 def interpolated(rdp: Callable[[int], float]) -> RdpCurve:
-    """autodp's rule for orders that are not integers: (alpha-1) R(alpha) is linear between neighbours, R(2) below 2."""
+    """autodp's rule for orders that are not integers: (alpha-1) R(alpha) is linear between neighbouring integers; below 2, R(2)
+    is used.
+    """
     known: dict[int, float] = {}
 
     def at(alpha: int) -> float:

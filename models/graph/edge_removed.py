@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Without(Graph):
-    """The result of `without`. Its edges and lists are copies, made at the first use; blocks of edges are read from the whole
+    """The result of `without`. Its edges and lists are copied at their first use. Blocks of edges are read from the whole
     graph.
     """
 

@@ -129,7 +129,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Which of `items` exist in each run. Everything that is not in `items` exists in all runs.
+    """Which of `items` exist in each run. Everything else exists in all runs.
 
     items: (c,) int64 ids, ascending, without repeats. present: (runs, c) bool.
     """

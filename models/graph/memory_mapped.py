@@ -40,7 +40,7 @@ class Mapped(Graph):
     """A graph that is mapped from a folder; its pickle holds only the name of that folder, so that workers map the same files."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        folder = vars(self).get("folder")  # absent from a graph that was made from this one
+        folder = vars(self).get("folder")  # a graph that is derived from this one has no folder
         return super().__reduce_ex__(protocol) if folder is None else (read, (folder,))
 
 
@@ -48,7 +48,7 @@ def write(graph: Graph, folder: str | Path) -> Graph:
     """Writes the graph and its neighbour lists into a new folder, and returns the graph mapped from there.
 
     Arrays are read in blocks, so the graph may itself be mapped. A temporary folder is written and then renamed, so that `folder`
-    is complete or absent. Raises ValueError if `folder` exists already, or for a graph that is not what `Graph` promises.
+    is complete or absent. Raises ValueError if `folder` exists already, or for a graph that breaks the rules of `Graph`.
     """
     folder = Path(folder)
     if folder.exists():
@@ -91,10 +91,10 @@ def read(folder: str | Path, checked: bool = False) -> Graph:
         expected = about["digest"], about["lists"]
     except Exception as fault:  # a damaged file makes its reader raise almost anything
         raise ValueError(
-            f"{folder}: not a whole mapped graph ({one_line(fault)}). Make it again with `audit data map`."
+            f"{folder}: not a complete mapped graph ({one_line(fault)}). Make it again with `audit data map`."
         ) from None
     if checked and (graph.digest, digest(lists)) != expected:
-        raise ValueError(f"{folder}: the files are not what was written there. Make it again with `audit data map`.")
+        raise ValueError(f"{folder}: the files were changed after they were written. Make it again with `audit data map`.")
     vars(graph).update(folder=folder, incoming=lists)
     return graph
 
@@ -122,7 +122,9 @@ def digest(lists: Lists) -> str:
 
 
 def check(graph: Graph) -> None:
-    """Raises ValueError for edges or features that would make sums wrong: what `Graph` promises, checked block by block."""
+    """Raises ValueError for edges or features that break the rules of `Graph` and would make sums wrong. It checks them block by
+    block.
+    """
     last = -1
     for at in range(0, graph.edges.shape[1], BLOCK):
         low, high = graph.edges[:, at : at + BLOCK]

@@ -12,12 +12,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BLOCK = 1 << 18  # how many edges are turned into arcs and sorted at a time: some 20 MiB
+BLOCK = 1 << 18  # edges that are turned into arcs and sorted at a time: about 20 MiB
 
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Node i receives from senders[starts[i] : starts[i + 1]]; a sender appears once for every arc.
+    """Node i receives from senders[starts[i] : starts[i + 1]]; a sender appears once for each of its arcs.
 
     starts: (nodes + 1,) int64. senders: (arcs,) int32, perhaps mapped from a file.
     """

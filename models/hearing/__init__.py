@@ -16,12 +16,13 @@ from .libraries import of_numpy, of_python, of_scipy, of_torch
 
 __all__ = ["Change", "Draw", "Hearing", "hearable", "hearing"]
 
-# packages whose random functions these files replace, or that draw no random numbers
+# packages that need no search: these files replace their random functions, or they draw no random numbers
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
 OURS = __name__
-NONE_IN: dict[str, tuple[int, int]] = {}  # cache: modules without such names, by the identity and size of their dictionaries
+# cache: modules that import no random function, by the identity and size of their dictionaries
+NONE_IN: dict[str, tuple[int, int]] = {}
 INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
-SETTLED: set[str] = set()  # cache: installed modules without such names; there are thousands, and they do not change
+SETTLED: set[str] = set()  # cache: installed modules that import no random function; there are thousands, and they do not change
 
 
 @contextmanager

@@ -141,7 +141,9 @@ def calling_line() -> str:
 
 @cache
 def of_others(file: str) -> bool:
-    """Whether a source file is not part of the user's program, but of a library, of this package or of an installed command."""
+    """Whether a source file belongs to a library, to this package or to an installed command, and so not to the
+    user's program.
+    """
     return any(word in file for word in OTHERS) or not ("<" in file or Path(file).suffix)
 
 

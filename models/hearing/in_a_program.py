@@ -29,7 +29,8 @@ FOLDER, ANOTHER = "GNNAUDIT_RECORD", "GNNAUDIT_RECORDED"
 MANY = 20_000  # largest number of draws in a recording
 MOST = 1 << 31  # largest size in bytes of the drawn numbers, and of a request
 LATER: dict[str, Callable[[], Any]] = {"torch": of_torch.replaced, "scipy.stats._distn_infrastructure": of_scipy.replaced}
-UNHEARD = ("jax", "tensorflow", "cupy", "mxnet", "numba", "randomgen", "tenseal")  # packages with generators of their own
+# packages whose own generators are not recorded
+UNHEARD = ("jax", "tensorflow", "cupy", "mxnet", "numba", "randomgen", "tenseal")
 
 
 class Told(Hearing):
@@ -106,9 +107,9 @@ def start() -> None:
         Listening.hearing = None
         stack.close()
         notes = [] if complete else [f"more than {MANY} draws or {MOST >> 30} GiB of numbers were drawn, too many to record"]
-        notes += [f"{name} was imported, whose generators are not heard" for name in UNHEARD if name in sys.modules]
+        notes += [f"{name} was imported; its generators are not recorded" for name in UNHEARD if name in sys.modules]
         if not meetings.space:
-            notes.append("the values of the mechanisms take more than 1 GiB, and the rest was not followed")
+            notes.append("the values of the mechanisms take more than 1 GiB, so later mechanisms were not recorded")
         save(folder / "recording.npz", Recording(heard.draws, meetings.found, diverged, notes))
         if diverged:
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Records what the functions of a program return, in order, to find where two runs first differ that should be the same."""
+"""Records what the functions of a program return, in order. This shows where two runs that should be the same first differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Returned:
 
 
 def digest(value: Any) -> int | None:
-    """A digest of an array, a tensor, or a few of them; None for anything else."""
+    """A digest of an array or a tensor, or of several; None for anything else."""
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, (list, tuple)):
@@ -41,7 +41,7 @@ def digest(value: Any) -> int | None:
 
 @contextmanager
 def returned() -> Iterator[list[Returned]]:
-    """The returns of the program's own functions within this context, in this thread."""
+    """Records the returns of the program's own functions within this context, in this thread."""
     found: list[Returned] = []
 
     def told(frame: Any, event: str, value: Any) -> None:
@@ -61,7 +61,7 @@ def returned() -> Iterator[list[Returned]]:
 
 
 def parting(one: list[Returned], other: list[Returned], clean: set[int]) -> str:
-    """The line where two runs first differ; "" if they do not. clean: digests of values that may differ, because noise covers
+    """The line where two runs first differ; "" if they are equal. clean: digests of values that may differ, because noise covers
     them.
     """
     for a, b in zip(one, other):  # noqa: B905  (Python 3.9)

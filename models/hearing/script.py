@@ -1,4 +1,4 @@
-"""Repeats the draws of one run in another: each draw gives the numbers of the first run, or chosen numbers in their place."""
+"""Repeats the draws of one run in another: each draw returns the numbers of the first run, or numbers that the caller chose."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def alike(one: Draw, other: Draw, reports: bool = False) -> bool:
 
 
 def carried(numbers: NDArray[Any], one: Draw, other: Draw) -> NDArray[Any]:
-    """Numbers of draw `one` at the location and scale of draw `other`, which may depend on data."""
+    """The numbers of draw `one`, moved to the location and scale of draw `other`, which may depend on data."""
     if np.array_equal(one.loc, other.loc) and np.array_equal(one.scale, other.scale):
         return numbers
     return np.asarray(other.loc + other.scale * ((numbers - one.loc) / one.scale)).astype(other.values.dtype)

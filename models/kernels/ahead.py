@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def compile_ahead(say: Callable[[str], object]) -> None:
-    """Compiles what is not compiled yet for these sources and this processor, and announces it first.
+    """Compiles the loops that are not compiled yet for these sources and this processor, and prints a line before.
 
     It also says if the user wants no compiled loops. An interrupted compilation continues where it ended.
     """
     if os.environ.get(SWITCH) == "off":
-        say(f"{SWITCH}=off: torch trains the models, several times as slowly as compiled loops.")
+        say(f"{SWITCH}=off: torch trains the models; this takes several times as long as compiled loops.")
     folder = kept_in() if used() else None
     if folder is None:
         return

@@ -57,5 +57,5 @@ def adam(
     below: np.float32,
     share: np.float32,
 ) -> None:
-    """The same, callable from Python."""
+    """The step of Adam as a function that Python can call."""
     adam_step(x, gradient, mean, square, rate, below, share)

@@ -16,8 +16,8 @@ from filelock import FileLock
 
 from .kept import LOCK, checked, kept_in, record
 
-SWITCH = "GNNAUDIT_KERNEL"  # an environment variable; "off": run without
-FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums in any order; NaN and infinity stay what they are
+SWITCH = "GNNAUDIT_KERNEL"  # an environment variable; "off": run without compiled loops
+FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be computed in any order; NaN and infinity are kept
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy", "nogil": True}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -47,7 +47,9 @@ def found() -> bool:
     try:
         import numba  # noqa: F401
     except ImportError as why:
-        logging.getLogger(__name__).warning("numba cannot be used (%s): torch trains the models, several times as slowly.", why)
+        logging.getLogger(__name__).warning(
+            "numba cannot be used (%s): torch trains the models; this takes several times as long.", why
+        )
         return False
     return True
 
@@ -84,8 +86,8 @@ def _settings() -> Any:
 def helper(function: Function) -> Function:
     """A function that only compiled functions call, and that becomes a part of each of them.
 
-    Otherwise a process that compiles would call the first compiled copy of it and one that loads another copy. Their sums are in
-    other orders, so their last bits would differ.
+    Without this, a process that compiles and a process that loads stored code would call two compiled copies of the function. The
+    copies may add numbers in another order, so the last bits of their results would differ.
     """
     import numba
 
@@ -103,7 +105,7 @@ def compiled(signature: Any) -> Callable[[Function], Function]:
         if folder is None:
             return plain(signature)(function)
         pattern = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-*.nb[ic]"
-        with FileLock(folder / LOCK):  # one process compiles, the others wait
+        with FileLock(folder / LOCK):  # only one process compiles at a time
             if not checked(folder, pattern):
                 logging.getLogger(__name__).info("compiling %s.%s", function.__module__, function.__qualname__)
             before = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES

@@ -1,6 +1,6 @@
 """VESPER's small networks, one run after the other: unit rows of an encoder, and a decoder's gradients.
 
-No loop writes where it reads: the compiler checks for that, and would take one number after the other.
+No loop writes to an array that it reads. Otherwise the compiler would generate code that handles one number at a time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def save(block: Floats, first: int, x: Floats) -> None:
 
 @helper
 def to_unit(y: Floats, made: Floats, inverse: Floats, least: np.float32) -> None:
-    """made: every node of y divided by its length; inverse: (BLOCK,), by what it was multiplied."""
+    """Writes `made`, the rows of y with every node divided by its length, and inverse, (BLOCK,), the factor of each node."""
     add_squares(y, inverse, ZERO)
     for n in range(BLOCK):
         inverse[n] = ONE / np.sqrt(max(inverse[n], least))
@@ -66,7 +66,8 @@ def to_unit(y: Floats, made: Floats, inverse: Floats, least: np.float32) -> None
 
 @compiled(void(CUBE, CUBE, float32))
 def unit_selu(before: Floats, rows: Floats, least: np.float32) -> None:
-    """rows = selu(before), each node's divided by its length; one whose square is below `least`, by the root of that.
+    """rows = selu(before), with each node's vector divided by its length, or by sqrt(least) if its squared length is below
+    `least`.
 
     before, rows: (K, units, nodes).
     """
@@ -83,7 +84,7 @@ def unit_selu(before: Floats, rows: Floats, least: np.float32) -> None:
 
 @compiled(void(CUBE, CUBE, CUBE, float32))
 def unit_selu_slope(before: Floats, slope: Floats, to: Floats, least: np.float32) -> None:
-    """to = the gradient of `before`, slope being that of the rows that `unit_selu` made of it."""
+    """to = the gradient with respect to `before`, from slope, the gradient with respect to the rows of `unit_selu`."""
     size = before.shape[1] * BLOCK
     x, y, made = np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.float32)
     d, through = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -114,11 +115,12 @@ def decoder_slope(
     outer_bias_slope: Floats,
     back: Floats,
 ) -> None:
-    """Gradients of each run's cross-entropy, node by node times `share`, of outer relu(inner rows + inner_bias) + outer_bias.
+    """Gradients of each run's cross-entropy for the logits outer relu(inner rows + inner_bias) + outer_bias. `share` weights the
+    nodes.
 
-    rows: (K, units, nodes). labels: (nodes,). share: (K, nodes). Weights: (K, outputs * inputs), biases: (K, outputs). Of a
-    linear decoder the inner ones are (K, 0), and `outer` reads the rows. Written: the slopes, and back (K, units, nodes), that of
-    the rows, or (K, 0, nodes) for none.
+    rows: (K, units, nodes). labels: (nodes,). share: (K, nodes). Weights: (K, outputs * inputs), biases: (K, outputs). A linear
+    decoder has inner arrays of shape (K, 0), and `outer` reads the rows. The function writes the four slopes, which are the
+    gradients of the parameters, and back, (K, units, nodes), the gradient of the rows, unless back is (K, 0, nodes).
     """
     runs, units, nodes = rows.shape
     hidden, classes = inner_bias.shape[1], outer_bias.shape[1]

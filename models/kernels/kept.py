@@ -28,14 +28,16 @@ from ...accounting.own_folder import make_own, read_own
 SOURCES = tuple(sorted(Path(__file__).parent.glob("*.py")))
 SUMS, TRIED, LOCK = "sha256.json", "tried.json", "lock"
 TRIAL = "GNNAUDIT_KERNEL_TRIAL"  # an environment variable, set in the child process that tests the cached code
-PATIENCE = 300  # seconds for the test, which compiles missing code
+PATIENCE = 300  # seconds that the test may take; it compiles missing code
 
 
 @cache
 def kept_in() -> Path | None:
-    """A private folder of the user for these sources, with code that was tested here; None if there can be none.
+    """A private folder of the user for the compiled code of these sources, which was tested on this machine. None if no folder is
+    safe and writable.
 
-    Numba itself notices changes of one file only, and the processor. NUMBA_CACHE_DIR chooses another place.
+    The name of the folder contains a hash of all sources, because Numba notices only changes of a loop's own file and of the
+    processor. NUMBA_CACHE_DIR chooses another place.
     """
     import numba
 
@@ -56,9 +58,12 @@ def kept_in() -> Path | None:
             refused.append(str(fault) if fault.errno is None else f"{place}: {fault.strerror}")
             continue
         if refused:
-            _say(f"compiled code is kept in {folder}: {'; '.join(refused)}.")
+            _say(f"compiled code is kept in {folder}, because other folders cannot be used: {'; '.join(refused)}.")
         return folder
-    _say(f"no folder of this user's alone to keep compiled code in: every process compiles anew ({'; '.join(refused)}).")
+    _say(
+        "no folder is private to this user, so compiled code is not kept and every process compiles again "
+        f"({'; '.join(refused)})."
+    )
     return None
 
 
@@ -68,7 +73,7 @@ def checked(folder: Path, pattern: str) -> bool:
     for path in folder.rglob(pattern):
         try:
             if hashlib.sha256(read_own(path)).hexdigest() != sums.get(_name(path, folder)):
-                raise PermissionError(f"{path}: is not as it was written")
+                raise PermissionError(f"{path}: was changed after it was written")
             found = True
         except OSError as fault:
             _say(f"{fault if fault.errno is None else f'{path}: {fault.strerror}'}; it is removed and compiled again.")

@@ -1,4 +1,4 @@
-"""The forward and backward passes of layers on one block of nodes: rows of units in, rows of units out.
+"""The forward and backward passes of layers on one block of nodes. A row holds one unit of every node of the block.
 
 A block is one flat float32 array: the BLOCK nodes of its first unit, then those of the next. Innermost loops run over nodes, so
 that they fill vectors of any width. Each loop uses few arrays, because with many the compiler does not check whether they overlap
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 BLOCK = 128  # nodes
 ZERO, ONE = np.float32(0), np.float32(1)
-SCALE, ALPHA = np.float32(1.0507009873554805), np.float32(1.6732632423543772)  # of SELU
-EPSILON = np.float32(1e-5)  # of group norm
+SCALE, ALPHA = np.float32(1.0507009873554805), np.float32(1.6732632423543772)  # constants of SELU
+EPSILON = np.float32(1e-5)  # the epsilon of group norm
 
 
 @helper
@@ -42,7 +42,9 @@ def fill(numbers: Floats, y: Floats) -> None:
 
 @helper
 def add_product(w: Floats, down: int, right: int, x: Floats, y: Floats) -> None:
-    """y += W x with W[o, i] = w[o * down + i * right], in tiles of four and two, so that each value read serves several sums."""
+    """y += W x with W[o, i] = w[o * down + i * right]. It works in tiles of four and two, so that each value that is read enters
+    several sums.
+    """
     outputs, inputs = y.size // BLOCK, x.size // BLOCK
     high, wide = outputs - outputs % 4, inputs - inputs % 2
     for o in range(0, high, 4):
@@ -231,7 +233,9 @@ def group_numbers(x: Floats, dy: Floats, scale_slope: Floats, shift_slope: Float
 
 @helper
 def exponentials(logits: Floats, to: Floats, top: Floats, sums: Floats) -> None:
-    """to = exp(logits - the node's largest logit); sums: (BLOCK,), their sum of every node. top: (BLOCK,), scratch memory."""
+    """to = exp(logits - the node's largest logit). sums: (BLOCK,), for every node the sum of these numbers. top: (BLOCK,),
+    scratch memory.
+    """
     top[:] = np.float32(-np.inf)
     sums[:] = ZERO
     for c in range(logits.size // BLOCK):

@@ -1,6 +1,7 @@
-"""Clipped gradients of a two-layer perceptron on rows that average it over short lists of nodes, run by run.
+"""Clipped gradients of a two-layer perceptron, one run after the other. Each row averages the perceptron's outputs over a short
+list of nodes.
 
-A list holds from one node to about five, so that a row's activations stay in the nearest cache.
+A list holds one to about five nodes, so a row's activations stay in the nearest cache.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Floats = NDArray[np.float32]
 Whole = NDArray[np.int64]
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
-LEAST = np.float32(1e-12)  # smallest norm by which a gradient is divided
+LEAST = np.float32(1e-12)  # a gradient is divided by its norm or by this number, whichever is larger
 PLANE, CUBE = float32[:, ::1], float32[:, :, ::1]
 
 
@@ -53,7 +54,9 @@ def softmax_slope(label: int, z: Floats) -> np.float32:
 
 @helper
 def passed(weight: np.float32, before: Floats, kept: Floats, through: Floats, averaged: Floats) -> None:
-    """The mask of ReLU and dropout of a listed node, and its part of the average. kept: empty without dropout."""
+    """Writes `through`, the mask of ReLU and dropout of a listed node times its weight, and adds the node's part to `averaged`.
+    kept: the factors of dropout, empty without dropout.
+    """
     for h in range(before.size):
         through[h] = weight if before[h] > ZERO else ZERO
     for h in range(kept.size):
@@ -77,13 +80,14 @@ def clipped_rows(
     into: Floats,
     slope: Floats,
 ) -> None:
-    """Writes the sums over each run's rows of the gradients, each row's scaled to norm `clip` at most.
+    """Writes, for each run, the sum of its rows' gradients, each scaled to norm `clip` at most.
 
     before: (K, rows, hidden), each node's first sums. kept: factors of dropout, the same shape, or (K, rows, 0). alive: (K,
     rows), 0 for an absent node. counted: (K, rows), 0 for a row outside the batch. index, weights: (K, rows, entries) what is
     listed. labels: (K, rows). gram: (K, rows, entries, entries) products of the listed nodes' features. second: (K, hidden,
     classes).
-    Written: into (K, rows, hidden) the gradient of the first sums, and slope (K, hidden, classes).
+    The function writes `into`, (K, rows, hidden), the gradient of the first sums, and `slope`, (K, hidden, classes), the gradient
+    of `second`.
     """
     runs, rows, hidden = before.shape
     entries, classes = index.shape[2], second.shape[2]

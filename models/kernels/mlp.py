@@ -18,20 +18,24 @@ from .compiled import compiled, helper
 from .layers import BLOCK
 
 LINEAR, FEATURES, TAKE, SELU, UNIT, GROUP, NORM, KEEP = range(8)
-MOMENTUM, EPSILON = 0.1, 1e-5  # of batch norm
+MOMENTUM, EPSILON = 0.1, 1e-5  # constants of batch norm
 PIVOT, SUM, SQUARES, MEAN, INVERSE, FACTOR, SHIFT, ALONG, TOTAL = range(9)  # columns of moments
 ZERO = np.float32(0)
 
 Floats = NDArray[np.float32]
 
-FIELDS = (  # of an operation
-    *("kind", "inputs", "outputs"),  # units; inputs of NORM and KEEP: the rows that are kept
-    *("start", "to"),  # rows of the block: where it reads, where it writes
-    *("centred", "leaf"),  # a batch norm follows, so the bias has no gradient; the gradient of x is not needed
-    *("first", "second", "mean", "variance"),  # places in `numbers`: weight and bias, or scale and shift; remembered moments
-    *("kept", "slope"),  # rows of `room`: a LINEAR's input if that is no row of the block; a norm's input and slope
-    "sums",  # FEATURES: place of two tables, weights and their slopes; TAKE: of its inputs; norms: the first row of `moments`
-    "matrix",  # FEATURES: where the row starts of its sparse matrix begin
+FIELDS = (  # the fields of an operation
+    *("kind", "inputs", "outputs"),  # numbers of units; for NORM and KEEP, `inputs` is the number of rows that are kept
+    *("start", "to"),  # the rows of the block where the operation begins to read and to write
+    *("centred", "leaf"),  # centred: a batch norm follows, so the bias has no gradient. leaf: the gradient of x is not needed
+    # places in `numbers` of weight and bias, or of scale and shift, and of the running moments
+    *("first", "second", "mean", "variance"),
+    # places in `room` of the input of a norm and its gradient, or of the input of a LINEAR that reads no row of the block
+    *("kept", "slope"),
+    # FEATURES: the place of two tables, weights and their gradients. TAKE: the place of its inputs. Norms: the first row of
+    # `moments`
+    "sums",
+    "matrix",  # FEATURES: the place where the row starts of its sparse matrix begin
 )
 OPERATION = np.dtype([(name, np.int64) for name in FIELDS])
 
@@ -39,24 +43,24 @@ OPERATION = np.dtype([(name, np.int64) for name in FIELDS])
 class Net(NamedTuple):
     """One network and its nodes. The offset of a parameter that an operation does not have is -1."""
 
-    operations: NDArray[np.void]  # of type OPERATION
-    ends: NDArray[np.int64]  # for each segment: where it ends
-    again: NDArray[np.int64]  # and up to where the backward pass recomputes it
+    operations: NDArray[np.void]  # an array of type OPERATION
+    ends: NDArray[np.int64]  # for each segment, the index after its last operation
+    again: NDArray[np.int64]  # for each segment, up to which operation the backward pass recomputes it
     numbers: Floats  # all numbers of the network, running moments included
-    slopes: Floats  # gradients, in the same places
+    slopes: Floats  # the gradients of `numbers`, at the same places
     room: Floats  # (rows * BLOCK,) the stored inputs of batch norms, for all blocks
     moments: NDArray[np.float64]  # (units that a batch norm sees, 9)
     tables: Floats  # tables that are ordered by feature or by node
     x: Floats  # (rows * BLOCK,) activations of a block
-    d: Floats  # and their gradients
+    d: Floats  # the gradients of these activations
     spare: Floats  # (4 * BLOCK,)
-    line: Floats  # room for the widest layer
+    line: Floats  # scratch memory for the widest layer
     starts: NDArray[np.int64]  # sparse features of all branches: where each node's entries start and end
     columns: NDArray[np.int32]
     entries: Floats
     labels: NDArray[np.int32]
     classes: int
-    logits: int  # the row where they begin
+    logits: int  # the row of the block where the logits begin
 
 
 FLOATS, INTS = float32[::1], int64[::1]
@@ -120,7 +124,7 @@ def features(net: Net, op: Any, nodes: NDArray[np.int32], y: Floats) -> None:
 
 @helper
 def empty(y: Floats, here: int) -> None:
-    """Writes zeros into the places from `here` on, which hold no node."""
+    """Writes zeros at the positions from `here` on, which hold no node."""
     for u in range(y.size // BLOCK):
         for n in range(here, BLOCK):
             y[u * BLOCK + n] = ZERO
@@ -168,7 +172,7 @@ def join_moments(own: NDArray[np.float64], x: Floats, first: bool, here: int) ->
 
 @helper
 def settle_moments(net: Net, op: Any, own: NDArray[np.float64], nodes: int) -> None:
-    """Computes factor and shift of y = (x - mean) factor + shift, from the sums, or without nodes from the running moments."""
+    """Computes factor and shift of y = (x - mean) factor + shift from the sums, or from the running moments if nodes is 0."""
     for u in range(op.outputs):
         m = own[u]
         mean, variance = net.numbers[op.mean + u], net.numbers[op.variance + u]
@@ -250,7 +254,9 @@ def forward(net: Net, op: Any, block: int, nodes: NDArray[np.int32]) -> None:
 
 @helper
 def backward(net: Net, op: Any, block: int, here: int, nodes: int) -> None:
-    """The gradient of an operation's input, from that of its output. here, nodes: how many nodes in the block, and in all."""
+    """Computes the gradient of an operation's input from the gradient of its output. here: the number of nodes in the block.
+    nodes: the number of all nodes.
+    """
     y, dy, dx, kind = rows(net.x, op.to, op.outputs), rows(net.d, op.to, op.outputs), rows(net.d, op.start, op.inputs), op.kind
     if kind == LINEAR and not op.leaf:
         dx[:] = ZERO
@@ -284,7 +290,9 @@ def pull(net: Net, op: Any, block: int, nodes: NDArray[np.int32]) -> None:
 
 @helper
 def add_square_norms(net: Net, op: Any, block: int, nodes: NDArray[np.int32], squares: Floats) -> None:
-    """Adds the squared norm of the gradient that each node causes: of an outer product, the product of the norms."""
+    """Adds the squared norm of the gradient that each node causes. The gradient is an outer product, so its norm is the product
+    of two norms.
+    """
     if op.kind != LINEAR and op.kind != FEATURES and op.kind != GROUP:
         return
     x, dy = read(net, op, block), rows(net.d, op.to, op.outputs)
@@ -345,7 +353,7 @@ def end(net: Net) -> None:
 
 @helper
 def turn(a: Floats, high: int, to: Floats) -> None:
-    """Transposes a matrix of so many rows."""
+    """Transposes a matrix of `rows` rows."""
     wide = a.size // high
     for i in range(high):
         for j in range(wide):

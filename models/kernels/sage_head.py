@@ -1,7 +1,8 @@
-"""The second GraphSAGE layer of one run and the loss on randomised labels, forward and backward; sums over arcs lie in between.
+"""The second GraphSAGE layer of one run and the loss on randomised labels, forward and backward. Torch computes the sums over
+arcs between these functions.
 
-Every pass carries two sets of hidden rows: as they are, to validate the weights, and with some units dropped, to train them.
-Rows of nodes come in and go out; within a block they lie as in `layers`.
+Every pass computes two sets of hidden rows: without dropout, to validate the weights, and with dropout, to train them. Arguments
+have a row for each node; a block has a row for each unit, as in `layers`.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ def save(block: Floats, first: int, column: int, rows: Floats) -> None:
 def spread(
     before: Floats, mask: Floats, neighbours: Floats, own: Floats, hidden: Floats, dropped: Floats, sent: Floats, kept: Floats
 ) -> None:
-    """What every node sends to its neighbours, and what it keeps.
+    """The rows that every node sends to its neighbours, and those that it adds to its own sum.
 
     before: (nodes, hidden), the first layer. mask: factors of dropout. neighbours, own: (hidden * classes,).
-    Written: hidden, dropped (blocks, hidden * BLOCK) for `pull`; sent, kept (nodes, 2 * classes), undropped and then dropped.
+    The function writes hidden and dropped, (blocks, hidden * BLOCK), for `pull`, and sent and kept, (nodes, 2 * classes), whose
+    first half is computed without dropout and whose second half with it.
     """
     classes = sent.shape[1] // 2
     x, y = np.empty(hidden.shape[1], np.float32), np.empty(classes * BLOCK, np.float32)
@@ -92,12 +94,13 @@ def judge(
     scores: Floats,
     slope: Floats,
 ) -> tuple[float, float, float]:
-    """The summed loss and the hits of the validation nodes, and the hits of the trained ones, by the label each node sent.
+    """Three numbers: the summed loss of the validation nodes, and how many of the validation and of the trained nodes are
+    classified as the label that they sent.
 
-    sums: (nodes, 2 * classes), of what the neighbours sent; scale: (nodes,), of a node's sums. A label is sent as it is with
-    chance `keep`, as any single other one with chance `other`; the loss is -log(P(label sent) + 1e-20).
-    Written: scores (2 * classes, nodes), undropped and then dropped; slope (nodes, classes), the gradient of the trained nodes'
-    summed loss with respect to their dropped scores, 0 at other nodes.
+    sums: (nodes, 2 * classes), the sums of what the neighbours sent. scale: (nodes,), the factor of a node's sums. A label is
+    sent unchanged with chance `keep`, and as each other label with chance `other`; the loss is -log(P(label sent) + 1e-20). The
+    function writes scores, (2 * classes, nodes), without dropout and then with it, and slope, (nodes, classes), the gradient of
+    the trained nodes' summed loss with respect to their scores with dropout, 0 at other nodes.
     """
     nodes, classes = slope.shape
     logits, chances = np.empty(classes * BLOCK, np.float32), np.empty(classes * BLOCK, np.float32)
@@ -148,7 +151,8 @@ def pull(
 ) -> None:
     """The gradients of the second layer's weights and of the first layer's rows.
 
-    back: (nodes, classes), the gradient of what each node sent; slope: that of its dropped scores. The rest as in `spread`.
+    back: (nodes, classes), the gradient of what each node sent. slope: the gradient of its scores with dropout. The other
+    arguments are those of `spread`.
     """
     classes = slope.shape[1]
     sent, scored = np.empty(classes * BLOCK, np.float32), np.empty(classes * BLOCK, np.float32)

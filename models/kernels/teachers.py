@@ -1,7 +1,7 @@
 """Trains one GraphSAGE network on a small graph, epoch after epoch, so that all its data stays in the nearest caches.
 
-Activations are (rows, units). The first layer reads inputs, sparse or dense, that hold their mean over the neighbours already;
-every further one reads its rows and, where a row has neighbours, their mean.
+Activations are (rows, units). The first layer reads inputs, sparse or dense, that already contain the mean over the neighbours.
+Every further layer reads rows and, for rows with neighbours, the mean over them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from .compiled import compiled, helper
 Floats = NDArray[np.float32]
 Whole = NDArray[np.int64]
 
-EPSILON, MOMENTUM = np.float32(1e-5), np.float32(0.1)  # of batch norm
+EPSILON, MOMENTUM = np.float32(1e-5), np.float32(0.1)  # constants of batch norm
 ZERO, ONE = np.float32(0), np.float32(1)
-INPUTS, OUTPUTS = 0, 1  # of a layer: units that it reads and writes
-NEIGHBOURS, OWN, SCALE, SHIFT, RUNNING = range(2, 7)  # where its numbers begin; the first has OWN alone, the last a bias at SHIFT
+INPUTS, OUTPUTS = 0, 1  # columns of `layers`: the numbers of units that a layer reads and writes
+# columns: offsets of a layer's parameters. The first layer has only OWN, the last a bias at SHIFT
+NEIGHBOURS, OWN, SCALE, SHIFT, RUNNING = range(2, 7)
 CHUNK = 64  # columns of the first layer that are updated at a time, so that their gradient stays in the nearest cache
 
 
 class Sparse(NamedTuple):
-    """A matrix of many networks by rows. rows, columns: where this network's part of it begins."""
+    """A sparse matrix, stored by rows, that holds the parts of many networks. rows, columns: where this network's part begins."""
 
     starts: NDArray[np.int32]
     which: NDArray[np.int32]
@@ -41,10 +42,10 @@ class Teacher(NamedTuple):
     inputs: Sparse  # what the first layer reads, (rows, columns), and its transpose
     back: Sparse
     arcs: Sparse  # the mean over the neighbours
-    dense: Floats  # (rows, columns): what the first layer reads instead of `inputs`, or (0, 0)
+    dense: Floats  # (rows, columns): the first layer reads it instead of `inputs`, unless it is (0, 0)
     receivers: NDArray[np.int64]  # rows that have neighbours
     wanted: Floats  # (rows, classes): each row's label distribution times its weight
-    layers: NDArray[np.int64]  # (layers, 7): as the names of columns say
+    layers: NDArray[np.int64]  # (layers, 7), with the columns INPUTS to RUNNING
     numbers: Floats
     mean: Floats  # Adam's moments of the numbers
     square: Floats
@@ -77,7 +78,7 @@ def scatter(m: Sparse, row: int, line: Floats, to: Floats) -> None:
 
 @helper
 def matrix(of: Floats, at: int, high: int, wide: int) -> Floats:
-    """(high, wide): numbers from `at` on."""
+    """The numbers from `at` on as a matrix (high, wide)."""
     return of[at : at + high * wide].reshape(high, wide)
 
 
@@ -182,7 +183,7 @@ def read_features(t: Teacher, weight: Floats, z: Floats) -> None:
 
 @helper
 def learn_features(t: Teacher, layer: Whole, dz: Floats, rate: np.float32, below: np.float32) -> None:
-    """The step of the first layer's weights, whose gradient is never held as a whole."""
+    """Takes a step with the first layer's weights. Their gradient is computed for some columns at a time, never as a whole."""
     columns, units = layer[INPUTS], layer[OUTPUTS]
     slope = np.empty((CHUNK, units), np.float32)
     for first in range(0, columns, CHUNK):
@@ -231,7 +232,8 @@ def learn_rows(
 def teach(t: Teacher, kept: NDArray[np.uint8], factor: np.float32, learning_rate: np.float32, taken: int) -> None:
     """Trains for as many epochs as `kept` has rows, after `taken` steps.
 
-    kept: (epochs, units of all hidden layers of all rows), 0 for what dropout drops. factor: of what it keeps.
+    kept: (epochs, units of all hidden layers of all rows), 0 for units that dropout drops. factor: the factor of units that it
+    keeps.
     """
     last, rows = t.layers.shape[0] - 1, t.wanted.shape[0]
     widest, sums = t.layers[:, OUTPUTS].max(), t.layers[:, OUTPUTS].sum()

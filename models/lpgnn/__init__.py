@@ -1,4 +1,4 @@
-"""LPGNN: every user perturbs the own features and label before sending them."""
+"""LPGNN: every user perturbs its own features and label before it sends them."""
 
 from typing import TYPE_CHECKING
 

@@ -68,7 +68,7 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
         there.add_up(torch.from_numpy(sent), torch.from_numpy(sums))
         weights = (y, trained, val, keep, other)
         loss, right, hits = sage_head.judge(sums, kept, scale.numpy(), bias, *weights, scores.view(-1, nodes).numpy(), slope)
-        if epoch and loss <= least:  # validates the weights that the last step made; a higher loss is never kept
+        if epoch and loss <= least:  # validates the weights after the previous step; an epoch with a higher loss is never kept
             one, rate, other_rate = (torch.tensor([value]) for value in (loss / known, 100 * right / known, train_accuracy))
             choice.offer(one, rate, other_rate, lambda: drop.watched(scores[:1], task.watch))
             least = known * float(choice.loss[0]) * (1 + 1e-6)
@@ -84,10 +84,10 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
 
 
 def narrow(x: WithMean, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[], tuple[Tensor, Learn]]:
-    """The first layer on constant inputs: a function that returns its rows, (nodes, hidden), and a function from their gradient
-    to the layer's.
+    """The first layer on constant inputs, as two functions. One returns its rows, (nodes, hidden). The other turns the gradient
+    of the rows into the gradient of the layer's parameters.
 
-    values: each (1, …), one behind the other in memory as in `gradient`.
+    values: each (1, …), adjacent in memory and in the order of `gradient`.
     """
     rows, bias = x.rows[0], values["bias"].view(-1)
     shape = rows.shape[1], bias.numel()
@@ -102,7 +102,7 @@ def narrow(x: WithMean, values: Values, gradient: Tensor, blocks: Whole) -> Call
 
 
 def wide(x: Any, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[], tuple[Tensor, Learn]]:
-    """The same as `narrow`, on features that are summed over neighbours in every pass."""
+    """The same two functions as `narrow`, for features that are summed over neighbours in every pass."""
     leaves = {name: value.detach().requires_grad_() for name, value in values.items()}
 
     def ahead() -> tuple[Tensor, Learn]:
@@ -117,7 +117,7 @@ def wide(x: Any, values: Values, gradient: Tensor, blocks: Whole) -> Callable[[]
 
 
 def propagated_slope(task: Task, scores: Tensor) -> Tensor:
-    """(nodes, classes): the gradient of the training loss where labels are propagated. scores: (1, classes, nodes)."""
+    """(nodes, classes): the gradient of the training loss if labels are propagated. scores: (1, classes, nodes)."""
     scores = scores.clone().requires_grad_()
     (found,) = torch.autograd.grad(task.training_loss(scores).sum(), scores)
     return found[0].t().contiguous()

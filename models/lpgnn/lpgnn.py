@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..graph.graph import Graph, Worlds
 
 BACKBONES = ("sage", "gcn", "gat")
-HEADS = 4  # of the first GAT layer, each of the hidden width
+HEADS = 4  # attention heads of the first GAT layer, each as wide as the hidden layer
 # number of features up to which propagating the features once costs less than propagating the first layer in every epoch
 NARROW = 128
 CACHE = 1 << 20  # largest size of the first layer of all runs that train together, in bytes; more is slower
@@ -43,8 +43,8 @@ ENCODERS = ("multi-bit", *ldp.DENSE)
 class Lpgnn:
     """Sajadmanesh & Gatica-Perez, Locally Private Graph Neural Networks, CCS 2021.
 
-    The noise of a local mechanism is set by the log-odds of its coins, so the recipe holds budgets in nats: infinity sends the
-    true value, 0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, `feature_share` of it on the features.
+    The noise of a local mechanism is set by the log-odds of its coins, so the fields of the recipe are budgets in nats: infinity
+    sends the true value, 0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, `feature_share` of it on the features.
 
     Every user reports once in a run. The draws depend on the run's seed alone, so that training again with other steps, rates or
     backbones reads the same reports and spends nothing. The released code of the paper draws new reports each time.
@@ -81,9 +81,12 @@ class Lpgnn:
                 raise ValueError(f"{name}={getattr(self, name)!r}: must be one of {', '.join(allowed)}.")
         for name in ("feature_budget", "label_budget"):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}={getattr(self, name)}: must be at least 0 nats; inf sends the truth.")
+                raise ValueError(f"{name}={getattr(self, name)}: must be at least 0 nats; inf sends the true value.")
         if self.encoder in ("laplace", "gaussian") and self.feature_budget == 0:
-            raise ValueError(f"feature_budget=0: the {self.encoder} encoder needs more than 0. multi-bit sends fair coins.")
+            raise ValueError(
+                f"feature_budget=0: the {self.encoder} encoder needs more than 0. The encoder multi-bit accepts "
+                "0 and sends fair coins."
+            )
         if self.epochs < 1:
             raise ValueError(f"epochs={self.epochs}: must be at least 1.")
         if not self.low < self.high:
@@ -112,7 +115,8 @@ class Lpgnn:
 
     @property
     def ledger(self) -> DpEvent:
-        """Replacement of one user's features and label: a pure epsilon for each (Gaussian noise for that encoder).
+        """Charges for the replacement of one user's features and label: a pure epsilon for each, or Gaussian noise for the
+        Gaussian encoder.
 
         The ledger does not know the graph's number of classes, so it charges the label as one of two, the worst case.
         """
@@ -142,7 +146,7 @@ class Lpgnn:
         return self.printed(delta)
 
     def channels(self, dim: int, classes: int) -> tuple[tuple[NDArray[np.float64], int], ...]:
-        """The finite channels of one report of the multi-bit encoder, computed by the functions that draw the report.
+        """The finite channels of one report of the multi-bit encoder, computed with the functions that draw the report.
 
         Each channel is (inputs, outputs) probabilities, with the number of independent copies in a report. First the sampled
         features, whose inputs are both ends of their range and two values beyond; then the label. Empty if a part is sent
@@ -173,7 +177,7 @@ class Lpgnn:
         dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
         if math.isinf(self.feature_budget) and sp.issparse(graph.x):
             dense = 16 * graph.x.nnz
-        attention = 48 * NUMBERS if self.backbone == "gat" else 0  # a dozen arrays of one block of arcs
+        attention = 48 * NUMBERS if self.backbone == "gat" else 0  # memory for a dozen arrays of one block of arcs
         lists = 4 * graph.arc_count if graph.directed else 0
         whole = 16 * graph.nodes * graph.dim if graph.dim <= NARROW else 0
         return whole + lists + 4 * graph.nodes * (12 * width + 8 * graph.classes) + 2 * dense + attention + 16 * graph.dim * width
@@ -232,7 +236,9 @@ class Lpgnn:
     def _train(
         self, worlds: Worlds, stored: Operator | Tensor, offset: float, labels: NDArray[np.int64], device: str
     ) -> NDArray[np.float32]:
-        """Drop: training on propagated labels, an epoch chosen by noisy validation. Log-posteriors (K, w, classes)."""
+        """Trains by Drop: learns propagated labels, and keeps the epoch that validation on noisy labels chooses. Log-posteriors
+        (K, w, classes).
+        """
         graph, classes = worlds.graph, worlds.graph.classes
         blocks = Whole.of(worlds, device)
         hop = blocks.normalised
@@ -243,7 +249,7 @@ class Lpgnn:
         target = self._targets(y, trained | val, hop, classes)
         dim = stored.shape[2] if isinstance(stored, Tensor) else stored.matrix.shape[1] // len(worlds)
         first, second = self._start(worlds, dim, classes, device)
-        if dim <= NARROW:  # one sum over neighbours before the first epoch replaces one in every epoch
+        if dim <= NARROW:  # the sum over neighbours is computed once, and not in every epoch
             x = x @ torch.eye(dim, device=device).expand(len(worlds), dim, dim)
             x = WithMean.of(x, blocks) if self.backbone == "sage" else x
         dropout = Dropout.of(self.dropout, worlds.seeds, [blocks.size] * len(worlds), "dropout", device)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The learning task of K runs.
+    """The labels, nodes and loss of K runs.
 
     y, target: (K, nodes) int64, the labels that users sent, and the labels to learn. They differ if `hop` propagates the labels
     `label_steps` times. trained, val: (K, nodes) bool. keep: the probability that a label is sent unchanged, for which the loss
@@ -56,7 +56,7 @@ def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, c
     train_accuracy = torch.zeros(len(task.y), device=task.y.device)
     for epoch in range(task.epochs + 1):
         hidden = torch.selu(layer(first, x, blocks))
-        if epoch:  # validates the weights that the last step made; their first layer serves the next step too
+        if epoch:  # validates the weights after the previous step; the next step uses the same first layer
             with torch.no_grad():
                 scores = drop.nodes_last(layer(second, hidden.detach(), blocks))
                 loss = drop.cross_entropy(drop.corrected(scores.softmax(1), task.keep), task.y, task.val)

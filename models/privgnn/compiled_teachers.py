@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from .graphsage_recipe import Recipe
     from .small_graphs import Prepared
 
-# columns of dense features up to which the kernel was measured to be three times as fast as torch; more were not measured
+# largest number of columns of dense features for which the kernel was measured; it was three times as fast as torch
 DENSE = 1024
-MASKS = 1 << 20  # bytes of dropout masks, one for every unit, that are drawn at a time
+MASKS = 1 << 20  # bytes of dropout masks that are drawn at a time, one byte for each unit
 
 Shapes = list[tuple[int, int]]
 
@@ -86,7 +86,7 @@ def train(
 
 
 def _sparse(matrix: Tensor | None, rows: int, columns: int) -> teachers.Sparse:
-    """A matrix in the kernel's format, which holds the first row and column of each network's part; an empty matrix for None."""
+    """A matrix in the kernel's format, with the first row and column of this network's part. An empty matrix for None."""
     from ..kernels import teachers
 
     if matrix is None:
@@ -96,7 +96,7 @@ def _sparse(matrix: Tensor | None, rows: int, columns: int) -> teachers.Sparse:
 
 
 def _epochs(teacher: teachers.Teacher, recipe: Recipe, random: np.random.Generator, steps: int) -> None:
-    """All epochs of one network, as many at a time as their masks have room."""
+    """Runs all epochs of one network, as many at a time as fit in memory with their masks."""
     from ..kernels import teachers
 
     rows, factor = len(teacher.wanted), np.float32(1 / (1 - recipe.dropout))
@@ -141,7 +141,9 @@ def shapes_of(units: Sequence[int], columns: int) -> Shapes:
 
 
 def layers_of(units: Sequence[int], columns: int) -> NDArray[np.int64]:
-    """(layers, 7): units read and written, and where the numbers begin, as kernels/teachers.py names the columns."""
+    """(layers, 7): for each layer the units that it reads and writes, and the offsets of its parameters. kernels/teachers.py
+    names the columns.
+    """
     begins = [0, *np.cumsum([a * b for a, b in shapes_of(units, columns)]).tolist()]
     inputs, last, found = [columns, *units], len(units) - 1, []
     for i, outputs in enumerate(units):
@@ -151,7 +153,7 @@ def layers_of(units: Sequence[int], columns: int) -> NDArray[np.int64]:
 
 
 def masks(random: np.random.Generator, rows: int, hidden: Sequence[int], share: float, epochs: int) -> NDArray[np.uint8]:
-    """(epochs, rows * hidden units): the masks of `dropout.draw`, layer after layer, 0 for what is dropped and 1 for the rest."""
+    """(epochs, rows * hidden units): the masks of `dropout.draw`, layer after layer, 0 for dropped units and 1 for the others."""
     if not share:
         return np.ones((epochs, rows * sum(hidden)), dtype=np.uint8)
     # a multiple of the generator's block, so that one call draws the same bits as several calls

@@ -30,11 +30,11 @@ TEACHERS = ("gnn", "mlp")
 class Pate:
     """Papernot et al. 2017 on graphs, as in Olatunji, Funke & Khosla 2023: PATE-G with teacher="gnn", PATE-M with teacher="mlp".
 
-    Every private node joins one of `parts` parts at random. The teacher of a part learns on the subgraph of its nodes, or
-    on their features alone, and votes on every query in the public graph. Each class's number of votes gets Laplace noise of
-    scale sigma. A node changes only the teacher of its own part, so one vote on each query. The student is PrivGNN's.
+    Every private node joins one of `parts` parts at random. The teacher of a part learns on the subgraph of its nodes, or on
+    their features alone, and votes on every query in the public graph. Each class's number of votes gets Laplace noise of scale
+    sigma. A node changes only the teacher of its own part, and so one vote on each query. The student is PrivGNN's.
 
-    epochs: training epochs of the teachers. 0 leaves them untrained; the released code of PrivGNN in effect does this with its
+    epochs: training epochs of the teachers. 0 leaves them untrained; the released code of PrivGNN has the same effect on its
     "gnn" teachers, because it resets each one after training. mode "paper": `printed` is the data-independent epsilon of the
     paper's columns.
 

@@ -51,14 +51,14 @@ class PrivGnn:
     noise. A student learns these labels on the public graph. Training reads no edge between a private and a public node.
 
     sigma: the scale of the Laplace noise (beta, one over the paper's lambda); 0 means no privacy. classes: the public number of
-    classes; 0 charges for the number that costs most. neighbours: 0 trains on the whole sample (the ablation KNNRem). single: one
-    sample and one teacher for all queries (SingleGNN). selection: "random", "pagerank" or "clusters", from public data alone.
-    If there are fewer validation nodes than `queries`, all are queried. The paper's own values: queries 1000, rate 0.3 (0.1 on
-    large graphs), neighbours 750 to 3000, epochs 200.
+    classes; 0 charges for the number of classes at which the cost is highest. neighbours: 0 trains on the whole sample (the
+    ablation KNNRem). single: one sample and one teacher for all queries (SingleGNN). selection: "random", "pagerank" or
+    "clusters", from public data alone. If there are fewer validation nodes than `queries`, all are queried. The paper's own
+    values: queries 1000, rate 0.3 (0.1 on large graphs), neighbours 750 to 3000, epochs 200.
 
     mode "sound": the ledger charges by the exact privacy profile of a noisy argmax. mode "paper": the same labels with the
     epsilon of theorem 8. as_coded: follows the released code, with noise on LOGARITHMS of probabilities, samples of fixed size,
-    and one optimiser that is never reset between the teachers and the student; `printed` is then the epsilon of the paper's
+    and one optimiser that is not reset between the teachers, or before the student; `printed` is then the epsilon of the paper's
     tables. This version has no finite epsilon, because logarithms have no bounded range.
 
     Releases posteriors of the student, and votes: (K, queries) int64, the labels that the student learned from. `asked` gives the

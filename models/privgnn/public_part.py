@@ -34,7 +34,7 @@ def between(graph: Graph, nodes: NDArray[np.bool_]) -> sp.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """The public data of some worlds. present: (K, edges) bool, or None where every run has every public edge."""
+    """The public data of some worlds. present: (K, edges) bool, or None if every run has every public edge."""
 
     worlds: Worlds
     x: Any
@@ -73,7 +73,9 @@ class Public:
         return found if self.present is None else found[self.present[run, self.arcs.data[listed]]]
 
     def ball(self, run: int, nodes: NDArray[np.int64], hops: int) -> NDArray[np.int64]:
-        """Some nodes, first and in this order, then all nodes from which a path of so many hops leads to them."""
+        """The given nodes, first and in their order, then all other nodes from which a path of at most `hops` hops
+        leads to them.
+        """
         ball, edge = nodes, nodes
         for _ in range(hops):
             near = np.unique(np.concatenate([nodes[:0], *(self.neighbours(run, int(v)) for v in edge)]))
@@ -84,7 +86,7 @@ class Public:
     def inputs(self) -> tuple[Any, NDArray[np.int64]]:
         """The first layer's input for every node, run after run, and where each run begins; stored once if all runs are equal.
 
-        Returns (rows, 2 dim) as of `with_mean` and (K,) int64.
+        Returns the result of `with_mean`, (rows, 2 dim), and (K,) int64.
         """
         graph, runs = self.worlds.graph, len(self.worlds)
         worlds = 1 if self.present is None else runs
@@ -110,7 +112,9 @@ class Public:
         return np.repeat(candidates[None, :count], len(self.worlds), axis=0)
 
     def _page_rank(self, run: int) -> NDArray[np.float64]:
-        """(nodes,) float64 over the public graph of one run, by power iteration; a node without arcs jumps anywhere."""
+        """(nodes,) float64: the PageRank of each node in the public graph of one run, by power iteration; from a node without
+        arcs the walk jumps to a random node.
+        """
         nodes = self.worlds.graph.nodes
         everyone = [np.arange(nodes)]
         send, receive = arcs_within(self.arcs, everyone, self.usable(np.array([run])))

@@ -52,7 +52,7 @@ def privgnn_theorem_7(inverse_scale: float, rate: float, queries: int, delta: fl
 
 
 def privgnn_theorem_7_repaired(inverse_scale: float, rate: float, queries: int, delta: float) -> float:
-    """The same proof with the conversion at the order that it uses, 2: ln(1/delta) in place of its half."""
+    """Theorem 7 with the conversion at order 2, the order that its proof uses: ln(1/delta) in place of half of it."""
     return math.log(1 / delta) + queries * _second_moment(inverse_scale, rate)
 
 
@@ -66,7 +66,9 @@ def pate_printed(inverse_scale: float, queries: int, delta: float) -> float:
 
 
 def fixed_size_epsilon(inverse_scale: float, rate: float, queries: int, delta: float) -> float:
-    """For the fixed-size samples that the code draws: Wang, Balle and Kasiviswanathan, theorem 9, alpha = 2 … 32, replace-one."""
+    """For the fixed-size samples that the code draws, under replacement: theorem 9 of Wang, Balle and Kasiviswanathan, alpha = 2
+    … 32.
+    """
     return min(queries * _fixed_size_rdp(a, inverse_scale, rate) + math.log(1 / delta) / (a - 1) for a in range(2, 33))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
-    """B graphs side by side. Row i of graph b is row b * size + i; padding rows have no features and no arcs.
+    """B graphs in one block-diagonal graph. Row i of graph b is row b * size + i; padding rows have no features and no arcs.
 
     inputs: (B * size, 2 dim) float32, csr_array or dense: the mean over the neighbours beside the node's own features. That
     is all the first layer of GraphSAGE reads, so it is aggregated once and not in every epoch.
@@ -42,7 +42,7 @@ class Graphs:
 
     @staticmethod
     def cut_out(inputs: Any, members: list[NDArray[np.int64]], arcs: NDArray[np.int64]) -> Graphs:
-        """Pieces of a larger graph, whose first aggregation was computed in the larger graph. inputs: (nodes, 2 dim), of
+        """Parts of a larger graph; the first aggregation was computed in the larger graph. inputs: (nodes, 2 dim), of
         `with_mean`.
         """
         rows, counts = stacked(inputs, members)
@@ -50,7 +50,7 @@ class Graphs:
 
 
 def stacked(x: Any, members: list[NDArray[np.int64]]) -> tuple[Any, NDArray[np.int64]]:
-    """The rows of x that each graph holds, filled up to one size with rows of zeros, and how many are real."""
+    """The rows of x that each graph holds, filled up to one size with rows of zeros, and how many are rows of x."""
     counts = np.array([len(m) for m in members], dtype=np.int64)
     size = max(1, int(counts.max(initial=0)))
     slots = (np.arange(size) < counts[:, None]).ravel()

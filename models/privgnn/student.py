@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..engine.adam import Adam
 
-CACHE = 6 << 20  # largest size of one hidden layer of all students that train together, in bytes
+CACHE = 6 << 20  # largest size in bytes of one hidden layer of all students that train together
 ARRAYS = ("posteriors", "votes")
 MODES = ("paper", "sound")
 SELECTIONS = ("random", "pagerank", "clusters")
@@ -80,7 +80,7 @@ def _learn(
 
 
 def graphs_of(public: Public, runs: NDArray[np.int64]) -> tuple[Graphs, Graphs]:
-    """The public graph of each run to learn on, and the same with the watched private nodes, each alone, behind it."""
+    """For each run the public graph to learn on, and this graph with the watched private nodes appended without edges."""
     watch = public.worlds.watch
     strangers = np.setdiff1d(watch, public.nodes)
     graphs = []

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from .public_part import Public
 
-EPSILON, MOMENTUM = 1e-5, 0.1  # of batch norm, as in PyTorch
+EPSILON, MOMENTUM = 1e-5, 0.1  # constants of batch norm, as in PyTorch
 CACHE = 32 << 20  # bytes that the first layers of the teachers trained together may take
-HIDDEN = 1 << 20  # bytes of one of their hidden layers: more leave the cache
+HIDDEN = 1 << 20  # bytes of one hidden layer of these teachers: more do not fit the cache
 
 
 def start(
@@ -103,7 +103,7 @@ def ask(values: list[Values], graphs: Prepared) -> NDArray[np.float32]:
 
 
 def forward(values: list[Values], graphs: Prepared, dropouts: list[Dropout] | None) -> Tensor:
-    """Logits (B, size, classes); with dropouts as in training, without as deployed."""
+    """Logits (B, size, classes). With `dropouts` as in training, without them as in use."""
     weight, blocks = values[0]["weight"], graphs.blocks
     if isinstance(graphs.inputs, Tensor):
         x = torch.bmm(graphs.inputs, weight)
@@ -121,7 +121,7 @@ def forward(values: list[Values], graphs: Prepared, dropouts: list[Dropout] | No
 
 
 class Activated(torch.autograd.Function):
-    """Batch norm of each graph by itself, over its real rows, then ReLU and dropout; with a backward pass written by hand,
+    """Batch norm of each graph separately, over its real rows, then ReLU and dropout. The backward pass is written by hand,
     because autograd is slower.
 
     Padding rows are zero before and after. kept: 0 for dropped units, `factor` for the others. The running moments of `layer` are
@@ -177,12 +177,12 @@ class Lesson:
 def taught(public: Public, arcs: sp.csr_array, recipe: Recipe, lessons: list[Lesson], device: str = "cpu") -> NDArray[np.float32]:
     """Trains a fresh teacher for every lesson and asks each in the public graph: log-probabilities (lessons, asked, classes).
 
-    arcs: between private nodes, as of `student.between`; a teacher sees those between its members. No teacher depends on another
+    arcs: the arcs between private nodes, see `between`; a teacher sees those between its members. No teacher depends on another
     or on noise, so the same answers are used at all noise levels.
     """
     inputs = public.inputs()
     width = inputs[0].shape[1]
-    if hasattr(inputs[0], "nnz"):  # no more columns than stored values
+    if hasattr(inputs[0], "nnz"):  # there are at most as many columns as stored values
         width = min(width, 2 * int(inputs[0].nnz / inputs[0].shape[0] * max(len(s.members) + len(s.asked) for s in lessons)))
     rows = max(1, *(len(s.members) for s in lessons))
     step = max(1, min(HIDDEN // (4 * rows * max(recipe.hidden)), CACHE // (4 * width * recipe.hidden[0])))

@@ -23,7 +23,7 @@ def fold(*path: int | str) -> int:
 
 
 def started(*path: int | str, after: hashlib.blake2b | None = None) -> hashlib.blake2b:
-    """The hash of a path, which can be extended; with `after`, the extension of that hash."""
+    """The hash of a path. It can be extended: pass it as `after`, with more parts."""
     h = hashlib.blake2b(digest_size=16) if after is None else after.copy()
     for part in path:
         word = f"{type(part).__name__}:{part}".encode()
@@ -32,7 +32,9 @@ def started(*path: int | str, after: hashlib.blake2b | None = None) -> hashlib.b
 
 
 def stream(seed: int | np.uint64, *path: int | str) -> np.random.Generator:
-    """The stream called `path` of the run with this seed: the same alone, in a chunk of 256, or after a resume."""
+    """The stream called `path` of the run with this seed. Its numbers do not depend on which runs are trained together, nor on an
+    interruption.
+    """
     bits, witness = np.random.Philox(key=fold(int(seed), *path)), LISTENING.get()
     return np.random.Generator(bits) if witness is None else Heard(bits, witness, int(seed), path)
 

@@ -1,4 +1,4 @@
-"""Many graphs side by side as one graph, so that K runs cost one sparse product."""
+"""Many graphs joined into one block-diagonal graph, so that K runs need only one sparse product."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Graph
 
-EDGES = 1 << 18  # rows that are copied at a time, because there may be very many
+EDGES = 1 << 18  # number of rows that are copied at a time, because there may be very many
 DENSE = 0.1  # features with more than this share of non-zeros are multiplied as a dense matrix
 
 
@@ -86,7 +86,7 @@ def csr(matrix: sp.csr_array) -> Tensor:
 
 
 def with_values(matrix: Tensor, values: Tensor) -> Tensor:
-    """The same non-zero places with other values."""
+    """A matrix with the same non-zero places and other values."""
     return torch.sparse_csr_tensor(matrix.crow_indices(), matrix.col_indices(), values, matrix.shape, check_invariants=False)
 
 
@@ -176,7 +176,9 @@ def products(factors: NDArray[np.float64], arcs: NDArray[Any]) -> NDArray[np.flo
 
 
 def features(x: Any, members: list[NDArray[np.int64]], device: str) -> Operator | Tensor:
-    """The members' rows of x for every run: block-diagonal (K * size, K * dim) where sparse pays, else (K, size, dim)."""
+    """The members' rows of x for every run: block-diagonal (K * size, K * dim) if sparse features are faster, else (K, size,
+    dim).
+    """
     size = max(len(rows) for rows in members)
     share = x.nnz / (x.shape[0] * x.shape[1]) if sp.issparse(x) else np.count_nonzero(x) / max(x.size, 1)
     if share <= DENSE:

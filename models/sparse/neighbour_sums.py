@@ -67,7 +67,7 @@ def mapped(array: NDArray[Any]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Aggregation:
-    """Computes the neighbour sums of some worlds. Built once, used for every hop.
+    """Computes the neighbour sums of some worlds. It is built once and used for every hop.
 
     bags: one for all runs, or one for each. absent: run, sender and receiver of every arc that a run lacks. alive:
     (runs, nodes, 1), 0 for a node that neither sends nor receives.
@@ -79,7 +79,7 @@ class Aggregation:
 
     @classmethod
     def of(cls, worlds: Worlds, device: str = "cpu") -> Self:
-        """On the edges that each world has."""
+        """Sums over the edges that each world has."""
         graph, mask, alive = worlds.graph, worlds.edges, None
         if worlds.nodes is not None:
             alive = torch.from_numpy(worlds.nodes.dense(graph.nodes).astype(np.float32)[:, :, None]).to(device)
@@ -98,7 +98,7 @@ class Aggregation:
 
     @classmethod
     def over(cls, nodes: int, graphs: Sequence[NDArray[np.int64]], device: str = "cpu") -> Self:
-        """Each run on a graph of its own. graphs: (2, arcs) int64 each, messages go from row 0 to row 1."""
+        """Sums in which each run has a graph of its own. graphs: (2, arcs) int64 each, messages go from row 0 to row 1."""
         return cls([Bags(incoming(arcs, nodes, directed=True), device) for arcs in graphs])
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Weighted:
     """For each run the matrix left (A + loops I) right, where A sums over senders, and left and right are diagonal.
 
-    bags, back: the lists of A and of its transpose, one for all runs or one for each. left, right: as many, (nodes,) float32.
-    The backward pass multiplies by the transpose. Gradients do not reach the weights.
+    bags, back: the lists of A and of its transpose, one for all runs or one for each. left, right: one or one for each run,
+    (nodes,) float32. The backward pass multiplies by the transpose. Gradients do not reach the weights.
     """
 
     bags: Sequence[Bags]
@@ -39,7 +39,7 @@ class Weighted:
 
     @cached_property
     def between(self) -> list[Tensor]:
-        """The factor of each row between two sums."""
+        """The factor of each row between two multiplications with A."""
         return [left * right for left, right in zip(self.left, self.right, strict=True)]
 
     def __matmul__(self, rows: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class Weighted:
         return out
 
     def multiplied(self, rows: Tensor, steps: int) -> Tensor:
-        """The same without gradients, for at least one step."""
+        """`power` without gradients, for at least one step."""
         rows = rows.contiguous()
         out = torch.empty_like(rows)
         for run, (x, to) in enumerate(zip(rows, out, strict=True)):
@@ -86,8 +86,8 @@ class Power(torch.autograd.Function):
 class Whole:
     """K runs on all nodes of a graph, each with its own edges. Has the interface of `Blocks`, but stores no number for an arc.
 
-    bags, back: the senders of every receiver, and the receivers of every sender; one for all runs or one for each. The two are
-    equal if the graph is undirected. Otherwise `back` is built, at 4 bytes for each arc.
+    bags, back: the senders of every receiver, and the receivers of every sender; one for all runs or one for each. `bags` and
+    `back` are equal if the graph is undirected. Otherwise `back` is built, at 4 bytes for each arc.
     """
 
     runs: int

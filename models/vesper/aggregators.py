@@ -21,13 +21,13 @@ from .published import gcn_sensitivity, gcn_sensitivity_printed, gin_sensitivity
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PROVED = ("gin", "gcn-floor", "mean-floor")  # sensitivity() bounds the truth on every graph
+PROVED = ("gin", "gcn-floor", "mean-floor")  # for these rules sensitivity() is an upper bound on every graph
 PUBLISHED = ("gin", "gcn-min-degree", "gcn-truncated")
 TINY = 1e-30  # square of the length below which a row is treated as zero
 
 
 def normalise(rows: Tensor) -> Tensor:
-    """Rows of Euclidean norm 1; a zero row stays zero. (runs, dim, nodes) -> the same shape."""
+    """Divides every row by its Euclidean norm; a zero row stays zero. (runs, dim, nodes) -> the same shape."""
     return rows * (rows * rows).sum(1, keepdim=True).clamp_min(TINY).rsqrt()  # many times faster than Tensor.norm
 
 
@@ -64,7 +64,9 @@ class Neighbours:
     def of(
         edges: NDArray[np.int64], present: NDArray[np.bool_], nodes: int, device: str = "cpu", lists: Lists | None = None
     ) -> Neighbours:
-        """edges: (2, m) undirected, each once. present: (K, m) bool. lists: of all the edges, where they have been made."""
+        """edges: (2, m) undirected, each once. present: (K, m) bool. lists: the neighbour lists of all edges, if they exist
+        already.
+        """
         no_nodes = np.zeros(nodes, dtype=bool)
         bare = Graph(np.empty((nodes, 0), dtype=np.float32), no_nodes.astype(np.int64), edges, no_nodes, no_nodes, no_nodes)
         items = np.flatnonzero(~present.all(axis=0))

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 # kind -> (dtype, dimensions). Rows are sent as (runs, layers, dim, rows).
 WHITELIST = {
-    "HELLO": ("uint8", 1),  # digest of the recipe and of the node count; both sides must agree
+    "HELLO": ("uint8", 1),  # a digest of the recipe and of the node count; both parties must send the same
     "REFRESH": ("int64", 1),  # B asks for a new noisy pass over the whole graph; empty payload
     "LAYER0": ("int64", 1),  # B asks for the edge-free rows of these node ids, to learn from
     "BATCH": ("int64", 1),  # B asks for the rows of these node ids, to learn from
     "FWD": ("float32", 4),  # A's rows
-    "BWD": ("float32", 4),  # B's gradient with respect to them
+    "BWD": ("float32", 4),  # B's gradient with respect to these rows
     "EVAL_REQ": ("int64", 1),  # B asks for rows that it will not send a gradient for
     "EVAL": ("float32", 4),
     "DONE": ("int64", 1),  # A confirms that it used a gradient or made a noisy pass; empty payload
-    "REFUSED": ("int64", 1),  # the budget is spent; empty payload
+    "REFUSED": ("int64", 1),  # A refuses, because the budget is spent; empty payload
     "STOP": ("int64", 1),
 }
 Message = NDArray[Any]
@@ -31,7 +31,7 @@ NOTHING: Message = np.empty(0, dtype=np.int64)
 
 
 class BudgetSpent(RuntimeError):
-    """Party B requested more than the ledger covers; the noise was calibrated to that ledger before the first message."""
+    """Party B requested more answers than the ledger covers. The noise was calibrated to that ledger before the first message."""
 
 
 class Channel(Protocol):
@@ -93,7 +93,7 @@ class Pipe:
     inbox: deque[tuple[bytes, bytearray]] = field(default_factory=deque)
     outbox: deque[tuple[bytes, bytearray]] = field(default_factory=deque)
     serve: Callable[[], object] | None = None
-    sent: int = 0  # bytes of message bodies
+    sent: int = 0  # number of bytes in the bodies of all messages
 
     def send(self, kind: str, payload: Message) -> None:
         message = pack(kind, payload)

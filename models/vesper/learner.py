@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-Pull = Callable[[Tensor], Sequence[Tensor | None]]  # from the gradient of rows to that of every weight; None is zero
+# turns the gradient of rows into the gradient of every weight; None means zero
+Pull = Callable[[Tensor], Sequence[Tensor | None]]
 
 
 def pull_through(sent: Tensor, weights: Sequence[Tensor]) -> Pull:
@@ -62,7 +63,9 @@ class Learner:
         """
         flat = self._flat(pull(torch.from_numpy(gradient).to(self.adam.flat.device)))
         if not torch.isfinite(flat.square()).all():
-            raise ValueError("party B sent a gradient too large to square; weights made of it would show who has neighbours.")
+            raise ValueError(
+                "party B sent a gradient too large to square; weights computed from it would show which nodes have neighbours."
+            )
         self.adam.step(flat)
 
     def step(self, grads: Sequence[Tensor | None]) -> None:

@@ -84,7 +84,7 @@ def _gru(weights: list[Tensor], rows: Tensor) -> Tensor:
 
 
 def loss(logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
-    """Sum over the runs of the cross entropy, each row's times its share, so that each run gets its own gradient.
+    """The sum over runs of the cross-entropy, weighted by `share`. The runs share no weight, so each gets its own gradient.
 
     logits: (runs, classes, nodes). labels: (nodes,) int64. share: (runs, nodes) float32, 0 for rows not trained on.
     """
@@ -93,7 +93,7 @@ def loss(logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
 
 
 def step(kind: str, network: Learner, rows: Tensor, labels: Tensor, share: Tensor, back: bool) -> Tensor | None:
-    """One step of a decoder down its loss. back: whether to return the gradient of the loss with respect to the rows."""
+    """One optimiser step of a decoder. back: whether to return the gradient of the loss with respect to the rows."""
     if kind in COMPILED and rows.device.type == "cpu" and compiled.used():
         return _compiled_step(network, rows, labels, share, back)
     received, weights = rows.requires_grad_(back), network.weights

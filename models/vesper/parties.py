@@ -62,11 +62,11 @@ def party_a(
 ) -> PartyA:
     """The party that holds the graph.
 
-    edges: (2, m), each once. present: (K, m) bool. seeds: A's own, never B's; outside of an experiment they come from
-    the operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: a function that replaces
-    fresh noise, for replays. budget: the claim that A must not exceed. lists: of the edges, where they have been made.
-    Raises ValueError when the recipe's ledger exceeds the budget, for more than one run of a variant that works in
-    batches, and for gcn-min-degree on a graph that breaks its assumption.
+    edges: (2, m), each once. present: (K, m) bool. seeds: A's own, never B's; outside of experiments they must come from the
+    operating system's entropy. watch: nodes whose noisy sums are remembered for an audit. perturb: a function that replaces fresh
+    noise, for replays. budget: the claim that A must not exceed. lists: the neighbour lists of the edges, if they exist already.
+    Raises ValueError when the recipe's ledger exceeds the budget, for more than one run of a variant that works in batches, and
+    for gcn-min-degree on a graph that breaks its assumption.
     """
     if budget is not None:
         within(recipe, budget)
@@ -175,7 +175,9 @@ def party_b(
 def train(
     recipe: VesperRecipe, b: PartyB, channel: Channel, seeds: Sequence[int], watch: NDArray[np.int64], decode: bool = True
 ) -> None:
-    """Party B's side of the training, from HELLO to the last gradient. decode=False stops where nothing more is released."""
+    """Party B's side of the training, from HELLO to the last gradient. decode=False skips steps of the decoder after which A
+    releases nothing.
+    """
     b.greet(channel)
     if recipe.variant != "pmp":
         b.train_encoder(channel, recipe.epochs)
@@ -189,7 +191,8 @@ def train(
 
 
 def batches(recipe: VesperRecipe, nodes: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.int64]]:
-    """Uniform batches without replacement, each drawn anew, as the published accounting assumes. B draws them, so B knows them.
+    """Draws each batch uniformly without replacement and independently of the others, as the published accounting assumes. B
+    draws the batches, so B knows them.
 
     gap-resampled: batches are drawn from n_train places. A world with fewer training nodes leaves some places empty, so that no
     edge is in more batches than the ledger counts.
@@ -206,7 +209,7 @@ def greeting(recipe: VesperRecipe, nodes: int) -> bytes:
 
 
 def start_of_a(encoder: Encoder, recipe: VesperRecipe, seeds: Sequence[int], weights: int) -> list[Tensor]:
-    """The encoder's weight and bias, then so many Glorot-uniform (K, hidden, hidden) weights."""
+    """The encoder's weight and bias, then `weights` Glorot-uniform arrays (K, hidden, hidden)."""
     width = recipe.hidden
     square = [math.sqrt(3) * uniform(seeds, (width, width), width, "layer", i) for i in range(weights)]
     return [*encoder.start(seeds, width), *square]

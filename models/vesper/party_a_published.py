@@ -1,8 +1,8 @@
 """Party A of published VESPER and of its baseline: a noisy pass over sampled neighbourhoods for every batch.
 
 "pmp" shows party B more than the noisy rows that the paper's accounting covers. Every weight of A is trained by gradients that
-passed through the private adjacency without noise, so later messages depend on the secret edge even in rows that it does not
-touch. The encoder of "gap-resampled" is trained without edges, and A has no other weights.
+passed through the private adjacency without noise, so in later messages even rows of other nodes depend on the secret edge. The
+encoder of "gap-resampled" is trained without edges, and A has no other weights.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Perturbed:
         self.degree = np.diff(self.adjacency.indptr)
 
     def refresh(self) -> None:
-        raise ValueError("this party perturbs every batch anew and has nothing to refresh; ask for a BATCH.")
+        raise ValueError("this party draws new noise for every batch and has nothing to refresh; ask for a BATCH.")
 
     def layer0(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """(1, 1, width, rows) float32: the encoded features, rows of length 1."""
@@ -130,7 +130,7 @@ class Perturbed:
 
     def _normed(self, at: int, learn: bool) -> Tensor:
         scaled, vector = spectral_scale(self.learner.weights[2 + at][0], self.vectors[at])
-        if learn:  # no power iteration, as in torch.nn.utils.parametrizations.spectral_norm during evaluation
+        if learn:  # does no power iteration, as torch's spectral_norm during evaluation
             self.vectors[at] = vector
         return scaled
 

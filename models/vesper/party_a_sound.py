@@ -29,8 +29,8 @@ Perturb = Callable[[tuple[str, int, int], Tensor], Tensor]
 
 
 class _NoisyBackward(torch.autograd.Function):
-    """Released sums whose backward pass sums over neighbours again: rows of the gradient are clipped to norm 1, summed, and
-    perturbed.
+    """Released sums whose backward pass sums over neighbours again: the backward pass clips rows of the gradient, sums them and
+    adds noise.
     """
 
     @staticmethod
@@ -47,9 +47,9 @@ class _NoisyBackward(torch.autograd.Function):
 class Refresh:
     """A's network for K runs.
 
-    encode: (weight and bias, node ids or None for all) -> (K, width, rows). learner: the encoder's weight and bias, then
-    in s2 and s3 a (K, width, width) weight after each of the `layers` sums. neighbours: number of the refresh -> the
-    adjacency of that pass, drawn anew when A samples edges in secret. watch: nodes whose sums are remembered.
+    encode: (weight and bias, node ids or None for all) -> (K, width, rows). learner: the encoder's weight and bias, then in s2
+    and s3 a (K, width, width) weight after each of the `layers` sums. neighbours: number of the refresh -> the adjacency of that
+    pass; if A samples edges in secret, each pass draws a new one. watch: nodes whose sums are remembered.
     clip: None, or in s3 the norm that rows are clipped to before they are summed backwards.
     """
 
@@ -63,10 +63,11 @@ class Refresh:
     watch: NDArray[np.int64]
     clip: float | None = None
     refreshes: int = 0
-    inputs: list[Tensor] = field(default_factory=list)  # rows that were summed, and the noisy sums, of the last refresh
+    inputs: list[Tensor] = field(default_factory=list)  # the rows that the last refresh summed, and its noisy sums
     sums: list[Tensor] = field(default_factory=list)
-    watched: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # the same for the watched nodes, of every refresh
-    _graph: list[Tensor] = field(default_factory=list)  # s3: every layer's rows, with their autograd history
+    # these rows and sums of the watched nodes, for every refresh
+    watched: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    _graph: list[Tensor] = field(default_factory=list)  # in s3, every layer's rows with their autograd history
     _pull: Pull | None = None
 
     def refresh(self) -> None:
@@ -88,7 +89,7 @@ class Refresh:
         self.refreshes += 1
 
     def _next(self, layer: int, released: Tensor) -> Tensor:
-        weights = self.learner.weights[2:]  # the first two tensors belong to the encoder
+        weights = self.learner.weights[2:]  # the first two tensors are the encoder's weight and bias
         return normalise(torch.relu(weights[layer] @ released) if weights else released)
 
     def _backward(self, adjacency: Neighbours, layer: int) -> Callable[[Tensor], Tensor]:

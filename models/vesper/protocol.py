@@ -35,7 +35,7 @@ class Odometer:
     taken: Counter[str] = field(default_factory=Counter)
 
     def charge(self, kind: str) -> None:
-        """Charges one answer, before it is computed. Raises BudgetSpent if the ledger covers no further one."""
+        """Charges one answer before it is computed. Raises BudgetSpent if the ledger covers no further answer."""
         if kind in self.prices and self.taken[kind] >= self.prices[kind][1]:
             raise BudgetSpent(f"{kind} was answered {self.taken[kind]} times; the ledger holds no more.")
         self.taken[kind] += 1
@@ -104,7 +104,8 @@ class PartyA:
         elif kind == "BWD":
             if not np.isfinite(payload).all():
                 raise ValueError(
-                    "party B sent a gradient with NaN or infinity; weights made of it would show who has neighbours."
+                    "party B sent a gradient with NaN or infinity; weights computed from it would show which nodes have "
+                    "neighbours."
                 )
             self.sender.learn(payload.astype(np.float32, copy=False))
             channel.send("DONE", NOTHING)
@@ -136,7 +137,7 @@ class PartyB:
         return np.flatnonzero(self.weight.any(axis=0))
 
     def greet(self, channel: Channel) -> None:
-        """Makes sure that both parties run one recipe on one node set."""
+        """Checks that both parties run the same recipe on the same node set."""
         ask(channel, "HELLO", np.frombuffer(self.hello, dtype=np.uint8), "HELLO")
 
     def learn(self, nodes: NDArray[np.int64], rows: NDArray[np.float32], back: bool = True) -> NDArray[np.float32]:
@@ -153,7 +154,9 @@ class PartyB:
         return rows[:0] if pulls is None else pulls.cpu().numpy()
 
     def _known(self, nodes: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Labels of these nodes, and each node's share of a run's loss (K, rows). Cached, because requests mostly repeat."""
+        """Labels of these nodes, and each node's share of a run's loss (K, rows). The result is cached, because most requests
+        repeat.
+        """
         if self._last is None or self._last[0] is not nodes:
             weight = np.ascontiguousarray(self.weight[:, nodes])
             share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1)
@@ -181,7 +184,9 @@ class PartyB:
             self.learn(self.nodes, rows, back=False)
 
     def train_refreshed(self, channel: Channel, steps: Iterable[int], watch: NDArray[np.int64]) -> None:
-        """s2, s3: for each noisy pass of the whole graph, requests the watched rows, then makes so many steps of both parties."""
+        """s2, s3: for each noisy pass of the whole graph, requests the watched rows, then takes the given number of steps of both
+        parties.
+        """
         for count in steps:
             ask(channel, "REFRESH", NOTHING, "DONE")
             ask(channel, "EVAL_REQ", watch, "EVAL")
@@ -189,7 +194,7 @@ class PartyB:
                 self.teach(channel, self.nodes)
 
     def train_batches(self, channel: Channel, batches: Iterable[NDArray[np.int64]], teach: bool) -> None:
-        """As published: every batch has its own noisy pass. teach: whether A learns from the batch too."""
+        """Trains as published: every batch has its own noisy pass. teach: whether A learns from the batch too."""
         for nodes in batches:
             if teach:
                 self.teach(channel, nodes)

@@ -27,10 +27,10 @@ class VesperRecipe:
     weights and refreshes all rows `refreshes` times; "s3" refreshes at every step and perturbs the backward pass too.
     variant, paper: "pmp" (the default).
     variant, both: "gap-resampled", the "corrected GAP" that the paper compares with: sums without weights over sampled
-    neighbourhoods, perturbed anew for every batch, where GAP perturbs each hop once. Its encoder is trained without edges.
+    neighbourhoods, with new noise for every batch; GAP adds noise to each hop once. Its encoder is trained without edges.
     aggregator: "gin", "gcn-floor", "mean-floor", and as published "gcn-min-degree", "gcn-truncated"; floor: their minimum degree.
     layers: 0 gives an MLP that reads no edge. decoder: "concat" or "gru". hidden: width of every layer.
-    epochs: steps of the optimiser on all training rows, 100 by default; of variants in batches, passes over the
+    epochs: steps of the optimiser on all training rows, 100 by default; for variants in batches, the number of passes over the
     training set, 10 by default.
     edge_sampling (s2): each refresh keeps every edge with this probability, in secret.
     fan_out, batch_size, n_train (in batches): neighbours sampled a node, roots of a batch, and the public number of training
@@ -138,14 +138,14 @@ class VesperRecipe:
         )
         if self.variant == "pmp":
             sentences += (
-                "Party A's weights are trained through the private adjacency without noise, so that no finite bound is known: "
-                "the ledger promises nothing, whatever the noise.",
+                "Party A's weights are trained through the private adjacency without noise, so no finite bound is known: the "
+                "ledger promises nothing at any noise level.",
             )
         if self.variant == "gap-resampled":
-            sentences += ("Party B draws its batches at random, and not by what it has seen: the ledger counts on it.",)
+            sentences += ("The ledger assumes that party B draws its batches at random, and not by what it has received.",)
         if self.mode == "paper":
             sentences += (
-                "The published accounting takes batches for secret, though party B draws them and knows their ids.",
+                "The published accounting assumes that batches are secret, although party B draws them and knows their ids.",
                 "The published accounting leaves out the rows released for evaluation.",
             )
         return sentences
@@ -159,7 +159,9 @@ class VesperRecipe:
 
     @property
     def passes(self) -> int:
-        """How many noisy passes party B gets while it trains: one, `refreshes`, one a step, or one a batch."""
+        """How many noisy passes party B gets while it trains. s1: one. s2: `refreshes`. s3: one for each step. Variants in
+        batches: one for each batch.
+        """
         if self.batched:
             return self.epochs * -(-self.n_train // self.batch_size)
         return {"s1": 1, "s2": self.refreshes, "s3": self.epochs}[self.variant]
@@ -174,9 +176,10 @@ class VesperRecipe:
         """For each request of party B that costs privacy, the event of one answer, and how many answers B gets.
 
         s3: there are as many backward sums as forward sums. With sampled edges, the secret edge is in a pass with probability
-        `edge_sampling`. Whatever the other edges are, the pass is then a mixture, with this weight, that a sampled composition of
-        `layers` Gaussians dominates. gap-resampled: batches are known. The noise multiplier is halved: at a node with more than
-        fan_out neighbours, the edge replaces another edge, so that two rows move by 2 each. Evaluation is one more pass.
+        `edge_sampling`. For every choice of the other edges, the pass is then a mixture with this weight. A sampled composition
+        of `layers` Gaussians dominates it. gap-resampled: party B knows the batches. The noise multiplier is halved: at a node
+        with more than fan_out neighbours, the edge replaces another edge, so that two rows move by 2 each. Evaluation is one more
+        pass.
         """
         if self.variant == "pmp":
             return {"BATCH": (events.gaussian(0.0), self.passes)}
@@ -198,7 +201,9 @@ class VesperRecipe:
         return replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """Theorem 2.1 by RDP: every batch is a secret sample without replacement; no amplification if that is smaller."""
+        """Theorem 2.1 by RDP. It treats every batch as a secret sample without replacement, and uses the bound without
+        amplification at orders where it is smaller.
+        """
         if self.mode == "sound":
             return None
         from .published import vesper_epsilon
@@ -208,7 +213,7 @@ class VesperRecipe:
         return vesper_epsilon(self.sigma, self.layers, self.rate, self.passes, delta)
 
     def theorem_epsilon(self, delta: float) -> float | None:
-        """Theorem 2.1, which is about "pmp"; the figure of the baseline is not stated as a theorem."""
+        """Theorem 2.1 for "pmp"; None for the baseline, for which the paper states no theorem."""
         return self.printed(delta) if self.variant == "pmp" else None
 
     def footprint(self, graph: Graph) -> int:

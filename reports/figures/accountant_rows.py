@@ -9,7 +9,7 @@ from ..results import AccountRow
 from ..summary import Key, Line, name
 
 SHARE = re.compile(r"^[+-][\d.,]+ ?% against [^:]+: ")  # the table has a separate cell for this percentage
-AGREE = 1e-3  # relative; smaller differences come from the accountants' grids
+AGREE = 1e-3  # relative tolerance: smaller differences come from the accountants' grids
 
 
 @dataclass(frozen=True)

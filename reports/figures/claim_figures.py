@@ -15,7 +15,7 @@ from .style import COLOURS, INK, MARKERS, Plot, legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# methods for which accounting.lower.power computes the power; all others have no entry
+# method of a bound -> its name in accounting.lower.power, for methods whose power is computed there
 METHODS = {"Gaussian likelihood ratio": "likelihood-ratio", "Clopper-Pearson": "any"}
 ROUNDS = tuple(10.0 ** (e / 2) for e in range(3, 13))  # rounds in each world: the horizontal axis of `power_plot`
 TICKS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
@@ -88,7 +88,7 @@ def histogram_plot(found: Evidence) -> Plot:
 
 
 def residual_plot(found: Evidence) -> Plot:
-    """Quantiles of the residuals against those of the normal distribution; too little noise makes the line flatter."""
+    """Quantiles of the residuals against those of the normal distribution; noise that is too small makes the line flatter."""
     curve = found.curves["residuals"]
     expected, observed, count = curve["expected"], curve["observed"], int(curve["count"])
     low, high = _band(expected, count)
@@ -164,7 +164,7 @@ def power_plot(same: Sequence[Evidence]) -> Plot | None:
     marks = [(f"{b.audit}, {b.shape}", min(b.trials) or max(b.trials), b.notices) for b in tests]
     if not marks:
         return None
-    for b in (b for b in tests if min(b.trials)):  # the others count residuals of one run instead of rounds
+    for b in (b for b in tests if min(b.trials)):  # the other bounds count residuals of one run, not rounds
         kappas = [notices(claim, round(n), round(n), b.alpha, METHODS.get(b.method, "gate"))[0] for n in ROUNDS]
         curves[f"{b.audit}, {b.shape}"] = [(n, k) for n, k in zip(ROUNDS, kappas, strict=True) if math.isfinite(k)]
     place = {label: i for i, (label, _, _) in enumerate(marks)}
@@ -197,7 +197,7 @@ def _band(expected: Sequence[float], count: int) -> tuple[list[float], list[floa
     from scipy.special import ndtr, ndtri
 
     level, reach = ndtr(np.asarray(expected)), math.sqrt(math.log(2 / 0.05) / (2 * count))
-    wide = 2 * abs(expected[0])  # beyond, the band is unbounded
+    wide = 2 * abs(expected[0])  # at larger quantiles the band is unbounded
     low, high = ndtri(np.clip(level - reach, 0, 1)), ndtri(np.clip(level + reach, 0, 1))
     return [float(v) for v in np.maximum(low, -wide)], [float(v) for v in np.minimum(high, wide)]
 

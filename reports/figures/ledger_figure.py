@@ -1,4 +1,4 @@
-"""The observed ledger as a picture: for each mechanism in order, the data, the noise that is added, and the release."""
+"""A figure of the observed ledger. For each mechanism in order it shows the data, the noise that is added, and the release."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ MOST = 12  # largest number of rows drawn; the table beside the picture lists al
 WIDE = 30  # letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
 OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # arrays that no recorded noise protects
-ELSEWHERE = " on a small graph of odd parts"
+ELSEWHERE = " on a small graph of unusual nodes"  # as audit/heard/examination.py adds it to the name of a secret
 
 
 def observed_plot(found: Evidence) -> Plot:
-    """One row for each mechanism: data -> noise -> release. One row for each array that depends on data past all noise."""
+    """One row for each mechanism: data -> noise -> release. Below them, one row for each array that depends on data in a way that
+    no noise covers.
+    """
     seen = found.observed
     rows = [_row(m) for m in seen["mechanisms"][:MOST]]
     rows += [_open(r) for r in seen["released"] if r["how"] in OPEN]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Looks = dict[tuple[str, str], dict[str, Any]]
 BRIGHT = (5, 4, 2, 3)  # indices of colours on which black text is legible
-FLOOR = 1e-4  # the smallest false-positive rate on a log axis
+FLOOR = 1e-4  # the smallest false-positive rate that a logarithmic axis shows
 
 
 def of_run(results: Results, found: Sequence[Evidence]) -> dict[str, list[Plot]]:
@@ -100,9 +100,9 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
             best = max((b for b in line.bounds if ", ".join(b.exposes) == view), key=lambda b: b.value)
             rows.append((name(*line.key[1:3]), epsilon, upper, view, best.value, best.shape, best.confidence))
     widest = max([epsilon, *(r[4] for r in rows if math.isfinite(r[4]))])
-    whole = 1.06 * widest  # length of the bar of an infinite bound: across the whole picture
+    whole = 1.06 * widest  # the bar of an infinite bound spans the whole figure
     bars = {who: [r for r in rows if r[0] == who] for who in (name(*line.key[1:3]) for line in claims)}
-    first, height = {}, 0.0  # where the bars of each model begin: one below the other, a gap after each model
+    first, height = {}, 0.0  # the vertical position where the bars of each model begin, with a gap after each model
     for who, seen in bars.items():
         first[who], height = height, height + max(1, len(seen)) + 0.6
 

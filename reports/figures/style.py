@@ -24,7 +24,7 @@ PNG_DPI = 160
 FAINT = 0.25  # opacity of grids
 
 STYLE: Any = {
-    "svg.fonttype": "none",  # text stays text: it scales, can be selected, and takes the page's font
+    "svg.fonttype": "none",  # text is stored as text, not as paths: it scales, can be selected, and uses the page's font
     "svg.hashsalt": "gnnaudit",  # makes SVG files reproducible
     "font.size": 10,
     "axes.edgecolor": INK,
@@ -75,13 +75,13 @@ def save(plot: Plot, folder: Path) -> str:
 
     folder.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
-    with rc_context(STYLE):  # both canvases are used directly: savefig would draw everything five times
+    with rc_context(STYLE):  # uses both canvases directly, because savefig would draw everything five times
         figure = Figure(figsize=plot.size, layout="constrained", dpi=PNG_DPI, facecolor="white")
         plot.draw(figure.add_subplot(facecolor="none"))
         FigureCanvasAgg(figure).print_png(folder / f"{plot.name}.png")
-        figure.set_layout_engine("none")  # the layout is computed once
+        figure.set_layout_engine("none")  # computes the layout once for all files
         figure.set_facecolor("none")
-        figure.set_dpi(72)  # points, the unit of an SVG
+        figure.set_dpi(72)  # points per inch; points are the unit of an SVG
         FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})
     drawn = text.getvalue()
     write_text(folder / f"{plot.name}.svg", drawn.replace("<defs>", '<rect width="100%" height="100%" fill="white"/><defs>', 1))

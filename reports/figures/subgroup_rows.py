@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..results import AttackRow, Slice
 from ..summary import strongest
 
-SHOWN = 4  # largest number of groups shown; if there are more, those with the highest and the lowest AUC
+SHOWN = 4  # largest number of groups shown; if there are more, those with the highest and the lowest AUC are shown
 WORDS = {"homophily": "neighbours of its class", "classes": "its ends"}
 
 

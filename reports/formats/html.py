@@ -61,7 +61,7 @@ def render(run_dir: Path) -> Path:
 
     def draw(plots: Sequence[Plot], again: str = "") -> list[dict[str, Any]]:
         drawn.update({p.name: save(p, run_dir / "figures") for p in plots if p.name not in drawn})
-        shown = [(p, drawn[p.name]) for p in plots]  # the second copy of a figure on the page needs different ids
+        shown = [(p, drawn[p.name]) for p in plots]  # a second copy of a figure on the page needs other ids
         return [{"plot": p, "svg": Markup(svg.replace(f"{p.name}-", f"{again}{p.name}-"))} for p, svg in shown]
 
     environment = Environment(
@@ -87,7 +87,8 @@ def render(run_dir: Path) -> Path:
         **tables(found),
     )
     for path in (run_dir / "figures").glob("*"):
-        if path.suffix in (".svg", ".png", ".csv") and path.stem not in drawn:  # left by an earlier run in this folder
+        # an earlier run in this folder wrote these figures
+        if path.suffix in (".svg", ".png", ".csv") and path.stem not in drawn:
             path.unlink()
     return write_text(run_dir / "report.html", page)
 

@@ -14,7 +14,7 @@ from ..summary import Line, budget, claimed, inapplicable, key, lines, listed, n
 
 NOT_XML = re.compile(
     "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-)  # output of a user's program may hold any character
+)  # output of a user's program may contain any character
 
 
 def write(run_dir: Path) -> Path:

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from ..results import Results
 
 EXPERIMENT = "gnnaudit"
-LINKED = 40  # runs in one link: a tag holds 8,000 characters, and the compare page has a limit too
-PATIENCE = 120.0  # seconds that a process waits for another one that is writing
-BESIDE = f"mlflow-artifacts:/{EXPERIMENT}"  # relative to the artifact folder of the server that `ui_command` starts
+LINKED = 40  # largest number of runs in one link: a tag holds 8,000 characters, and the compare page has a limit too
+PATIENCE = 120.0  # seconds that a process waits while another process writes
+BESIDE = f"mlflow-artifacts:/{EXPERIMENT}"  # a path relative to the artifact folder of the server that `ui_command` starts
 ABOUT = """Each run is one claim: a model, its mode, the protected unit and the budget. epsilon_lower is the bound that audits
 proved, epsilon_upper the most that the ledger costs. epsilon_detectable is the smallest true epsilon that the audits would have
-noticed; it says how much "not refuted" is worth. auc_best and tpr_at_0.1pct_best are the largest values that any attack reached
-on the unit that the claim protects. Steps are budgets, in thousandths of a nat if some budget is not a whole number. A model
-without noise is shown as a separate system, at twice the largest budget."""
+noticed; "not refuted" does not exclude a true epsilon below it. auc_best and tpr_at_0.1pct_best are the largest values that any
+attack reached on the unit that the claim protects. Steps are budgets, in thousandths of a nat if some budget is not a whole
+number. A model without noise is shown as a separate system, at twice the largest budget."""
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags that identify a run, so that a second call finds it
 log = logging.getLogger("gnnaudit")
 
@@ -64,7 +64,7 @@ def ui_address(runs: Path, uri: str | None = None, port: int = 5000) -> str:
             from mlflow import MlflowClient
 
             found = MlflowClient(tracking_uri=uri or default_uri(runs)).get_experiment_by_name(EXPERIMENT)
-    except Exception as error:  # the server reports the same error when it starts
+    except Exception as error:  # the server itself reports this error when it starts
         log.warning("MLflow: %s", str(error).strip().split("\n")[0])
         return root
     return root if found is None else address(root, str(found.experiment_id))
@@ -85,7 +85,7 @@ def mirror(run_dir: Path, uri: str | None = None) -> bool:
     try:
         with _quiet(), _alone(run_dir.parent):
             _write(found, run_dir, uri or default_uri(run_dir.parent))
-    except Exception as error:  # whatever the store, the network or the disk raises must not end a finished run
+    except Exception as error:  # an error of the store, the network or the disk must not end a finished run
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         log.warning("MLflow: %s. The run is complete on disk; `audit mirror %s` copies it later.", reason.rstrip("."), run_dir)
         return False
@@ -94,7 +94,7 @@ def mirror(run_dir: Path, uri: str | None = None) -> bool:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Locks the folder: two processes that create the database at the same time break it. Other users cannot hold the lock."""
+    """Locks the folder: two processes that create the database at the same time damage it. Other users cannot hold the lock."""
     from filelock import FileLock
 
     with FileLock(folder / ".mlflow.lock", timeout=PATIENCE, mode=0o600):
@@ -192,7 +192,7 @@ def _experiment(client: MlflowClient, uri: str) -> tuple[str, bool]:
     if experiment is not None:
         return str(experiment.experiment_id), str(experiment.artifact_location) == BESIDE and uri.startswith("sqlite")
     place = BESIDE if uri.startswith("sqlite") else None
-    kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens on runs, not on traces
+    kind = {"mlflow.experimentKind": "custom_model_development"}  # with this tag the UI opens on runs, not on traces
     return str(client.create_experiment(EXPERIMENT, artifact_location=place, tags=kind)), place is not None
 
 
@@ -222,7 +222,8 @@ def _put(client: MlflowClient, experiment: str, child: Child, old: Run | None, f
         client.delete_run(old.info.run_id)
         old = None
     begin, end = _times(found, found.run.seconds if child.seconds is None else child.seconds)
-    named = {k: v for k, v in child.tags.items() if k in (RUN, CHILD)}  # set first: if the store fails later, these find the run
+    # these tags are set first, so that a second call finds the run if the store fails later
+    named = {k: v for k, v in child.tags.items() if k in (RUN, CHILD)}
     created = old or client.create_run(experiment, start_time=begin, tags=named, run_name=child.name)
     run_id, now = created.info.run_id, int(time.time() * 1000)
     params: list[Any] = [] if old else [Param(k, v) for k, v in child.params.items()]

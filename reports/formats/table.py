@@ -48,7 +48,7 @@ def show(results: Results, console: Console) -> None:
         _print(console, title, _skipped(others))
     for unit in units(results.of(AttackRow)):
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
-        title = f"Strongest attacks, each the best of many and uncorrected; epsilon protects {UNITS[unit]}"
+        title = f"Strongest attacks, each the best of many, without a correction for the choice; epsilon protects {UNITS[unit]}"
         _print(console, title, _attacks(attacks, rivals(results.of(AttackRow))))
     for unit in units(results.of(UtilityRow)):
         rows = {place: cells for place, cells in utility(results).items() if place[0] == unit}
@@ -64,7 +64,7 @@ def show(results: Results, console: Console) -> None:
     for unit in units(line.key for line in claims):
         halves = unit is Unit.DIRECTED_EDGE and results.run.data.get("directed") is False
         alike = [line for line in claims if line.key.unit == unit]
-        title = f"Claims on {UNITS[unit]}{one_delta(alike)}{'; each edge of this graph is two of them' * halves}"
+        title = f"Claims on {UNITS[unit]}{one_delta(alike)}{'; each edge of this graph counts as two of them' * halves}"
         _print(console, title, _verdicts(alike))
         for line in alike:
             if line.upper_is:

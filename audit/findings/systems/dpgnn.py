@@ -31,7 +31,9 @@ def hub_leaves(own: bool) -> Certificate:
     """One full-batch step on a star: the change of the sum of clipped gradients when the hub is removed, against the noise."""
     from ....accounting.gaussian import mu_of
 
-    hub = np.array([100.0, 0.0])  # its features; leaves have zero features, so a leaf's gradient comes from the hub alone
+    hub = np.array(
+        [100.0, 0.0]
+    )  # the features of the hub; leaves have zero features, so a leaf's gradient comes from the hub only
     terms = kept_lists(own)[:, None] * hub
     clipped = terms / np.maximum(1.0, np.linalg.norm(terms, axis=1, keepdims=True))
     shift = float(np.linalg.norm(clipped.sum(0)))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 FRIENDS, CALLS = 40, 100
 LEAVES, RANK, RELEASES = 200, 20, 1500
-SIZE, MOST = 501, 60  # nodes, of which the last is a chunk of its own; the number of counts of other ones that are distinguished
-HUB, KEPT = 200, 0.8  # the leaves of the hub; beta, the share of the flow that walks on
+SIZE, MOST = 501, 60  # the number of nodes, the last of which is a chunk alone; how many numbers of other ones are distinguished
+HUB, KEPT = 200, 0.8  # the number of leaves of the hub; beta, the share of the flow that continues at each step
 EDGE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",))
 
 
@@ -107,7 +107,7 @@ def answered_twice(diagonal: int) -> Certificate:
 
 def stored_zero(dropped: bool) -> Certificate:
     """The outcomes on one pair of randomised response as a sum of sparse matrices. dropped: stored zeros are removed."""
-    hit = 2 / (math.e + 1)  # the chance that the pair is drawn anew
+    hit = 2 / (math.e + 1)  # the chance that the pair gets a new draw
     table = np.zeros((2, 3))
     for world in (0, 1):
         for chance, add, minus in ((1 - hit, 0, 0), (hit / 2, 1, 0), (hit / 2, 0, 1)):
@@ -119,7 +119,8 @@ def stored_zero(dropped: bool) -> Certificate:
             table[world, 0 if not answer.nnz else 1 + int(answer.data[0] == 1)] += chance
     summary = (
         f"A zero is stored for the pair with probability {table[0, 1]:.3f} without the edge, {table[1, 1]:g} with it. "
-        f"Two copies for two uses cost 2. With the fixed seed, {1 - hit:.0%} of the pairs are unchanged and known to be."
+        f"Two copies for two uses cost 2. With the fixed seed, {1 - hit:.0%} of the pairs are unchanged, and everybody can "
+        "compute which."
     )
     return seen(EDGE, table, summary, ("nothing stored", "stored 0", "stored 1"))
 
@@ -141,7 +142,8 @@ def density(rows: int) -> Certificate:
     """
     from scipy.integrate import simpson
 
-    claim, scale = Claim(1.0, 1e-5, Unit.DIRECTED_EDGE, exposes=("edges",)), 10 / (rows * SIZE)  # a tenth of the budget
+    # the density gets a tenth of the budget
+    claim, scale = Claim(1.0, 1e-5, Unit.DIRECTED_EDGE, exposes=("edges",)), 10 / (rows * SIZE)
     nodes, weights = np.polynomial.legendre.leggauss(60)
     tables = {"Gauss-Legendre": np.zeros((2, 2 * MOST)), "Simpson": np.zeros((2, 2 * MOST))}
     for edge in (0, 1):
@@ -155,7 +157,7 @@ def density(rows: int) -> Certificate:
     for table in tables.values():
         table /= table.sum(axis=1, keepdims=True)  # the last outcomes and e^-30 of the noise are left out
     table = tables["Gauss-Legendre"]
-    ones = table[:, :MOST].copy()  # by the number of ones in the row, the edge's own bit included
+    ones = table[:, :MOST].copy()  # probabilities of the number of ones in the row, which includes the edge's own bit
     ones[:, 1:] += table[:, MOST:-1]
     libraries = {name: seen(claim, t, "", ()).bound.epsilon for name, t in tables.items()}
     summary = (

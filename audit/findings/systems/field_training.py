@@ -25,7 +25,8 @@ ENTRY = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE, exposes=("aggregates",))
 STEP = Claim(1.0, 1e-5, Unit.NODE, Relation.REPLACE, exposes=("gradients",))
 NORM, HIDDEN, COLUMNS = 1e-8, 16, 50  # the column norm for which the noise is made; the sizes of the embedding
 DEGREE, BATCH_ROWS, TENSORS, NEIGHBOURS = 100, 256, 6, 5
-GRAPHS, HELD_OUT, BATCH, NOISE, CLIP, EPOCHS = 1210, 152, 24, 0.5, 5.0, 10  # MolBACE as split; the defaults of the script
+# the size of MolBACE's training set, and the defaults of the script
+GRAPHS, HELD_OUT, BATCH, NOISE, CLIP, EPOCHS = 1210, 152, 24, 0.5, 5.0, 10
 STEPS = 25
 USERS, WEIGHTS = 32, 64
 
@@ -151,14 +152,14 @@ def opacus_rdp(multiplier: float, rate: float, steps: int, delta: float) -> floa
 
     rdp, orders = _opacus_accountants().analysis.rdp, [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the warning that the best order is the smallest order
+        warnings.simplefilter("ignore")  # suppresses the warning that the best order is the smallest order
         costs = rdp.compute_rdp(q=rate, noise_multiplier=multiplier, steps=steps, orders=orders)
         return float(rdp.get_privacy_spent(orders=orders, rdp=costs, delta=delta)[0])
 
 
 def touched_rows(key: Key, all_rows: bool) -> Certificate:
     """25 steps on the embeddings of three nodes; node 2 has one edge or none. all_rows: rows with gradient 0 also get noise."""
-    moves = np.zeros((2, 2))  # row: world; column: the vector stays, or changes
+    moves = np.zeros((2, 2))  # rows: the two worlds; columns: the vector stays, the vector changes
     for world in (0, 1):
         rng = key.fold("noise", world).generator()
         edges = np.array([[0, 1], [1, 2]][: 1 + world])
@@ -207,7 +208,8 @@ def friendship(covered: float) -> Certificate:
     rows[[0, 1], [1, 0]] = 1.0
     shift = float(np.linalg.norm(rows @ np.eye(2)))
     summary = (
-        f"A friendship moves two rows, by {shift:.3f} in all; the noise covers {covered:.3f}. In DP-SGD it is in two samples."
+        f"A friendship moves two rows, by {shift:.3f} in all; the noise covers {covered:.3f}. In DP-SGD a friendship is part "
+        "of two samples."
     )
     return moved(claim, shift, covered * unit_noise(claim), summary, covered, "change of the embedding")
 

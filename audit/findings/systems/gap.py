@@ -171,7 +171,8 @@ def best_epoch(key: Key, mode: str) -> Certificate:
         asked = np.arange(nodes) == 0  # node 0 is queried by its features, which are not secret
         graph = Graph(x, y, np.empty((2, 0), np.int64), train, val, asked & ~val)
         worlds = Worlds.of(graph, key.seeds(world * runs, (world + 1) * runs), np.array([0]))
-        with unused():  # torch trains all runs at once; for so small a network this is faster than compiled loops, run after run
+        # torch trains all runs at once, which is faster for a network of this size than compiled loops, one run after the other
+        with unused():
             logs = model.fit(worlds)["posteriors"][:, 0]
         scores.append(logs[:, 1] - logs[:, 0])
     summary = (

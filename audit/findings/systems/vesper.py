@@ -93,7 +93,7 @@ def mixture_by_library(visits: Any, std: float, delta: float) -> float:
 
 
 def evaluation(charged: bool) -> Certificate:
-    """The rows released for validation, once per epoch; the training counts as free here.
+    """The rows released for validation, once per epoch; nothing is charged for the training here.
 
     charged: whether the noise is made for the evaluations.
     """
@@ -150,7 +150,8 @@ def one_layer(aggregator: str, flips: bool) -> Certificate:
 
 
 def substitution(charged: bool) -> Certificate:
-    """Both ends of the edge have fan_out + 1 neighbours, of which all others have the opposite feature. The sample is secret.
+    """Both ends of the edge have fan_out + 1 neighbours; all neighbours except the other end have the opposite feature. The
+    sample is secret.
 
     charged: whether the noise is made for sensitivity 2 sqrt(2).
     """
@@ -236,7 +237,7 @@ def far_rows(key: Key, bit: bool, variant: str) -> float:
 
 
 def corrected_gap(key: Key) -> Certificate:
-    """The noise of the corrected GAP, drawn anew in every batch, against that of GAP, drawn once."""
+    """The noise of the corrected GAP, drawn for every batch, compared with that of GAP, drawn once."""
     from ....accounting import events
 
     rate, steps = events.inclusion(2000, 64, 10, 2), 640

@@ -1,4 +1,4 @@
-"""Records draws of NumPy: `Generator`, `RandomState`, and the functions of `numpy.random`, which share one hidden state."""
+"""Records draws of NumPy: `Generator`, `RandomState`, and the functions of `numpy.random`, which share one global state."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:
 
 
 class _AlsoPlain(type):
-    """Generators that were made before the recording are instances, too."""
+    """Generators that were made before the recording are instances too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
@@ -135,7 +135,7 @@ FUNCTIONS = tuple(m for m in METHODS if hasattr(np.random, m))
 
 
 def default_rng(seed: Any = None) -> Any:
-    """As `numpy.random.default_rng`."""
+    """Replaces `numpy.random.default_rng`; its draws are recorded."""
     made = PLAIN["default_rng"](seed)
     if isinstance(made, RandomState) or type(made) is not BASES[0]:
         return made
@@ -146,7 +146,7 @@ PLAIN: dict[str, Any] = {name: getattr(np.random, name) for name in ("default_rn
 
 
 def _shared(plain: Any) -> Any:
-    """Replaces the hidden state behind the functions of `numpy.random`, draws from it, and records the draws."""
+    """Replaces the global state behind the functions of `numpy.random`, draws from it, and records the draws."""
 
     def method(name: str) -> Callable[..., Any]:
         return lambda self, *args, **options: listened(name, getattr(plain, name), args, options, asked)

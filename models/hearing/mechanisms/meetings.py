@@ -99,7 +99,7 @@ class Meetings:
 
     script: Sequence[Meeting] | None = None
     found: list[Meeting] = field(default_factory=list)
-    space: int = 1 << 30  # bytes left for the values of mechanisms; 0: they needed more, and the rest was not recorded
+    space: int = 1 << 30  # bytes left for the values of mechanisms; 0: they needed more, so later mechanisms were not recorded
     tensors: Any = None  # the PyTorch tensors that are noise and have not been added to data yet
     scores: Any = None  # the PyTorch tensors that are data with Gumbel noise and have not been used yet
     coins: Any = None  # the PyTorch tensors that are coins and have not chosen between values of data yet
@@ -118,7 +118,7 @@ class Meetings:
 
     def meet(self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any, beside: tuple[Draw, ...] = ()) -> Any:
         """Records a mechanism and returns its noisy value, or that of the script if there is one. Zero noise is no mechanism."""
-        covered = noisy != clean  # numbers of a continuous law are never 0, so the others were set to 0 after they were drawn
+        covered = noisy != clean  # a continuous law never draws 0, so zeros were set after the draw
         if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
             return noisy
         if not np.all(covered):
@@ -150,7 +150,7 @@ class Meetings:
 
 
 def located_at_data(draw: Draw) -> bool:
-    """Whether the location of a draw is an array of data; distributions without one pass zeros."""
+    """Whether the location of a draw is an array of data; for a distribution without a location, the caller passes zeros."""
     return np.ndim(draw.loc) > 0 and bool(np.any(draw.loc))
 
 

@@ -1,5 +1,5 @@
-"""Finds mechanisms of one run that share noise. A mechanism that is computed twice costs once; no cost is computed for mechanisms
-that share part of their noise.
+"""Finds mechanisms of one run that share noise. A mechanism that is computed twice costs as much as one. If mechanisms share part
+of their noise, the audit computes no cost.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from ..draw import Draw
     from .meetings import Meeting
 
-ALIKE = 1e-4  # noise scales; equal noise differs by less after rounding to float32
-NEAR = 1e-7  # noise scales; few independent numbers are as close as this by chance
-FEW = 5  # numbers that may be this close by chance, beyond the count at a distance where only chance brings them close
+ALIKE = 1e-4  # in noise scales: the same noise, rounded to float32 twice, differs by less
+NEAR = 1e-7  # in noise scales: few independent numbers are this close by chance
+# noise counts as shared if the pairs closer than NEAR are more than three times the pairs at a distance near 10 NEAR, plus FEW
+FEW = 5
 
 
 def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[int, int]) -> tuple[dict[int, int], str]:
@@ -38,14 +39,14 @@ def again(meetings: Sequence[Meeting], draws: Sequence[Draw], copies: Mapping[in
         if len(firsts) > 1 and not partly and _shared([meetings[i] for i in firsts]):
             one, two = (meetings[i] for i in firsts[:2])
             lines = f"{len(firsts)} mechanisms ({one.line}, {two.line})"
-            partly = f"noise of {one.draw.where} is shared by {lines} in a way that is not costed"
+            partly = f"{lines} share noise of {one.draw.where} in a way for which no cost is computed"
     return same, partly
 
 
 def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, int]) -> list[int]:
-    """The first mechanisms of a group with each noise; the others are written to `same`."""
+    """For each different noise in a group, the first mechanism with it. The others are written to `same`."""
     firsts: list[int] = []
-    known: dict[object, list[int]] = {}  # by shape and, roughly, the first number
+    known: dict[object, list[int]] = {}  # keys: the shape, and the first number, rounded
     for i in group:
         units = meetings[i].units
         begins = np.round(np.ravel(units)[:1] / (10 * ALIKE)).astype(int)
@@ -74,7 +75,7 @@ def _shared(meetings: Sequence[Meeting]) -> bool:
 
 
 def _near(values: NDArray[np.float64], owners: NDArray[np.int64], apart: float) -> int:
-    """How many numbers have a number of another mechanism at distance `apart`, up to NEAR. values: sorted."""
+    """The number of pairs of numbers of two mechanisms whose distance is between `apart` and apart + NEAR. values: sorted."""
     low = np.searchsorted(values, values + apart, "left")
     high = np.searchsorted(values, values + apart + NEAR, "right")
     count = 0

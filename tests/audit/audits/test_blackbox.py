@@ -229,7 +229,7 @@ def test_it_stops_when_time_is_up_and_says_how_far_it_came():
     found = anytime(0.6, 3, minutes=1e-9, told=told)
     assert "1 stages, then out of time" in found.reach
     assert "10 trainings" in told[0]
-    assert "1.5 is asked for" in told[0]
+    assert "the run asks for 1.5" in told[0]
 
 
 def test_honest_audits_that_play_on_are_refuted_in_at_most_five_percent():

@@ -47,7 +47,10 @@ def test_a_program_with_a_constant_seed_is_refuted_from_fresh_seeds_on_two_graph
     assert 1 < bound.epsilon < 3  # the largest epsilon that 32 trainings in each world can prove at this level
 
 
-CASES = [("int(seed)", "the same seed repeats and another does not"), ("None", "the same seed gives another answer")]
+CASES = [
+    ("int(seed)", "the same seed gives the same answer and another seed does not"),
+    ("None", "the same seed gives another answer"),
+]
 
 
 @pytest.mark.parametrize(("seed", "told"), CASES)

@@ -47,7 +47,7 @@ def test_each_letter_names_source_command_and_repair(written):
         for said in (f.plain, f.claim, f.source, f.remains, f"audit findings {name}", f.repair[1:]):
             assert said in letter, (name, said)
     assert "--checkout" in (written / "letters" / "blink-symrr-diagonal.md").read_text()
-    assert "Nothing was run" in (written / "letters" / "blink-two-lists.md").read_text()
+    assert "No experiment was run" in (written / "letters" / "blink-two-lists.md").read_text()
 
 
 def test_no_finding_is_explained_with_a_symbol():

@@ -71,7 +71,7 @@ def test_where_nothing_is_certain_nothing_is_refuted_and_no_reach_is_claimed_of_
     outcome = listen(setting(calibrated(kind), tmp_path))
     assert not any(b.refuted for b in outcome.bounds)
     assert "posteriors" not in outcome.covers or all(np.isinf(b.notices) for b in outcome.bounds)
-    assert "nothing is said" in outcome.reach
+    assert "nothing is stated" in outcome.reach
 
 
 def test_noise_that_is_too_small_on_one_hop_is_refuted_with_the_exact_epsilon(tmp_path):

@@ -172,7 +172,7 @@ def test_noise_that_is_shared_in_part_is_not_costed_and_the_reason_is_said(train
     claim = Claim(float(epsilon_of(2**0.5 * ONE, DELTA)), DELTA, Unit.UNDIRECTED_EDGE)
     found = observe(Case(model, claim), GRAPH, Key("sharing"))
     assert found.costs is None
-    assert any("is shared by 2 mechanisms" in doubt for doubt in found.doubts)
+    assert any("2 mechanisms" in doubt and "share noise" in doubt for doubt in found.doubts)
     assert not bound(train, claim.epsilon, tmp_path).refuted
 
 

@@ -160,7 +160,7 @@ def test_what_draws_elsewhere_is_said(tmp_path):
         ("import sys", "import sys, types\nsys.modules['jax'] = types.ModuleType('jax')"),
     ):
         _, observed = studied(tmp_path, CHARGED, change)
-        assert any("not heard" in doubt for doubt in observed.doubts)
+        assert any("not recorded" in doubt for doubt in observed.doubts)
 
 
 def test_a_file_that_is_no_recording_is_refused(tmp_path):

@@ -102,7 +102,7 @@ def test_a_run_in_a_folder_that_another_user_could_change_says_so(tmp_path, capl
     (tmp_path / "link").symlink_to("out")  # one's own link to one's own folder is harmless
     with opened(Plan(out=tmp_path / "link")):
         pass
-    assert ("another user could change what is kept" in caplog.text) == told
+    assert ("another user could change the stored parts" in caplog.text) == told
 
 
 def test_the_report_says_what_the_noise_came_from_and_what_it_is_not():

@@ -94,7 +94,7 @@ def test_an_edge_listed_in_both_directions_counts_once_and_needs_no_word():
 def test_arcs_taken_as_edges_are_counted_out_loud():
     fixed = simple(check(raw(edges=np.array([[1, 0, 2], [0, 1, 1]]), directed=True)), directed=False)
     assert fixed.edges.tolist() == [[0, 1], [1, 2]]
-    assert fixed.notes == ("1 of 3 arcs come without their reverse; each is taken as an undirected edge.",)
+    assert fixed.notes == ("1 of 3 arcs come without their reverse; each counts as an undirected edge.",)
 
 
 def test_a_directed_graph_keeps_its_arcs():
@@ -120,7 +120,7 @@ def test_label_gaps_are_closed_in_order_and_said():
 def test_rare_classes_are_dropped_and_a_filter_that_leaves_nothing_is_refused():
     fixed = frequent(check(raw(y=np.array([0, 1, 0, 1, 0, 2]))), 2)
     assert fixed.y.tolist() == [0, 1, 0, 1, 0]
-    with pytest.raises(ValueError, match="min_class=4: no class has so many nodes, the largest has 3"):
+    with pytest.raises(ValueError, match="min_class=4: no class has this many nodes; the largest has 3"):
         frequent(check(raw()), 4)
 
 

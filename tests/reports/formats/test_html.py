@@ -209,7 +209,7 @@ def written(tmp_path, *rows, **run):
 
 def test_the_upper_bound_of_a_model_of_ones_own_is_called_its_authors_word(tmp_path):
     text = written(tmp_path, AccountRow(**WHERE, accountant="exact", value=4.0, own=True))
-    assert "Upper bound: by the model's own ledger, which nobody checked." in text
+    assert "Upper bound: by the model's own ledger, which no check confirmed." in text
     assert "(sound)" not in text
     ours = {**WHERE, "model": "gap", "mode": "sound"}
     assert "nobody checked" not in written(tmp_path / "ours", AccountRow(**ours, accountant="exact", value=4.0))
@@ -218,7 +218,7 @@ def test_the_upper_bound_of_a_model_of_ones_own_is_called_its_authors_word(tmp_p
 def test_a_lower_bound_above_the_upper_bound_is_explained(tmp_path):
     shown = {"audit": "game", "attack": "x", "shape": "any", "confidence": 0.95, "rounds": 9, "verdict": "refuted"}
     rows = AccountRow(**WHERE, accountant="exact", value=4.0), BoundRow(**WHERE, **shown, value=28.4, notices=1.1, reach=4.1)
-    assert "Upper bound: of the ledger, which is not what was run." in written(tmp_path, *rows)
+    assert "Upper bound: of the ledger, which does not describe what was run." in written(tmp_path, *rows)
 
 
 @pytest.mark.parametrize(("low", "flagged"), [(0.17, True), (0.26, False)])
