@@ -110,7 +110,7 @@ def of_own_model(setting: Setting) -> Outcome:
     if not silent or "" in heard.doubts or math.isinf(bound.reach):
         return found
     bounds = (*(b for b in found.bounds if not b.failed), bound)
-    covers = {**covers, **dict.fromkeys(silent, "noise too small at a mechanism, or a path past the mechanisms to")}
+    covers = {**covers, **dict.fromkeys(silent, "noise too small at a mechanism, or a path past the noise to")}
     return dataclasses.replace(found, bounds=bounds, reach=bound.method, covers=covers)
 
 

@@ -53,7 +53,7 @@ GRANTED = Condition(
     "granted",
     "proofs by composition assume this adversary; one who sees less may learn less",
 )
-NO_PATH = "no path leads past the mechanisms"
+NO_PATH = "no path leads past the noise"
 EXACT = proved("the move of each clean value is exact", "the run was repeated with the same noisy values")
 FRESH = proved(
     "no noise is used twice",
@@ -174,13 +174,13 @@ def _same(report: Meeting, cell: NDArray[np.float64]) -> bool:
 
 
 def not_excluded(within: Inside) -> str:
-    """Why a path past the mechanisms is not excluded; "" if neither single secrets nor many secrets together showed a path."""
+    """Why a path past the noise is not excluded; "" if neither single secrets nor many secrets together showed a path."""
     together = "" if within.together else "the run cannot be repeated without many secrets at once"
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
 
 
 def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
-    """Array -> why a path to it past the mechanisms is not excluded; no array if each path was excluded."""
+    """Array -> why a path to it past the noise is not excluded; no array if each path was excluded."""
     path = not_excluded(within)
     return {array: within.past.get(array, path) for array in arrays} if path else {}
 

@@ -46,7 +46,7 @@ ALONE = Condition(
 def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
     """Bounds from the examination of the model: certificates, the largest move by one secret, the distribution of the noise.
 
-    past: array -> why a path past the mechanisms within the run is not excluded; it replaces the examination's own reason why
+    past: array -> why a path past the noise within the run is not excluded; it replaces the examination's own reason why
     nothing is stated about the array.
     """
     case, alpha = setting.case, setting.alpha

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-SHARED = 3  # largest number of equal values in two draws that is taken for chance
-NOTHING = 1e-4  # in units of the noise: moves by rounding errors
+SHARED = 3  # two draws may have this many values in common by chance
+NOTHING = 1e-4  # in units of the noise; a smaller move counts as rounding error
 ATTEMPTS = 4  # number of secrets, among those that change an entry, for which a certificate is tried
 SECRETS = ((5_000, 24), (20_000, 6))  # number of nodes -> number of secrets that are removed one by one; three for larger graphs
 

@@ -36,7 +36,8 @@ def forced(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
 
     Each number of a source becomes number + (clean value in `base` - clean value here) / factor. The clean values of a hop follow
     from the earlier releases, so each repetition makes one more hop the same. If several sources add to one entry, each changes
-    in proportion to its variance. Whole numbers cannot be divided, so among their sources only the first changes.
+    in proportion to its variance. A change of whole numbers cannot be divided among several
+    sources, so only the first of these sources changes.
     """
     shifts = [np.zeros(s.block.size) for s in sources]
     variance: dict[Cell, Floats] = {}

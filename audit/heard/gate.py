@@ -101,7 +101,7 @@ def disbelieved(name: str, setting: Setting) -> str | None:
     found = examined(case, union, setting.key)
     reason = found.doubts.get("") or next((found.doubts[a] for a in ("aggregates", "inputs") if a in found.doubts), None)
     if found.faults or reason:
-        return reason or "some of what it releases carries no noise"
+        return reason or "some released values have no noise"
     return _not_sums(case, union, found)
 
 
@@ -117,7 +117,7 @@ def _not_sums(case: Case, graph: Graph, found: Examination) -> str | None:
     for cell in cells:
         sources = made.on(cell)
         if len(sources) != 1 or sources[0].block.law != "normal":
-            return f"{cell} does not carry exactly one draw of Gaussian noise"
+            return f"{cell} does not contain exactly one draw of Gaussian noise"
         factor, source = sources[0].factor, sources[0]
         if float(np.ptp(factor)) > EQUAL * float(np.abs(factor).max()):
             return f"the noise on {cell} has different sizes at different entries"

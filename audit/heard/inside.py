@@ -1,7 +1,7 @@
 """Mechanisms within a run, whose noisy values need not be released: how far one secret moves their clean values.
 
 A clean value is a value before its noise is added. A run is repeated without the secret, with every noisy value made the same as
-before. If the release then still changes, a path past the mechanisms leads from the secret to the release.
+before. If the release then still changes, a path past the noise leads from the secret to the release.
 """
 
 from __future__ import annotations
@@ -49,13 +49,17 @@ class Incomparable(Exception):
 class Inside:
     """The mechanisms within a run, and how far secrets move them.
 
-    meetings: the mechanisms in order; each is a place where noise is added to data. moves: (secret, move of each mechanism in
-    units of its scale). past: array -> the secret that changes it although every mechanism gives the same value. doubts: why some
-    secrets could not be tried. worst: the secret with the largest total move. shifts: how far `worst` moves each mechanism.
-    idle: places of mechanisms that the run does not read, if there are at most EACH mechanisms.
-    again: place of a mechanism -> place of the earlier mechanism whose noise it uses again at all entries. sums: groups of
-    mechanisms; the run uses only the sum of the noisy values of a group. shared: why other mechanisms share noise, so that their
-    moves cannot be composed; "" if none do. together: whether a run without very many secrets at once was possible.
+    meetings: the mechanisms in order. Each is a place where noise is added to data.
+    moves: for each secret, the move of each mechanism in units of its scale.
+    past: for each array that is changed although every mechanism gives the same value, the secret that changes it.
+    doubts: why some secrets could not be tried.
+    worst: the secret with the largest total move.
+    shifts: the moves of `worst`, one array for each mechanism.
+    again: for each mechanism that uses the noise of an earlier mechanism at all entries, the place of the earlier one.
+    sums: groups of mechanisms. The run uses only the sum of the noisy values of a group.
+    shared: why mechanisms share noise in another way, so that their moves cannot be composed; "" if none do.
+    together: whether a run without very many secrets at once was possible.
+    idle: the mechanisms that the run does not read. It is empty if there are more than EACH mechanisms.
     """
 
     meetings: tuple[Meeting, ...]
@@ -71,10 +75,11 @@ class Inside:
     idle: frozenset[int] = frozenset()
 
     def counted(self, shifts: Shifts) -> Shifts:
-        """The moves, each counted once.
+        """The moves that count.
 
-        A value that is computed again gets 0: it has the noise of an earlier value and moves as that value does. In a group of
-        `sums`, the last term gets the move of the sum over the noise of the sum, and the other terms get 0.
+        A value that is computed again has the noise of an earlier value and moves as that value does, so it gets 0. In a group of
+        `sums`, only the sum counts. The last term then gets the move of the sum, divided by the noise of the sum. The other terms
+        get 0.
         """
         each = [
             np.zeros_like(by) if i in self.again and np.abs(by - shifts[self.again[i]]).max(initial=0) <= REPEATED else by
@@ -207,12 +212,12 @@ def changed(made: Study, first: History, absent: Without, after: Play, known: di
             continue
         told = f"{absent.secret} changes '{cell.array}' although every mechanism gives the same value"
         where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
-        past[cell.array] = f"{told}; the path past the mechanisms begins at {where}" if where else told
+        past[cell.array] = f"{told}; the path past the noise begins at {where}" if where else told
     return past
 
 
 def parted(made: Study, first: History, absent: Without) -> str:
-    """The line of the model where a path past the mechanisms begins.
+    """The line of the model where a path past the noise begins.
 
     It is the first line whose result differs without the secret and is not the clean value of a mechanism.
     """
@@ -259,7 +264,7 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception
-        told = f"{absent.secret}: without it the training ends ({type(fault).__name__}: {one_line(fault)})"
+        told = f"without {absent.secret} the training ends ({type(fault).__name__}: {one_line(fault)})"
         raise Incomparable(told) from None
     if len(again.found) != len(first.meetings):
         raise Incomparable(f"{absent.secret} changes how many mechanisms are run")

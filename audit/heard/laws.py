@@ -46,7 +46,7 @@ class Law:
     """charged: the name of the mechanisms in a ledger that charges for this noise. pays: whether a ledger consists of them.
 
     costs(found, move, factor, delta): the epsilon (nats) of a move of the means with all noise divided by a factor.
-    p_value: of "the numbers of this source, at location 0 and scale 1, follow the law that the model requested".
+    p_value: of the hypothesis that the numbers of a source, at location 0 and scale 1, follow the law that the model requested.
     """
 
     charged: str
@@ -135,7 +135,7 @@ def largest(entries: Sequence[float]) -> list[float]:
 
 
 def composed(events: list[dp.DpEvent], delta: float) -> float:
-    """A lower bound on the epsilon of the composition of some mechanisms: the accountant's value less its grid error."""
+    """A lower bound on the epsilon of the composition of some mechanisms: the accountant's value minus its grid error."""
     return float(curve(dp.ComposedDpEvent(events)).epsilon(delta)) * (1 - GRID) if events else 0.0
 
 

@@ -151,7 +151,7 @@ def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, 
         elif doubt:
             told.append(Released(array, "not known", doubt))
         elif array in noisy:
-            told.append(Released(array, "noisy", "noise was heard on every part of it"))
+            told.append(Released(array, "noisy", "noise was recorded on every part of it"))
         else:
             told.append(Released(array, "computed", "no secret changes it while the noisy values stay the same"))
     return tuple(told)
@@ -206,21 +206,21 @@ def _compared(
     told = []
     agrees: bool | None = None
     if isinstance(ledger, dp.UnsupportedDpEvent):
-        told.append(f"The model declares no ledger. Heard: {heard}.")
+        told.append(f"The model declares no ledger. Recorded: {heard}.")
     else:
         declared = charged(ledger)
-        told.append(f"The ledger composes {_counted(declared.plain + declared.steps)}. Heard: {heard}.")
+        told.append(f"The ledger composes {_counted(declared.plain + declared.steps)}. Recorded: {heard}.")
         laws = {m.law for m in mechanisms}
         pays, total = (gaussian_mu(ledger), np.linalg.norm) if laws <= {"normal"} else (laplace_total(ledger), np.sum)
         if pays is not None and known and laws <= EVENTS.keys():
             worst = max(float(total(each)) for _, each in moves)
             agrees = worst <= pays * (1 + SLACK)
-            told.append(f"The ledger pays for a move of {pays:.4g} times the noise in all; the worst secret moves {worst:.4g}.")
+            told.append(f"The ledger covers a move of {pays:.4g} times the noise in all; the worst secret moves {worst:.4g}.")
         elif costs is not None and (total_cost := _epsilon(ledger, claim.delta)) is not None:
             agrees = costs <= total_cost * (1 + SLACK)
             told.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
     if costs is not None:
-        cost = f"For the worst of {len(moves)} secrets that were tried, what was heard costs ε = {costs:.4g}"
+        cost = f"For the worst of {len(moves)} secrets that were tried, what was recorded costs ε = {costs:.4g}"
         told.append(f"{cost} at δ = {claim.delta:g}; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(told)
 

@@ -58,9 +58,9 @@ def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -
 def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secret: str) -> Certificate | None:
     """A certificate of entries that differ between two neighbouring worlds and that no draw changes in one of the worlds.
 
-    Given the noisy values, these entries are a function of the graph alone, so they certainly differ between the two graphs. If a
-    noisy cell also differs in other entries, its noise could not be adjusted, and the result is None. It is also None if there
-    are no such entries.
+    Given the noisy values, these entries are a function of the graph alone, so they certainly differ between the two graphs. The
+    result is None if there are no such entries. It is also None if a noisy cell differs in other entries, because then no adjusted
+    noise gives the cell its earlier value.
     """
     sides = ((made.whole, None), (worlds, other))
     found: dict[Cell, NDArray[np.bool_]] = {}
@@ -107,9 +107,9 @@ def exchanged(made: Study, cell: Cell) -> NDArray[np.bool_]:
 def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDArray[np.bool_]:
     """The entries of a cell that no draw changes while the noise on other cells stays the same.
 
-    On a noisy cell, the entries that the first replacement of draws does not change must stay the same under all later
-    replacements; otherwise they carry another kind of noise, and no entry counts. On a cell without noise of its own, all entries
-    must stay the same.
+    On a noisy cell, this function notes the entries that the first replacement of draws does not change. All later replacements
+    must leave them unchanged too. Otherwise these entries have another kind of noise, and no entry counts. In a cell without
+    noise of its own, all entries must stay the same.
     """
     shifts = other.shifts if other is not None else tuple(np.zeros(s.block.size) for s in made.sources)
     start: dict[int, NDArray[Any]] = moved_by(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Array = "NDArray[np.float64]"
 Numbers = Mapping[int, "NDArray[Any]"]  # position in the order of draws -> the numbers that replace them
 __all__ = ["Cell", "Diverged", "Play", "alike", "cells", "play", "rounding", "same_numbers"]
-ROUNDING = 4e-7  # relative: arrays are float32, and float32 sums may be added in another order
+ROUNDING = 4e-7  # relative tolerance, because arrays are float32 and their sums may be added in another order
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def play(
     """One run of one world. script: the draws of another run, whose numbers this run gets. instead: place -> other numbers for
     some of them.
 
-    follow: what the training gets of each draw, as in `Hearing`. Raises Diverged if the run makes other draws than the script.
+    follow: replaces drawn arrays by arrays that know their origin, as in `Hearing`. Raises Diverged if the run makes other draws
+    than the script.
     """
 
     if isinstance(model, External):

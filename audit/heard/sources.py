@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MOST = 24  # largest number of blocks that are tested one by one
-AGREE = 0.9  # smallest share of the moved entries that must move in proportion to the numbers of a block
+AGREE = 0.9  # at least this share of the moved entries must move in proportion to the numbers of a block
 WHOLE = ("choice", "geometric", "poisson", "binomial", "integers")  # laws of whole numbers
 ADDED = (*SHIFTED, *WHOLE)  # laws whose numbers may be added to a value
 Part = tuple[int, slice]  # a draw, and a slice of its numbers
@@ -108,7 +108,9 @@ def blocks(draws: Sequence[Draw], sizes: Iterable[int], known: Iterable[int] = (
 def moved_by(
     draws: Sequence[Draw], changes: Iterable[tuple[Block, Floats]], copies: Mapping[int, int] | None = None
 ) -> dict[int, NDArray[Any]]:
-    """New numbers for draws whose blocks change by these amounts, in units of their scale. Copies change in the same way."""
+    """The new numbers of all draws that contain a changed block. changes: blocks and the amounts by which they change, in units
+    of the scale. copies: place of a draw -> place of the earlier draw that it repeats; it gets the same new numbers.
+    """
     new: dict[int, NDArray[Any]] = {}
     for block, change in changes:
         first = 0

@@ -46,12 +46,17 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """base: the run on the whole graph. others: the draws of other seeds. sources: noise that was located in the release.
+    """What the runs of a model on the whole graph show.
 
-    slack: how far rounding alone moves each cell. doubts: why nothing can be stated about this model. unplaced: why no noise was
-    looked for in the release; "" if it was. constant: the places of draws that are the same for every seed. copies: place of a
-    draw -> place of the earlier draw that it repeats. free: the places of all other draws that are not sources. histories: runs
-    of the whole graph, each with another seed, whose mechanisms were recorded; the first is `base`.
+    base: the first run. others: the draws of runs with other seeds.
+    sources: noise that was located in the release.
+    constant: the places of draws that are the same for every seed.
+    copies: place of a draw -> place of the earlier draw that it repeats.
+    free: the places of all other draws that are no sources.
+    slack: how far rounding alone moves each cell.
+    doubts: why nothing can be stated about this model.
+    unplaced: why no noise was searched for in the release; "" if it was.
+    histories: runs with different seeds whose mechanisms were recorded. The first is `base`.
     """
 
     model: Model
@@ -103,7 +108,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     copies = repeats([base.draws, others[0].draws])
     tried = blocks(base.draws, {c.size for c in base.cells.values()}, constant | set(copies))
     if len(tried) > MOST:
-        told = f"{len(tried)} draws may be noise on the release, and no more than {MOST} are searched for in it"
+        told = f"{len(tried)} draws may be noise on the release; the tool searches the release for at most {MOST}"
         return Study(model, worlds[0], base, tuple(o.draws for o in others), constant=constant, copies=copies, unplaced=told)
     sources = tuple(located(model, worlds[0], base, tried, copies))
     slack = _slack(model, worlds[0], base, sources, copies)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..key import Key
 
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: degree of the hub, number of nodes without edges, size of the clique
-NEAR = 6  # largest number of rows, among those that changed without all secrets, at which one secret is removed
+NEAR = 6  # of the rows that changed when all secrets were removed, a single secret is removed at this many
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,9 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
 
 
 def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without, ...]]:
-    """The worlds of `without_any`, then worlds without fewer secrets, for models that cannot be trained without so many."""
+    """The worlds of `without_any`, then worlds that lack fewer secrets. Some models cannot be trained if very many secrets are
+    absent.
+    """
     yield tuple(without_any(whole, unit, key))
     graph, in_edges = whole.graph, unit in EDGES
     order = key.fold("some").generator().permutation(graph.edges.shape[1] if in_edges else graph.nodes)

@@ -33,7 +33,7 @@ def doubted(name: str, setting: Setting) -> str | None:
     """
     case = setting.case
     if name == "replay" and isinstance(case.model.ledger, NoOpDpEvent):
-        return "a program that charges for nothing may still draw other numbers on another graph"
+        return "the ledger charges for nothing, so the program may draw other numbers on another graph"
     if name not in ("replay", "game") or case.claim.unit not in EDGES or not has(case.model, NoisySums):
         return None
     union = case.counted(setting.graph)
@@ -48,9 +48,9 @@ def doubted(name: str, setting: Setting) -> str | None:
         size = float(np.sqrt(np.square(noise).mean()))
         if name == "replay" and special.gammaincc(noise.size / 2, np.square(noise).sum() / (1 + EQUAL) ** 2 / 2) < ONCE:
             found = f"have a standard deviation of {size * std:.4g}; noise_std says {std:.4g}"
-            return f"'aggregates' less the sums of 'inputs' over neighbours {found}"
+            return f"'aggregates' minus the sums of 'inputs' over neighbours {found}"
         if (p_value := not_normal(noise[:: max(1, noise.size // MOST)])) < ONCE:
-            return f"'aggregates' less the sums of 'inputs' over neighbours do not look like Gaussian noise (p={p_value:.1g})"
+            return f"'aggregates' minus the sums of 'inputs' over neighbours do not look like Gaussian noise (p={p_value:.1g})"
     return None
 
 

@@ -38,7 +38,7 @@ def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
         if size > most:
             raise ValueError(f"{path.name}: shape {found} of {kind} takes {size >> 20}MiB; memory={most >> 20}MiB.")
         if size != os.fstat(handle).st_size - file.tell():
-            raise ValueError(f"{path.name}: not a NumPy array: its header promises {size} bytes; {expected}.")
+            raise ValueError(f"{path.name}: not a NumPy array: its header states {size} bytes, the file has others; {expected}.")
         array = np.frombuffer(file.read(size), dtype=kind).reshape(found, order=order)
     if not np.isfinite(array).all():
         raise ValueError(f"{path.name}: holds NaN or infinity in {int((~np.isfinite(array)).sum())} places.")

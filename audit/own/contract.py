@@ -198,14 +198,14 @@ CLAUSES: dict[str, Callable[[Model, Graph], str | None]] = {
     "releases what it declares": declares,
     "same key, same release": same_key,
     "another key, another release": other_key,
-    "a run does not know its batch": independent_of_batch,
+    "other runs of a batch do not change a run": independent_of_batch,
     "a masked edge is an absent edge": masked_is_absent("edge"),
     "a masked node is an absent node": masked_is_absent("node"),
     "a masked label is not trained on": masked_is_absent("label"),
     "the order of the edges does not matter": order_does_not_matter,
     "the name of the graph does not matter": name_does_not_matter,
     "the ledger does not depend on the graph": ledger_is_public,
-    "no noise means no privacy": zero_noise_is_not_private,
+    "a ledger without noise states no privacy": zero_noise_is_not_private,
     "calibrated within the claim": calibrates,
 }
 
@@ -219,7 +219,7 @@ NO_MASK = (
 HINTS = {
     "same key, same release": FROM_SEEDS,
     "another key, another release": FROM_SEEDS,
-    "a run does not know its batch": FROM_SEEDS,
+    "other runs of a batch do not change a run": FROM_SEEDS,
     "a masked edge is an absent edge": FROM_MASKS,
     "a masked node is an absent node": FROM_MASKS,
     "a masked label is not trained on": FROM_MASKS,

@@ -107,7 +107,7 @@ class Declared(External):
 
 
 def declared(path: Path, *, checkout: Path | None = None, python: str | None = None, **limits: Any) -> Declared:
-    """The program that a declaration describes. limits: other fields of `External`.
+    """The program that a declaration describes. limits: values for other fields of `External`, by name.
 
     checkout, python: replace the folder and the interpreter that the declaration names. Raises ValueError, one line, with the
     file, the key, the value and the way out.

@@ -1,4 +1,4 @@
-"""Checks what audits assume about a user's model before they run. A failed assumption withdraws the bounds that rest on it."""
+"""Checks what audits assume about a user's model before they run. If an assumption fails, bounds that need it are withdrawn."""
 
 from __future__ import annotations
 

@@ -115,7 +115,9 @@ class External:
             environment, made = brought(folder, request) if request is not None else None, os.lstat(folder)
             self._call(words, folder, environment)
             if folder.is_symlink() or not folder.is_dir() or not os.path.samestat(made, os.lstat(folder)):
-                raise ValueError("target: the program replaced the folder that holds {worlds} and {out}.")
+                raise ValueError(
+                    "target: the program replaced the folder that holds {worlds} and {out}; it may write in {out} only."
+                )
             if heard is not None:
                 heard.append(received(folder, self.memory))
                 if heard[0].diverged:

@@ -40,7 +40,8 @@ class Unheard(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a recorded run must repeat from another run: its draws, and the noisy values of its mechanisms; None: nothing."""
+    """What a recorded run must repeat from another run: its draws, and the noisy values of its
+    mechanisms. None means that it need not repeat them."""
 
     draws: Sequence[Draw] | None = None
     meetings: Sequence[Meeting] | None = None

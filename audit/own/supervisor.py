@@ -2,8 +2,8 @@
 
     python -I supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
 
-It stands between a run and the program, knows nothing of gnnaudit, and lives as long as the program. Its standard input is a pipe
-from the run, which closes when the run dies, even by SIGKILL. It prints one JSON document: code (exit code, negative for a
+A run starts it, and it starts the program. It imports nothing of gnnaudit and lives as long as the program. Its standard input is
+a pipe from the run, which closes when the run dies, even by SIGKILL. It prints one JSON document: code (exit code, negative for a
 signal; null if the program did not end by itself), error (why it could not be started), hidden (whether `hide` was out of the
 program's sight), output and errors (the end of what it printed). It opens no file of the program's: links could lead to the key.
 """
@@ -189,7 +189,7 @@ def descendants() -> list[int]:
 def main() -> None:
     asked = json.loads(sys.argv[1])
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop, lambda *_: None)  # the run decides: its end closes the pipe
+        signal.signal(stop, lambda *_: None)  # the end of the run closes the pipe, and that ends the program
     told = supervise(asked["words"], asked["seconds"], asked["hide"], asked["bytes"])
     if told["orphaned"]:
         shutil.rmtree(asked["folder"], ignore_errors=True)

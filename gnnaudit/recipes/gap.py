@@ -2,7 +2,7 @@
 
     python gap.py WORLDS OUT CHECKOUT EPSILON [posteriors]
 
-It needs what the checkout imports; docs/recipes.md lists versions. `posteriors` releases nothing else.
+It needs what the checkout imports; docs/recipes.md lists versions. With `posteriors`, only the posteriors are released.
 """
 
 import sys
@@ -19,7 +19,7 @@ if not torch_geometric.typing.WITH_TORCH_SPARSE:  # PyG then gives a sparse tens
     stand_in = ModuleType("torch_sparse")
     stand_in.SparseTensor, stand_in.matmul = torch.Tensor, torch.matmul
     sys.modules["torch_sparse"] = stand_in
-for name in ("to_csc", "filter_data"):  # imported by node-level GAP alone, and gone from PyG 2.3
+for name in ("to_csc", "filter_data"):  # only node-level GAP imports these names, which PyG 2.3 no longer has
     if not hasattr(torch_geometric.loader.utils, name):
         setattr(torch_geometric.loader.utils, name, None)
 

@@ -2,7 +2,7 @@
 
     python progap.py WORLDS OUT CHECKOUT EPSILON [posteriors]
 
-It needs what the checkout imports; docs/recipes.md lists versions. `posteriors` releases nothing else.
+It needs what the checkout imports; docs/recipes.md lists versions. With `posteriors`, only the posteriors are released.
 """
 
 import sys

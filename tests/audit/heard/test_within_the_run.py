@@ -58,7 +58,7 @@ def test_an_honest_model_is_bounded_by_its_closed_form_and_little_more_would_hav
     assert not bound.refuted
     assert bound.epsilon == pytest.approx(TRUTH, rel=1e-3)
     assert 1.05 * TRUTH <= bound.reach < 1.12 * TRUTH
-    assert "a path past the mechanisms" in outcome.covers["posteriors"]
+    assert "a path past the noise" in outcome.covers["posteriors"]
 
 
 def test_a_claim_below_the_closed_form_is_refuted(tmp_path):

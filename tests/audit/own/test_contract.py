@@ -109,14 +109,14 @@ class RunAxisLast(Votes):
 
 
 FAULTS = {
-    Averages: "a run does not know its batch",
+    Averages: "other runs of a batch do not change a run",
     ForgetsEdgeMask: "a masked edge is an absent edge",
     ForgetsLabelMask: "a masked label is not trained on",
     FixedNoise: "another key, another release",
     Forgetful: "same key, same release",
     OrderMatters: "the order of the edges does not matter",
     ReadsName: "the name of the graph does not matter",
-    NeverSilent: "no noise means no privacy",
+    NeverSilent: "a ledger without noise states no privacy",
     RunAxisLast: "releases what it declares",
 }
 
@@ -134,7 +134,7 @@ def test_a_broken_clause_is_named_with_its_smallest_example(fault):
 
 def test_a_clause_that_says_nothing_of_a_model_is_not_said_to_hold(capsys):
     unasked = {c.name for c in contract(Looped(votes, events=dp.GaussianDpEvent(1.0))) if c.unasked}
-    assert unasked == {"no noise means no privacy", "calibrated within the claim"}
+    assert unasked == {"a ledger without noise states no privacy", "calibrated within the claim"}
     assert show(Looped(lambda graph, seed: votes(graph, seed)["posteriors"]), json=False) == 1
     told = capsys.readouterr().out
     assert third_column(told).count("returnedndarray") == 1
