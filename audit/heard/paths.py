@@ -59,8 +59,8 @@ def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secre
     """A certificate of entries that differ between two neighbouring worlds and that no draw changes in one of the worlds.
 
     Given the noisy values, these entries are a function of the graph alone, so they certainly differ between the two graphs. The
-    result is None if there are no such entries. It is also None if a noisy cell differs in other entries, because then no adjusted
-    noise gives the cell its earlier value.
+    result is None if there are no such entries. It is also None if a noisy cell differs in other entries, because then no
+    adjusted noise gives the cell its earlier value.
     """
     sides = ((made.whole, None), (worlds, other))
     found: dict[Cell, NDArray[np.bool_]] = {}

@@ -96,7 +96,7 @@ REFUSED = {
         "text = repr(dict(descr='<f4', fortran_order=False, shape=(1, 40, 3))).ljust(117) + chr(10)\n"
         "head = b'\\x93NUMPY\\x01\\x00' + len(text).to_bytes(2, 'little') + text.encode()\n"
         "(out / 'posteriors.npy').write_bytes(head)\nos.truncate(out / 'posteriors.npy', 1 << 25)",
-        "header promises 480 bytes",
+        "header states 480 bytes",
     ),
     "promises another shape": (
         "text = repr(dict(descr='<f4', fortran_order=False, shape=(1 << 25, 1 << 25))).ljust(117) + chr(10)\n"
