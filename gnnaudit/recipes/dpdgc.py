@@ -1,8 +1,9 @@
 """Trains the official DPDGC (Chien et al. 2023), edge level, of a checkout of its repository; none of its code is here.
 
-    python dpdgc.py WORLDS OUT CHECKOUT EPSILON
+    python dpdgc.py WORLDS OUT CHECKOUT EPSILON NORM [posteriors]
 
-It needs what the checkout imports; docs/recipes.md lists versions.
+NORM: DPDGC makes the noise of its embedding for weights whose columns have this length, which it calls `norm_scale`. It needs
+what the checkout imports; docs/recipes.md lists versions. `posteriors` releases nothing else.
 """
 
 import sys
@@ -63,8 +64,21 @@ with target() as runs:
     for run in runs:
         run.seed_everything()
         data = run.data()
-        data.adj_t = SparseTensor(data.edge_index[1], data.edge_index[0], (run.nodes, run.nodes))
-        size = {"batch_size": 64, "encoder_epochs": 2, "epochs": 20, "norm_scale": 1e-8}
+        data.adj_t = SparseTensor(data.edge_index[0], data.edge_index[1], (run.nodes, run.nodes))  # DPDGC reads its columns
+        size = {"batch_size": 64, "encoder_epochs": 2, "epochs": 20, "norm_scale": float(sys.argv[5])}
         method = EdgePrivDPDGC(run.x.shape[1], run.classes, epsilon=float(sys.argv[4]), delta="auto", device="cpu", **size)
+        sums, sound = [], method.perturb
+
+        def watched(clean, sums=sums, sound=sound):
+            sums.append(sound(clean))
+            return sums[-1]
+
+        method.perturb = watched
         method.fit(data)
-        run.release(method.predict())
+        found = method.predict()
+        if sys.argv[6:] == ["posteriors"]:
+            run.release(found)
+            continue
+        encoder = method._adj_encoder.mlp_adj  # the embedding is the matrix of edges times these weights, plus a bias
+        noise = method.noise_scale * method.norm_scale
+        run.release(found, aggregates=[sums[0] - encoder.bias], inputs=[encoder.weight.T], noise_std=noise)

@@ -131,6 +131,7 @@ def train_mmlp_on_dataset(config, dataset, device, dp, seeds):
 DPDGC = {
     "core/loggers.py": "class Logger:\n    @staticmethod\n    def setup(enabled, config): pass\n",
     "core/methods/node.py": """
+from types import SimpleNamespace
 import torch
 from torch_geometric.sampler.utils import to_csc
 from torch_sparse import SparseTensor, matmul
@@ -138,7 +139,11 @@ from torch_sparse import SparseTensor, matmul
 class EdgePrivDPDGC:
     def __init__(self, num_features, num_classes, epsilon, delta, device, **size):
         assert epsilon == 1 and delta == "auto"
-        self.classes = num_classes
+        self.classes, self.noise_scale, self.norm_scale = num_classes, 5.0, size["norm_scale"]
+        self._adj_encoder = SimpleNamespace()
+
+    def perturb(self, x):
+        return x + self.noise_scale * self.norm_scale * torch.randn_like(x)
 
     def fit(self, data):
         rows, nodes = data.adj_t.t(), data.num_nodes
@@ -149,6 +154,8 @@ class EdgePrivDPDGC:
         again = SparseTensor(row=row, col=col, sparse_sizes=(nodes, nodes)).to("cpu")
         sums = (again.to_torch_sparse_coo_tensor() @ data.x)[order]
         assert torch.equal(sums, again.to_dense()[order] @ data.x)
+        self._adj_encoder.mlp_adj = layer = torch.nn.Linear(nodes, 64)
+        self.perturb(layer(again.to_dense()[order]).detach())
         self.scores = sums[:, : self.classes]
 
     def predict(self):
@@ -204,9 +211,12 @@ def test_lpgnet_gets_labels_by_part_and_releases_its_noisy_counts(graph, tmp_pat
     assert np.array_equal(part, np.select([graph.train, graph.val], [0, 1], 2))
 
 
-def test_dpdgc_gets_the_rows_of_the_adjacency_matrix(graph, tmp_path):
+def test_dpdgc_gets_the_rows_of_the_adjacency_matrix_and_releases_its_noisy_embedding(graph, tmp_path):
     arcs = graph.as_directed()
     one_way = dataclasses.replace(arcs, edges=arcs.edges[:, 1:])  # the transposed matrix is another one
     release = released("dpdgc", DPDGC, one_way, tmp_path)
-    expected = softmax(one_way.adjacency().T @ graph.x[:, : graph.classes])
+    expected = softmax(one_way.adjacency() @ graph.x[:, : graph.classes])
     assert np.exp(release["posteriors"][0]) == pytest.approx(expected, abs=1e-5)
+    assert release.public["noise_std"] == pytest.approx(5e-3)
+    noise = release["aggregates"][0, 0] - one_way.adjacency() @ release["inputs"][0, 0]
+    assert noise.std() == pytest.approx(5e-3, rel=0.1)  # of 10,240 values
