@@ -81,7 +81,7 @@ def test_the_plan_of_a_recipe_replays_what_was_run(checkout, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--recipe", "gpa", "--checkout", "."], "recipe=gpa: must be one of gap, progap."),
+        (["--recipe", "gpa", "--checkout", "."], "recipe=gpa: must be one of blink, dpdgc, gap, lpgnet, lpgnn, progap."),
         (["--recipe", "gap"], "recipe=gap: needs --checkout"),
         (["--recipe", "gap", "--checkout", "nowhere"], "no such folder"),
         (["--recipe", "gap", "--checkout", ".", "--target", "a.toml"], "Leave --target out."),

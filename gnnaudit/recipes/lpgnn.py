@@ -1,0 +1,60 @@
+"""Trains the official LPGNN (Sajadmanesh and Gatica-Perez 2021) of a checkout of its repository; none of its code is here.
+
+    python lpgnn.py WORLDS OUT CHECKOUT MECHANISM EPSILON_X EPSILON_Y LOW HIGH
+
+MECHANISM: mbm (multi-bit), 1bm, lpm (Laplace) or agm (Gaussian). LOW, HIGH: the public range of the features, which LPGNN calls
+`data_range`. It needs what the checkout imports; docs/recipes.md lists versions.
+"""
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+sys.path[:0] = [sys.argv[3], str(Path(__file__).parents[1])]
+
+os.environ["TQDM_DISABLE"] = "1"  # no progress bars
+
+import torch
+import torch_geometric
+from target import target
+
+try:
+    import torch_sparse  # noqa: F401
+except ImportError:  # PyG then gives a sparse tensor of PyTorch; `reduce` is always a sum here
+    sys.modules["torch_sparse"] = stand_in = ModuleType("torch_sparse")
+    stand_in.matmul = lambda adjacency, x, reduce: torch.sparse.mm(adjacency, x)
+if not hasattr(torch_geometric.utils, "accuracy"):  # gone from PyG 2.2; it is printed and not trained on
+    torch_geometric.utils.accuracy = lambda pred, target: float((pred == target).float().mean())
+
+from torch_geometric.transforms import ToSparseTensor
+from trainer import Trainer
+from transforms import FeaturePerturbation, LabelPerturbation
+
+import models
+
+normalised = models.gcn_norm
+
+
+def one_matrix(*given, **options):
+    """gcn_norm; for a sparse tensor of PyTorch it returns the matrix and None, and LPGNN expects the matrix."""
+    found = normalised(*given, **options)
+    return found[0] if isinstance(found, tuple) else found
+
+
+models.gcn_norm = one_matrix
+torch.set_num_threads(1)
+mechanism, (epsilon_x, epsilon_y, low, high) = sys.argv[4], map(float, sys.argv[5:9])
+with target() as runs:
+    for run in runs:
+        run.seed_everything()
+        data = ToSparseTensor()(run.data())
+        data.num_classes = run.classes
+        data = FeaturePerturbation(mechanism, epsilon_x, data_range=(low, high))(data)
+        reports = data.x.clone()
+        data = LabelPerturbation(epsilon_y)(data)
+        model = models.NodeClassifier(run.x.shape[1], run.classes, x_steps=4, y_steps=2)
+        Trainer(max_epochs=100, device="cpu").fit(model, data)
+        model.eval()
+        with torch.no_grad():
+            run.release(model(data)[0], reports=reports)
