@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from .storage.store import Store
 
 
-USERS = ("models.looped", "audit.own.program")  # modules of this package that wrap a user's own function or program
+USERS = (
+    "models.looped",
+    "audit.own.program",
+    "audit.own.declaration",
+)  # modules of this package that wrap a user's own function or program
 
 
 def shown_mode(model: Model) -> str:

@@ -22,7 +22,7 @@ from ...models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechani
 from ..heard.inside import EACH, Incomparable, Inside, added_only, history, without
 from ..heard.laws import NOTHING, cost
 from ..heard.playing import Diverged, play, rounding
-from ..heard.reading import alike, elsewhere, idle, same_means
+from ..heard.reading import alike, idle, moved_by, same_means
 from ..heard.study import CONTINUOUS, History
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 
@@ -41,6 +41,7 @@ TRIED = 8  # largest number of uniform draws that are tried one by one
 NUDGE = 1e-5  # relative
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
 MASKS = ("uniform", "integers")  # laws of one-time pads: added modulo their range, such numbers hide a value completely
+ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, the drawn numbers are tested in their place
 REPORTED = 1e-6  # largest rounding error of a reported value
 CELLS = 25.0  # smallest variance of a count that the normal law approximates
 NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom turns a comparison
@@ -142,8 +143,9 @@ def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> st
     moved = [i for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.law in CHARGED and m.size(by) > NOTHING]
     places = [i for i in moved if not any(isinstance(event, CHARGED[first.meetings[i].law]) for event in events)]
     for some in [[i] for i in places] if len(places) <= EACH else [places]:
-        little, far = (changes(made, first, {i: by(first.meetings[i], i) for i in some}) for by in (nudged, elsewhere))
-        if little is not None and far is not None and little <= FEW * far:
+        sizes = (NUDGED, 1.0)
+        little, far = (changes(made, first, {i: moved_by(first.meetings[i], size, i) for i in some}) for size in sizes)
+        if little is not None and far and little <= FEW * far:
             line = first.meetings[some[0]].line
             told = "only compared, as in report-noisy-max, and the ledger does not charge for their noise"
             return f"the noisy values at {line} are {told}; comparisons may cost less"
@@ -160,12 +162,6 @@ def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int 
     pairs = [*zip(first.play.cells.values(), after.cells.values(), strict=True)]
     pairs += [(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)]
     return sum(int(np.sum(one != other)) for one, other in pairs)
-
-
-def nudged(meeting: Meeting, seed: int) -> Meeting:
-    """A mechanism whose noisy values are changed by far less than their noise."""
-    by = NUDGED * meeting.scale * np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
-    return replace(meeting, noisy=(meeting.noisy + by).astype(meeting.noisy.dtype))
 
 
 def _same(report: Meeting, cell: NDArray[np.float64]) -> bool:
@@ -312,12 +308,20 @@ def law_of(run: History) -> Condition:
     """Tests whether the noisy values minus the clean values follow the recorded law and scale."""
     p_values = []
     for m in run.meetings:
-        left = m.units[m.covered]
+        rounded = m.law != REPORT and coarse(m)
+        left = m.draw.units.ravel() if rounded else m.units[m.covered]
         p_values.append(
             frequencies(m) if m.law == REPORT else float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[m.law]).pvalue)
         )
     tests = "Kolmogorov-Smirnov; reports: how often each value was reported"
     return checked("noisy less clean values follow the recorded law and scale", tests, len(p_values) * min(p_values))
+
+
+def coarse(meeting: Meeting) -> bool:
+    """Whether noisy values are rounded so coarsely that the noise cannot be read from them."""
+    steps = np.spacing(np.abs(meeting.noisy[meeting.covered]))
+    scales = np.broadcast_to(meeting.scale, meeting.noisy.shape)[meeting.covered]
+    return bool(np.median(steps) > ROUNDED * np.median(scales))
 
 
 def frequencies(report: Meeting) -> float:

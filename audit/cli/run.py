@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
+from ..own.files import recipe_names
 from ..planning.plan import MODELS
 from .options import TRUST, Json, Param, Quiet, Verbose, Words
 
@@ -63,7 +64,7 @@ def run(
         Words, Option(help='A program of your own: "COMMAND {worlds} {out}", or its declaration: FILE.toml.')
     ] = None,
     recipe: Annotated[
-        Words, Option(help="gap or progap: audit your checkout of that public repository. See docs/recipes.md.")
+        Words, Option(help=f"{', '.join(recipe_names())}: audit your checkout of that public repository. See docs/recipes.md.")
     ] = None,
     checkout: Annotated[Words, Option(help="Folder of that repository, for --recipe or a declaration.")] = None,
     python: Annotated[

@@ -279,6 +279,6 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
 def _shift(one: Meeting, other: Meeting, absent: Without) -> NDArray[np.float64]:
     """How far the clean value moves, in units of the scale."""
     by = one.over(other.clean - one.clean)
-    if absent.hidden is not None and by.ndim and len(by) == absent.worlds.graph.nodes:
+    if absent.gone and absent.hidden is not None and by.ndim and len(by) == absent.worlds.graph.nodes:
         by[absent.hidden] = 0.0
     return by

@@ -55,8 +55,14 @@ def elsewhere(meeting: Meeting, seed: int) -> Meeting:
     """A mechanism with another noisy value, which no softmax or normalisation maps to the same result."""
     if meeting.law == REPORT:
         return replace(meeting, noisy=others(meeting).astype(meeting.noisy.dtype))
+    return moved_by(meeting, 1.0, seed)
+
+
+def moved_by(meeting: Meeting, size: float, seed: int) -> Meeting:
+    """The mechanism with noisy values that are moved at random by about `size` times the noise, and by no less than rounding."""
+    step = np.maximum(size * np.asarray(meeting.scale, dtype=np.float64), 8.0 * np.spacing(np.abs(meeting.noisy)))
     other = np.random.default_rng(seed).standard_normal(meeting.noisy.shape)
-    return replace(meeting, noisy=(meeting.noisy + meeting.scale * other).astype(meeting.noisy.dtype))
+    return replace(meeting, noisy=(meeting.noisy + step * other).astype(meeting.noisy.dtype))
 
 
 def others(report: Meeting) -> NDArray[np.float64]:

@@ -31,11 +31,16 @@ NEAR = 6  # of the rows that changed when all secrets were removed, a single sec
 
 @dataclass(frozen=True, eq=False)
 class Without:
-    """One run in a world without some secrets. secret: their description. hidden: nodes whose own rows are not compared."""
+    """One run in a world without some secrets. secret: their description. hidden: nodes whose own released rows are not compared.
+
+    gone: whether these nodes are absent, so that the mechanisms have no rows for them either. Nodes whose features are secret
+    keep their rows, which hold the reports of these features.
+    """
 
     secret: str
     worlds: Worlds
     hidden: NDArray[np.int64] | None = None
+    gone: bool = True
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
@@ -97,7 +102,7 @@ def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: st
     x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
     x[nodes] = x.max() + x.min() - x[nodes]
     new = dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x)
-    return Without(f"the features of {name}", dataclasses.replace(whole, graph=new), nodes)
+    return Without(f"the features of {name}", dataclasses.replace(whole, graph=new), nodes, gone=False)
 
 
 def small(graph: Graph) -> Graph:

@@ -50,10 +50,15 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
         raise ValueError(f"{path}: not a TOML file: {one_line(fault)}") from None
 
 
+def recipe_names() -> list[str]:
+    """The names of all recipes."""
+    return sorted(p.stem for p in RECIPES.glob("*.toml"))
+
+
 def recipe(name: str) -> Path:
     """The path of the recipe of this name. Raises ValueError, with the known names, for any other name."""
     path = RECIPES / f"{name}.toml"
-    if name not in (names := sorted(p.stem for p in RECIPES.glob("*.toml"))):
+    if name not in (names := recipe_names()):
         raise ValueError(f"recipe={name}: must be one of {', '.join(names)}.")
     return path
 

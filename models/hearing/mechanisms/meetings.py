@@ -116,9 +116,14 @@ class Meetings:
         noise.origin = (self, draw, one_scale(draw), ())
         return noise
 
-    def meet(self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any, beside: tuple[Draw, ...] = ()) -> Any:
-        """Records a mechanism and returns its noisy value, or that of the script if there is one. Zero noise is no mechanism."""
-        covered = noisy != clean  # a continuous law never draws 0, so zeros were set after the draw
+    def meet(
+        self, draw: Draw, scale: Any, clean: NDArray[np.float64], noisy: Any, beside: tuple[Draw, ...] = (), drawn: Any = True
+    ) -> Any:
+        """Records a mechanism and returns its noisy value, or that of the script if there is one. Zero noise is no mechanism.
+
+        drawn: which entries of the noise are not 0. A continuous law never draws 0, so zeros were set after the draw.
+        """
+        covered = np.broadcast_to(drawn, noisy.shape)
         if not self.space or not np.all(np.asarray(scale) > 0) or not np.any(covered):
             return noisy
         if not np.all(covered):
@@ -173,6 +178,7 @@ class Noise(np.ndarray):
         out = options.get("out", ())
         noises = [i for i in inputs if isinstance(i, Noise) and i.origin is not None]
         clean = _clean(ufunc, method, inputs, noises)
+        drawn = _plain(noises[0]) != 0 if clean is not None else True
         if out:
             options["out"] = tuple(_plain(o) for o in out)
         result = getattr(ufunc, method)(*(_plain(i) for i in inputs), **options)
@@ -187,7 +193,7 @@ class Noise(np.ndarray):
             wide = np.broadcast_to(clean, result.shape).copy()
             if draw.law == "gumbel" and not beside and not out:
                 return with_scores(meetings, draw, scale, wide, result)
-            met = meetings.meet(draw, scale, wide, result, beside)
+            met = meetings.meet(draw, scale, wide, result, beside, drawn)
             return out[0] if out else met
         if scaled is None or result.shape != noises[0].shape:
             return out[0] if out and len(out) == 1 else result

@@ -92,6 +92,7 @@ def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
     single = not hasattr(other, "detach") or (other.numel() == 1 and noise.numel() > 1)
     clean = None if single else (1.0 if second else alpha) * other.detach().cpu().numpy().astype(np.float64)
+    drawn = noise.detach().cpu().numpy() != 0
     result = call()
     factor = abs(alpha) if second else 1.0
     if clean is None:
@@ -102,7 +103,7 @@ def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[
     if draw.law == "gumbel":
         told = with_scores(meetings, draw, scale * factor, wide, values)
     else:
-        told = meetings.meet(draw, scale * factor, wide, values)
+        told = meetings.meet(draw, scale * factor, wide, values, (), drawn)
     origins(meetings).pop(result, None)
     if isinstance(told, WithScores) and told.scores is not None:
         _scores(meetings)[result] = told.scores
