@@ -99,7 +99,10 @@ def disbelieved(name: str, setting: Setting) -> str | None:
         return None
     union = case.counted(setting.graph)
     found = examined(case, union, setting.key)
-    reason = found.doubts.get("") or next((found.doubts[a] for a in ("aggregates", "inputs") if a in found.doubts), None)
+    arrays = {cell.array for cell in found.study.base.cells}
+    doubted_all = arrays <= found.doubts.keys()  # then no array can be compared, also if the model releases no sums
+    unclear = ["", *(("aggregates", "inputs") if not doubted_all else sorted(arrays))]
+    reason = next((found.doubts[a] for a in unclear if a in found.doubts), None)
     if found.faults or reason:
         return reason or "some released values have no noise"
     return _not_sums(case, union, found)

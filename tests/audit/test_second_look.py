@@ -74,7 +74,7 @@ def test_a_claim_falls_only_if_both_looks_fail(agrees, kind, code, tmp_path):
     assert {b.audit for b in bounds} == {"game", "game again"}
     verdict = judge(CLAIM, (), bounds)
     assert (verdict.kind, verdict.exit_code) == (kind, code)
-    assert ("confirmed" if agrees else "not again") in verdict.sentence
+    assert ("confirmed" if agrees else "its repetition did not") in verdict.sentence
 
 
 def test_a_ledger_that_is_not_of_what_was_run_is_told_without_a_bound():
