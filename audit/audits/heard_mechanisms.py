@@ -21,14 +21,12 @@ from ...accounting.gaussian import epsilon_of, mu_of_claim
 from ...models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechanisms
 from ..heard.inside import EACH, Incomparable, Inside, added_only, history, without
 from ..heard.laws import NOTHING, cost
-from ..heard.playing import Diverged, play, rounding
-from ..heard.reading import alike, idle, moved_by, same_means
+from ..heard.playing import Diverged, play
+from ..heard.reading import alike, idle, moved_by, same_means, shown
 from ..heard.study import CONTINUOUS, History
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ...accounting.lower.bounds import Bound
     from ...models.hearing import Draw
     from ...models.hearing.mechanisms.meetings import Meeting
@@ -69,7 +67,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
         return exact(0.0, next(iter(within.doubts), "no secret that was tried moves a mechanism"), MOVES, known)
     secret, first = within.worst.secret, history(made, 0)
-    each = used(made, first, within)
+    moves = used(made, first, within)
+    each = granted(case, made, first, moves)
     stale = next(not_fresh(made, first, within, each), None)
     if stale is not None:
         return exact(math.inf, f"{secret}: {stale}", MOVES, (REPEATED, EXACT, GRANTED))
@@ -89,10 +88,10 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         if [m.line for m in other.meetings] != [m.line for m in first.meetings]:
             raise Incomparable("another seed runs other mechanisms")
         _, moved = without(made, other, within.worst)
-        moved = within.counted(tuple(np.where(np.any(by), again, 0.0) for by, again in zip(each, moved, strict=True)))
+        moved = within.counted(same_entries(first, each, moved))
         epsilons.append(cost(other.meetings, moved, case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
-        reason = reason or unseen(case, first, shifts) or compared_only(made, case, first, shifts)
+        reason = reason or unseen(first, moves, each) or compared_only(made, case, first, shifts)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
     epsilon = 0.0 if reason else min(epsilons)
@@ -114,22 +113,39 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     return replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(within.moves), 0))
 
 
-def unseen(case: Case, first: History, shifts: Shifts) -> str | None:
-    """Why an adversary may see less than the randomised reports that the secret moves; None if there are none, or if each is
-    released as it is, or if the ledger charges for randomised response.
-    """
-    moved = [m for m, by in zip(first.meetings, shifts, strict=True) if m.size(by) > NOTHING]
-    reports = [m for m in moved if m.law == REPORT]
-    if not reports:
-        still = next((m for m in first.meetings if m.law == REPORT), None)
-        told = f"the draws at {still.line} choose between values" if still else ""
-        return f"{told}, as samples do; they may hide a secret" if still and moved else None
+def charges_for_reports(case: Case) -> bool:
+    """Whether the ledger charges for randomised response, so that its proof grants the reports to the adversary."""
     events = [event for event, _ in parts(case.model.ledger)]
-    if events and all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events):
-        return None
-    hidden = next((m for m in reports if not any(_same(m, cell) for cell in first.play.cells.values())), None)
-    told = "are not released, and the ledger does not charge for them; a sum or a sample of them may cost less"
-    return None if hidden is None else f"the randomised reports at {hidden.line} {told}"
+    return bool(events) and all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events)
+
+
+def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
+    """The moves that an adversary may learn of: of reports, those that the ledger charges for or that a released number shows."""
+    if charges_for_reports(case):
+        return moves
+    places = enumerate(zip(first.meetings, moves, strict=True))
+    return tuple(shown(made, first, i, by) if m.law == REPORT else by for i, (m, by) in places)
+
+
+def unseen(first: History, moves: Shifts, seen: Shifts) -> str | None:
+    """Why reports may hide the secret; None if there are none. seen: the moves that an adversary may learn of."""
+    triples = list(zip(first.meetings, moves, seen, strict=True))
+    lost = next((m for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left)), None)
+    if lost is not None:
+        told = "and the ledger does not charge for them; a sum or a sample of them may cost less"
+        return f"no released number shows the randomised reports at {lost.line}, {told}"
+    still = next((m for m, by, _ in triples if m.law == REPORT and not np.any(by)), None)
+    if still is not None and any(m.law != REPORT and m.size(by) > NOTHING for m, by, _ in triples):
+        return f"the draws at {still.line} choose between values, as samples do; they may hide a secret"
+    return None
+
+
+def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
+    """The moves `others`, 0 where `moves` leaves out a mechanism, or an entry of a report."""
+    return tuple(
+        np.where(np.any(by, axis=-1, keepdims=True) if m.law == REPORT else np.any(by), other, 0.0)
+        for m, by, other in zip(first.meetings, moves, others, strict=True)
+    )
 
 
 def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> str | None:
@@ -162,11 +178,6 @@ def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int 
     pairs = [*zip(first.play.cells.values(), after.cells.values(), strict=True)]
     pairs += [(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)]
     return sum(int(np.sum(one != other)) for one, other in pairs)
-
-
-def _same(report: Meeting, cell: NDArray[np.float64]) -> bool:
-    """Whether a released array is a randomised report as it is."""
-    return cell.shape == report.noisy.shape and bool((np.abs(cell - report.noisy) <= rounding(cell)).all())
 
 
 def not_excluded(within: Inside) -> str:
@@ -236,7 +247,7 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
                 "a secret"
             )
         assert within.worst is not None
-        moved = without(made, History(made.whole, other, tuple(heard.found)), within.worst)[1]
+        moved = same_entries(first, within.shifts, without(made, History(made.whole, other, tuple(heard.found)), within.worst)[1])
         if further := grown(first, within.worst.secret, within.shifts, moved):
             return f"{further}; this size depends on the draws at {lines}, which may hide the move"
     return None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .playing import Play
     from .study import History, Study
 
+SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report for which a released number is searched
 RUNS, RUNS_OF_PROGRAM = 64, 4  # for each secret, to find out which moved entries of a report are read
 Entry = tuple[int, ...]
 
@@ -109,3 +110,47 @@ def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool
     except (Diverged, OtherMechanisms):  # then later mechanisms depend on it
         return True
     return not same_means(first.meetings, heard.found) or not alike(first, after)
+
+
+def shown(made: Study, first: History, i: int, by: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The move of a report, 0 at the entries that no released number shows. Only the first entries are tested."""
+    left = np.zeros_like(by)
+    most = SHOWN_OF_PROGRAM if isinstance(made.model, External) else SHOWN
+    for entry in map(tuple, np.argwhere(first.meetings[i].moved(by))[:most].tolist()):
+        if _shown(made, first, i, entry):
+            left[entry] = by[entry]
+    return left
+
+
+def _shown(made: Study, first: History, i: int, entry: Entry) -> bool:
+    """Whether some released number depends on this entry of a report and on no other report, noise or draw.
+
+    All others are replaced, twice. The number must stay the same, and must change as before if the entry changes.
+    """
+    try:
+        runs = [[_replaced(made, first, i, entry, changed, seed) for changed in (False, True)] for seed in (None, 0, 1)]
+    except (Diverged, OtherMechanisms):
+        return False
+    (before, after), *others_ = runs
+    for cell, one in before.cells.items():
+        here = one != after.cells[cell]
+        for still, changed in others_:
+            here &= (still.cells[cell] == one) & (changed.cells[cell] == after.cells[cell])
+        if here.any():
+            return True
+    return False
+
+
+def _replaced(made: Study, first: History, i: int, entry: Entry, changed: bool, seed: int | None) -> Play:
+    """The first run, with another value of an entry if `changed`. If `seed` is given, all other random values are replaced."""
+    report = first.meetings[i]
+    script, draws = list(first.meetings), first.play.draws
+    other, noisy = others(report), report.noisy.copy()
+    if seed is not None:
+        script = [elsewhere(m, seed + k) for k, m in enumerate(script)]
+        draws = made.others[seed % len(made.others)]
+        some = np.random.default_rng(seed).random(noisy.shape) < 0.5
+        noisy[some] = other[some]
+    noisy[entry] = other[entry] if changed else report.noisy[entry]
+    script[i] = replace(report, noisy=noisy)
+    return play(made.model, first.worlds, script=draws, follow=Meetings(script))

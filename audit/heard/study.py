@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 SEEDS = 3  # number of seeds: one for the run, two for other numbers
+CHANCE = 1e-12  # draws that would be the same for two seeds with a smaller probability are constant
 MANY = 20_000  # largest number of draws, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison
@@ -162,10 +163,18 @@ def close(one: Play, other: Play) -> bool:
 
 
 def _fixed(draw: Draw, others: Sequence[Draw]) -> bool:
-    """Whether every seed draws the same numbers from a continuous law."""
-    if draw.law not in CONTINUOUS:
+    """Whether every seed draws the same numbers, from a law for which this is no chance."""
+    if draw.law not in CONTINUOUS and not improbable(draw):
         return False
     return all(alike(draw, o) and np.array_equal(draw.values, o.values) for o in others)
+
+
+def improbable(draw: Draw) -> bool:
+    """Whether two seeds would hardly ever draw the same numbers from finitely many values of known probabilities."""
+    if draw.chances is None:
+        return False
+    equal = np.log((draw.chances**2).sum(-1))  # of one number of each row
+    return float(equal.sum() * draw.values.size / equal.size) < np.log(CHANCE)
 
 
 def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
