@@ -94,6 +94,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         reason = reason or unseen(first, moves, each) or compared_only(made, case, first, shifts)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
+    except Exception as fault:  # a user's model may refuse other numbers with any exception
+        reason = f"with other draws the training ends ({type(fault).__name__}), so they may hide a secret"
     epsilon = 0.0 if reason else min(epsilons)
     conditions = (REPEATED, law_of(first), FRESH, EXACT, unhidden(made, reason), GRANTED)
     bound = exact(epsilon, reason or told(secret, first, shifts), MOVES, conditions)
@@ -173,7 +175,7 @@ def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int 
     heard = Meetings([instead.get(i, m) for i, m in enumerate(first.meetings)])
     try:
         after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-    except (Diverged, OtherMechanisms):
+    except Exception:  # later mechanisms depend on it, or the model refuses other values
         return None
     pairs = [*zip(first.play.cells.values(), after.cells.values(), strict=True)]
     pairs += [(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)]

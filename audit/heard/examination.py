@@ -173,7 +173,10 @@ def resized(made: Study, absent: Without, other: Forced) -> str | None:
         change = nudge(source.block, i)
         shifts = [d + (change if j == i else 0) for j, d in enumerate(other.shifts)]
         numbers = moved_by(made.base.draws, [(s.block, d) for s, d in zip(made.sources, shifts, strict=True)], made.copies)
-        after = play(made.model, absent.worlds, numbers, made.base.draws).cells[source.cell]
+        try:
+            after = play(made.model, absent.worlds, numbers, made.base.draws).cells[source.cell]
+        except Diverged as line:
+            return f"the noise on {source.cell} cannot be moved to see its size without {absent.secret} ({line})"
         before = other.play.cells[source.cell]
         expected = before + source.factor * laid_out(change, before.shape, source.across)
         if (

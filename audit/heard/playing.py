@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.hearing import Draw, hearing
-from ...models.hearing.mechanisms.meetings import Meetings
+from ...models.hearing.mechanisms.meetings import Meetings, OtherMechanisms
 from ...models.hearing.script import Diverged, Script, alike
 from ..own.program import External
 from ..own.recording import Request
@@ -64,7 +64,14 @@ def play(
         return _of_program(model, worlds, script, follow)
     change = None if script is None else Script(script, instead or {}, isinstance(follow, Meetings))
     with hearing(change, follow) as heard:
-        release = model.fit(worlds, "cpu")
+        try:
+            release = model.fit(worlds, "cpu")
+        except (Diverged, OtherMechanisms):
+            raise
+        except Exception as fault:  # a user's model may refuse other numbers with any exception
+            if not instead:
+                raise
+            raise Diverged(f"other numbers end the training: {type(fault).__name__}") from None
     if change is not None:
         change.ended(len(heard.draws))
     return Play(cells(release), heard.draws)

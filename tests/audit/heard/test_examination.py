@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from gnnaudit import Looped
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import mu_of_claim
 from gnnaudit.audit.audits.heard_noise import listen
@@ -101,3 +102,17 @@ def test_an_audit_that_assumes_gaussian_sums_is_believed_where_they_were_heard_a
     assert disbelieved("blackbox", setting(calibrated(strangers.Rounded), tmp_path)) is None
     for kind in (strangers.Rounded, strangers.LaplaceSums, strangers.NoiseByDegree, strangers.ConstantSeed, StudentT):
         assert disbelieved("residual", setting(calibrated(kind), tmp_path)) is not None
+
+
+def of_indices(graph, seed):
+    """Counts of classes among sampled nodes, whose places are drawn: other numbers are no places and end the training."""
+    rng = np.random.default_rng(seed)
+    places = rng.integers(0, graph.nodes, graph.nodes * graph.classes)
+    counts = np.bincount(graph.y[places], minlength=graph.classes)[None].repeat(graph.nodes, 0)
+    return {"posteriors": np.log((counts + 1.0) / (counts + 1.0).sum(1, keepdims=True))}
+
+
+def test_a_model_that_refuses_other_numbers_ends_no_audit(tmp_path):
+    case = Case(Looped(of_indices), Claim(1.0, 1e-6, Unit.UNDIRECTED_EDGE))
+    outcome = listen(Setting(case, GRAPH, Store(tmp_path), Key("indices"), 3, 1e-4))
+    assert not any(b.refuted for b in outcome.bounds)
