@@ -212,7 +212,7 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
         drawn = (meeting.draw, *meeting.beside)
         if all(places[id(draw)] in made.constant for draw in drawn) and np.abs(by).max(initial=0) > NOTHING:
             yield f"the noise of {meeting.draw.where} is the same for every seed, and the value at {meeting.line} moves"
-        j = within.again.get(i, i)
+        j = i if meeting.law == REPORT else within.again.get(i, i)
         unseen = any(k in within.idle or (np.any(within.shifts[k]) and not np.any(shifts[k])) for k in (i, j))
         if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING and not added_only(made, run, i, j):
             line, where = run.meetings[j].line, meeting.draw.where
@@ -339,7 +339,7 @@ def coarse(meeting: Meeting) -> bool:
 
 def frequencies(report: Meeting) -> float:
     """The p-value of "each value is reported as often as its probabilities say", by the normal law of sums, Bonferroni."""
-    told, chances = np.asarray(report.noisy, dtype=np.float64)[report.covered], report.clean[report.covered]
+    told, chances = np.asarray(report.noisy, dtype=np.float64).ravel(), report.clean.reshape(-1, len(report.values))
     spread = np.sqrt((chances * (1 - chances)).sum(0))
     known = spread**2 >= CELLS
     gaps = [(np.abs(told - value) < REPORTED).sum() - chances[:, k].sum() for k, value in enumerate(report.values)]

@@ -109,7 +109,7 @@ def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
     found = []
     for number, m in enumerate(within.meetings, 1):
         sizes, covered = np.asarray(m.scale), float(m.covered.mean())
-        chances = m.clean[m.covered] if m.values else sizes[sizes > 0]
+        chances = m.clean[(m.clean > 0) & (m.clean < 1)] if m.values else sizes[sizes > 0]
         scale = float(chances.min()), float(chances.max())
         used = UNREAD if number - 1 in within.idle else WITHIN
         cell = next((str(c) for c, a in made.base.cells.items() if _is(m, a)), used)

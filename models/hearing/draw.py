@@ -61,10 +61,8 @@ class Draw:
 
     @property
     def own_chances(self) -> bool:
-        """Whether each number has its own probabilities, none of them 0: such a draw is a randomised report of what they are
-        computed from.
-        """
-        return self.chances is not None and self.chances.ndim > 1 and bool(np.all(self.chances > 0))
+        """Whether each number has its own probabilities: such a draw is a randomised report of what they are computed from."""
+        return self.chances is not None and self.chances.ndim > 1
 
 
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (position in the order of draws, the draw) -> the numbers that replace it

@@ -70,7 +70,7 @@ class Meeting:
 
     def moved(self, by: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which entries of a report move, where `by` is the difference of the probabilities."""
-        return self.covered & (np.abs(by).max(axis=-1) > NOTHING)
+        return np.abs(by).max(axis=-1) > NOTHING
 
     def pairs(self, by: NDArray[np.float64]) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """The probabilities of the moved entries of a report, before and after the move."""
@@ -133,13 +133,12 @@ class Meetings:
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
         """Records a randomised report and returns its value, or that of the script if there is one. chances: as `Meeting.clean`.
 
-        An entry that cannot have all values is no report. more: `beside` and `mirrored` of the Meeting.
+        An entry with one possible value is a report without randomness. more: `beside` and `mirrored` of the Meeting.
         """
-        covered = np.all(chances > 0, axis=-1)
-        if not self.space or not np.any(covered):
+        if not self.space or not np.any((chances > 0) & (chances < 1)):
             return told
         beside, mirrored = more
-        return self.record(covered, Meeting(calling_line(), draw, 1.0, chances, told, beside, values, mirrored))
+        return self.record(np.array(True), Meeting(calling_line(), draw, 1.0, chances, told, beside, values, mirrored))
 
     def record(self, covered: NDArray[np.bool_], met: Meeting) -> Any:
         """Adds a mechanism to `found`, and returns its noisy value, or that of the script if there is one."""
@@ -149,7 +148,7 @@ class Meetings:
             at = len(self.found)
             if at >= len(self.script) or self.script[at].noisy.shape != noisy.shape or self.script[at].line != line:
                 raise OtherMechanisms(line)
-            noisy[...] = np.where(covered & self.script[at].covered if met.values else covered, self.script[at].noisy, noisy)
+            noisy[...] = np.where(covered, self.script[at].noisy, noisy)
         self.found.append(replace(met, noisy=noisy.copy()))
         return noisy
 

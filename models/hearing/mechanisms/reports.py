@@ -215,7 +215,7 @@ def compared(coins: Coins, threshold: Any, below: bool, result: Any) -> Any:
     chances = of_two(under if below else 1 - under)
     if chances.ndim == 1:
         return drawn(result, coins.with_chance(float(chances[1])))
-    if chances.shape[:-1] != result.shape or not np.all(chances > 0):
+    if chances.shape[:-1] != result.shape:
         return result
     return coins.report((0.0, 1.0), chances, result)
 

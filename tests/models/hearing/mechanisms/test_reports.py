@@ -52,6 +52,12 @@ OWN = [
     of_torch(lambda torch: torch.rand(3, 4, dtype=torch.float64) < torch.tensor(SHARES)),
     of_torch(lambda torch: torch.distributions.Bernoulli(torch.tensor(SHARES)).sample()),
 ]
+CERTAIN = np.where(BITS, 1.0, 0.2)  # a 1 is certain where a bit is set
+OF_CERTAIN = [
+    lambda rng: rng.random((3, 4)) < CERTAIN,
+    lambda rng: rng.binomial(1, CERTAIN),
+    of_torch(lambda torch: torch.bernoulli(torch.tensor(CERTAIN))),
+]
 OF_FIVE = [
     lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, rng.integers(0, 5, (3, 4))),
     lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, rng.integers(5, size=(3, 4))),
@@ -83,6 +89,7 @@ def followed(way, seed=1, script=None):
     [
         *((w, with_two(FLIPPED)) for w in FLIPS),
         *((w, with_two(SHARES)) for w in OWN),
+        *((w, with_two(CERTAIN)) for w in OF_CERTAIN),
         *((w, CHANGED) for w in OF_FIVE),
         *((w, POWERS / POWERS.sum(1, keepdims=True)) for w in OF_SCORES),
     ],
@@ -186,7 +193,6 @@ def lopsided(rng):
         lambda rng: LABELS * (rng.random((3, 4)) < 0.7),
         lambda rng: np.cumsum(rng.random((3, 4)) < 0.3) % 2 == BITS.ravel(),
         lambda rng: np.sort(rng.random((3, 4)) < 0.3, axis=0) ^ BITS,
-        lambda rng: rng.random((3, 4)) < np.where(BITS, 1.0, 0.2),  # a 1 is certain where a bit is set
         of_torch(lambda torch: torch.nn.functional.dropout(torch.tensor(SHARES), 0.5)),
     ],
 )
