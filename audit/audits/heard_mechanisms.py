@@ -227,6 +227,13 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
     amplification, and then its epsilon is smaller than that of the composition.
     """
     free = free_draws(made, first)
+    moved_laws = {m.law for m, by in zip(first.meetings, within.shifts, strict=True) if m.size(by) > NOTHING}
+    if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
+        heard = Meetings(first.meetings)
+        play(made.model, made.whole, script=redrawn(made, free), follow=heard)
+        lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in free))
+        known = same_means(first.meetings, heard.found)
+        return None if known else f"the draws at {lines} change the probabilities of the reports, so they may hide a secret"
     least = smallest(first, within)
     masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
     if masks and not alike(first, play(made.model, made.whole, script=redrawn(made, masks), follow=Meetings(first.meetings))):
