@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
 ROUNDING = 1e-9  # share of the claimed noise sd below which residuals are rounding errors, not noise
 ALIKE = "the noise is normal, of one variance and independent"
-SILENT = 1e-3  # share of the claimed noise sd; fewer than one in a thousand entries of normal noise are smaller
+# entries below this share of the claimed noise sd hold no noise: fewer than one in a thousand normal draws are smaller
+SILENT = 1e-3
 MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
 COARSE = 2e-4  # nats: grid of losses in a search
 FARTHEST = 12.0  # noise sds: the largest move that is composed on a grid
@@ -290,7 +291,8 @@ def _equal_rows(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = np.argsort(rows[:, 0])
     equal = np.abs(np.diff(rows[order], axis=0)).max(axis=1) < SILENT
     place = np.arange(equal.size)
-    # number of consecutive equal steps that end here; every second of them makes a pair
+    # `equal` compares neighbours in the sorted order. since: length of the run of equal neighbours that ends here. Neighbours are
+    # paired where this length is odd, so no row is in two pairs
     since = place - np.maximum.accumulate(np.where(equal, -1, place))
     taken = np.flatnonzero(equal & (since % 2 == 1))
     return order[taken], order[taken + 1]

@@ -180,7 +180,7 @@ def noise_p_values(*records: Record) -> Iterator[float]:
 
 
 def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[float]:
-    """Exact p-values of the coins of each purpose that the ledger amplifies, in two runs."""
+    """Exact p-values of the draws that chose the samples of two runs, for purposes with a sampling rate below 1 in the ledger."""
     for record in (first, second):
         for purpose, batches in record.samples.items():
             rate = ledger.rate if any(r.purpose == purpose for r in record.releases) else ledger.whole

@@ -108,7 +108,10 @@ def moved(rows: int, cap: int | None) -> float:
 
 
 def row_sensitivity(widening: float) -> Certificate:
-    """The row of a leaf of a star with and without its hub, at teleport 0.01. widening: the charged sensitivity over the clip."""
+    """The row of a leaf of a star with and without its hub, at teleport 0.01.
+
+    widening: the charged sensitivity / the clipping norm.
+    """
     clip, std, delta = 0.01, 0.0067 * widening, 1e-4
     claim = Claim(code.gaussian_row_epsilon(0.0067, clip, delta), delta, Unit.NODE, exposes=("rows",))
     teleports = np.array([0.01, 0.02, 0.05, 0.15, 0.25, 0.5])
@@ -120,7 +123,7 @@ def row_sensitivity(widening: float) -> Certificate:
 
 
 def leaf_row(teleport: float, leaves: int = 30) -> float:
-    """The change of a leaf's clipped PageRank row when the hub is removed, over the clip."""
+    """The change of a leaf's clipped PageRank row when the hub is removed, in clipping norms."""
     import scipy.sparse as sp
 
     from ....models.dpar.pagerank import page_rank

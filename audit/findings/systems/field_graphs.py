@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 FRIENDS, CALLS = 40, 100
 LEAVES, RANK, RELEASES = 200, 20, 1500
-SIZE, MOST = 501, 60  # the number of nodes, the last of which is a chunk alone; how many numbers of other ones are distinguished
+# SIZE: number of nodes; the row of the last node is a chunk of its own. MOST: this row may hold 0 … MOST - 1 other entries 1
+SIZE, MOST = 501, 60
 HUB, KEPT = 200, 0.8  # the number of leaves of the hub; beta, the share of the flow that continues at each step
 EDGE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",))
 

@@ -69,7 +69,8 @@ def neighbours_rows(covered: float) -> Certificate:
     """
     rows = np.zeros((DEGREE + 1, DEGREE + 1))
     rows[1:, 0], rows[0, 1:] = 1.0, 1.0  # a star: each leaf lists the hub, the hub lists the leaves
-    error = np.array([-1.0, 1.0])  # the same label in each row; every gradient reaches the clip
+    # the loss gradient by the logits, equal in all rows; so every row's gradient is longer than the clipping norm
+    error = np.array([-1.0, 1.0])
     gradients = (error[:, None, None] * rows).transpose(1, 0, 2).reshape(len(rows), -1)
     shift = float(np.linalg.norm(clipped(gradients).sum(0)))  # without the hub's edges all rows are empty
     summary = (
