@@ -1,4 +1,4 @@
-"""A nearly tight bound from one run: the exact move of the means from a replay, over an upper bound on the size of the noise."""
+"""A nearly tight bound from one run: the exact move of the means from a replay, divided by an upper bound on the noise sd."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def factorised(
     The rest is spent on two linear combinations ("views") of the noise, which detect noise that is too small in some directions
     only: the best weighting of stages and columns, and the difference of neighbouring rows. Their weights come from one half of
     the rows, their bounds from the other half. If rows are equal in half of the columns, the second view is their difference in
-    the other half. Noise below a billionth of the claimed size proves epsilon = infinity. A view counts only if tests do not
-    reject that its entries are normal, of one variance and independent. If no view counts, the bound is withdrawn. Raises
+    the other half. Noise below a billionth of the claimed size proves epsilon = infinity. A view is used only if tests do not
+    reject that its entries are normal, of one variance and independent. If no view is used, the bound is withdrawn. Raises
     ValueError for other shapes, NaN, infinities.
     """
     r, d = np.asarray(residuals, float), np.asarray(moves, float)

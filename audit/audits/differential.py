@@ -191,8 +191,8 @@ def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[
 def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) -> float:
     """The smallest detectable violation, as a factor of the noise.
 
-    It is the factor that the noise test detects at the worst purpose, divided by `strongest`, the largest move by one secret over
-    the move that the ledger covers.
+    It is the factor that the noise test detects at the worst purpose, divided by `strongest`: the largest move by one secret in
+    units of the move that the ledger covers.
     """
     if not strongest > 0:
         return math.inf

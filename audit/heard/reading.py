@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .playing import Play
     from .study import History, Study
 
-RUNS, RUNS_OF_PROGRAM = 64, 4  # for each secret, to find out which moved entries of a report are read
+RUNS, RUNS_OF_PROGRAM = 64, 4  # largest number of runs that test, for one secret, which moved entries of a report are read
 Entry = tuple[int, ...]
 
 
@@ -34,7 +34,7 @@ def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozen
         heard = Meetings(script)
         try:
             after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-        except (Diverged, OtherMechanisms):  # then later mechanisms depend on it
+        except (Diverged, OtherMechanisms):  # later mechanisms depend on these values, so the run reads them
             continue
         if same_means(first.meetings, heard.found, found) and alike(first, after):
             found |= set(some)
@@ -100,6 +100,6 @@ def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool
     heard = Meetings([m if k != i else replace(m, noisy=noisy) for k, m in enumerate(first.meetings)])
     try:
         after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-    except (Diverged, OtherMechanisms):  # then later mechanisms depend on it
+    except (Diverged, OtherMechanisms):  # later mechanisms depend on these values, so the run reads them
         return True
     return not same_means(first.meetings, heard.found) or not alike(first, after)

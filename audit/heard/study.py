@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SEEDS = 3  # number of seeds: one for the run, two for other numbers
+SEEDS = 3  # number of seeds: one for the run that is studied, two for runs with other random numbers
 MANY = 20_000  # largest number of draws, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison

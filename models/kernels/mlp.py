@@ -46,7 +46,7 @@ class Net(NamedTuple):
 
     operations: NDArray[np.void]  # an array of type OPERATION
     ends: NDArray[np.int64]  # for each segment, the index after its last operation
-    again: NDArray[np.int64]  # for each segment, up to which operation the backward pass recomputes it
+    again: NDArray[np.int64]  # for each segment, the index after the last operation that the backward pass computes again
     numbers: Floats  # all numbers of the network, running moments included
     slopes: Floats  # the gradients of `numbers`, at the same places
     room: Floats  # (rows * BLOCK,) stored for all blocks: see `kept` and `slope` in FIELDS

@@ -66,7 +66,8 @@ def singular_vectors(key: Key, all_entries: bool) -> Certificate:
         star = np.zeros((LEAVES + 1, LEAVES + 1))
         star[0, 1 : leaves + 1] = star[1 : leaves + 1, 0] = 1.0
         u, s, v = np.linalg.svd(star)
-        parts = (u[upper[0], :RANK] * v[:RANK, upper[1]].T).astype(np.float32)  # (pairs, rank): the entry's share of each value
+        # (pairs, rank): an entry of the matrix is the sum of the singular values, each times its part
+        parts = (u[upper[0], :RANK] * v[:RANK, upper[1]].T).astype(np.float32)
         hits = np.zeros(RELEASES)
         for run in range(RELEASES):
             count = max(1, int(leaves + rng.laplace(0, 1 / (0.01 * claim.epsilon))))
