@@ -270,10 +270,10 @@ def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
     chosen = r.shape[3] // 2  # these columns determine the pairs; in the other columns honest noise is independent of the choice
     a, b = _equal_rows(r[0, 0, :, :chosen]) if chosen else (np.arange(0), np.arange(0))
     if a.size:
-        what, difference, move = "a row less an equal row", (r[:, :, a] - r[:, :, b])[..., chosen:], d[..., chosen:]
+        what, difference, move = "the difference of equal rows", (r[:, :, a] - r[:, :, b])[..., chosen:], d[..., chosen:]
     else:
         even, follow = test.shape[2] // 2 * 2, _slope(pilot[:, :, :-1], pilot[:, :, 1:])
-        what, difference, move = "a row less its neighbour", test[:, :, :even:2] - follow * test[:, :, 1:even:2], d
+        what, difference, move = "the difference of neighbouring rows", test[:, :, :even:2] - follow * test[:, :, 1:even:2], d
     return {
         "weighted stages and columns": (np.einsum("kc,akbc->ab", weights[row] / scale, test), float(gains[row]) / scale),
         what: (difference, float(np.linalg.norm(move))),

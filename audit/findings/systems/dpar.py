@@ -117,9 +117,11 @@ def row_sensitivity(widening: float) -> Certificate:
     teleports = np.array([0.01, 0.02, 0.05, 0.15, 0.25, 0.5])
     found = np.array([leaf_row(float(t)) for t in teleports])
     libraries = exact.gaussian(found[0] * clip / std, delta)
-    summary = f"At teleport 0.01 the clipped row moves by {found[0]:.3f} clips; at the default 0.25 by {found[4]:.3f}."
+    summary = f"At teleport 0.01 the clipped row moves by {found[0]:.3f} clipping norms; at the default 0.25 by {found[4]:.3f}."
     series = {"moved": (teleports, found), "charged": (teleports, np.full(6, widening))}
-    return confirmed(claim, libraries, summary, Figure("teleport probability", "clips that the row moves", series, log="x"))
+    return confirmed(
+        claim, libraries, summary, Figure("teleport probability", "move of the row, in clipping norms", series, log="x")
+    )
 
 
 def leaf_row(teleport: float, leaves: int = 30) -> float:
