@@ -174,7 +174,7 @@ def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
 
 
 def _of(places: Sequence[int], moves: Moves) -> Moves:
-    """The moves of the mechanisms at these places."""
+    """The moves of the mechanisms with these indices."""
     return [(secret, tuple(each[i] for i in places)) for secret, each in moves]
 
 

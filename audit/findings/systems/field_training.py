@@ -69,7 +69,7 @@ def neighbours_rows(covered: float) -> Certificate:
     """
     rows = np.zeros((DEGREE + 1, DEGREE + 1))
     rows[1:, 0], rows[0, 1:] = 1.0, 1.0  # a star: each leaf lists the hub, the hub lists the leaves
-    # the loss gradient by the logits, equal in all rows; so every row's gradient is longer than the clipping norm
+    # the derivative of the loss by the logits, the same in each row; its norm is above 1, so every row's gradient is clipped
     error = np.array([-1.0, 1.0])
     gradients = (error[:, None, None] * rows).transpose(1, 0, 2).reshape(len(rows), -1)
     shift = float(np.linalg.norm(clipped(gradients).sum(0)))  # without the hub's edges all rows are empty
