@@ -67,8 +67,8 @@ def laplace_epsilon(scale: float, delta: float) -> float:
 def composed_pure_delta(epsilon: float, count: int, target: float) -> float:
     """The exact delta at epsilon `target` (nats) of `count` adaptively chosen epsilon-DP mechanisms.
 
-    Kairouz, Oh and Viswanath 2015, theorem 3.3: sum over l of C(k, l) (e^((k-l) e) - e^(target + l e))_+ / (1 + e^e)^k.
-    Randomised response attains it.
+    Kairouz, Oh and Viswanath 2015, theorem 3.3, with k = `count` and x = `epsilon`: the sum over l of C(k, l) (e^((k-l) x) -
+    e^(target + l x))_+ / (1 + e^x)^k. Randomised response attains it.
     """
     wins = np.arange(count + 1)
     odds = math.log1p(math.exp(-epsilon))

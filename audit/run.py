@@ -102,7 +102,7 @@ def carry_out(
         files = {case.model.name: about for case in todo if (about := audited(case.model))}
         write_spec(folder, files)
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
-        alpha = divide(plan.alpha, max(1, taken))  # fixed before any test: a union bound over all tests
+        alpha = divide(plan.alpha, max(1, taken))  # fixed before any test, and a union bound covers all tests
         rows: list[Any] = []
         observed: list[dict[str, Any]] = []
         written: set[Path] = set()
@@ -190,7 +190,7 @@ def study(
             results = tuple(resting_on(case, one, checks) for one in results) if audit.masks else results
         except ValueError as fault:  # the model cannot train on other graphs, or the graph is too small for two worlds
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
-            results = tuple(marked(first, held=False) for first in results)  # a single test does not refute
+            results = tuple(marked(first, held=False) for first in results)  # a refutation without a repetition does not count
         outcomes += results
     if plan.record and heard_at_all(case.model):
         heard = observe(case, case.counted(graph), key)

@@ -18,7 +18,7 @@ from dp_accounting import DpEvent
 from .mechanisms import composed, gaussian, on_sampled_nodes, randomised_response, repeated
 from .types import PureDpEvent
 
-LONGEST = 2000  # characters
+LONGEST = 2000  # largest length of a text, in characters
 Value: TypeAlias = float | DpEvent
 
 

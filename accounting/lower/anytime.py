@@ -136,6 +136,7 @@ def _largest_wealth(above0: NDArray[np.bool_], above1: NDArray[np.bool_], epsilo
     price = math.exp(epsilon)
     paths = []
     for won, lost in ((above1, above0), (~above0, ~above1)):
-        gain = won - price * lost - delta  # mean at most 0 under the claim, at least -price - delta
+        # a gain is never below -price - delta; if the claim holds, its mean is at most 0
+        gain = won - price * lost - delta
         paths += [np.cumsum(np.log1p(stake / (price + delta) * gain)) for stake in STAKES]
     return float(max(special.logsumexp(paths, axis=0).max() - math.log(len(paths)), 0.0))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..claim import Claim
 
 FAIR = "bits are fair independent coins"
-SPARE = 6.0  # reserve of rounds, in standard deviations: a world then has too few rounds in one of a billion audits
+SPARE = 6.0  # spare rounds, in standard deviations of the number of heads: too few rounds in one of a billion audits
 KEPT = 0.5  # if drawn coins select fewer than this share of the rounds, there is no bound
 
 

@@ -16,7 +16,9 @@ from .power import smallest
 
 SIDES = {(0, 1): 0.8, (0,): 0.05, (1,): 0.05}  # shares of alpha: for guesses on both outputs, and for guesses on one output only
 SHARE = sum(SIDES.values())  # share of alpha for these tests; the rest is for whole releases, which need no independence
-REACH = 9.0  # standard deviations; the mass outside, below 1e-18, is added to every probability
+# counts within this many standard deviations of their mean are summed; the mass outside, below 1e-18, is added to each
+# probability
+REACH = 9.0
 # number of ways to divide a sum of epsilons between two kinds of channel; the search is then refined near the largest p-value
 SPLITS = 17
 POWER = 0.9  # power at the smallest detectable violation

@@ -94,7 +94,7 @@ def rule_from_pilot(
         return None
     both = np.sort(np.concatenate([scores0, scores1]))
     spread = np.linspace(0, len(both) - 1, CANDIDATES).round().astype(int)
-    # one kind of error is rare at the lowest and at the highest scores: all of them are tried
+    # the 32 lowest and the 32 highest scores are all tried, because one kind of error is rare there
     tails = np.minimum(np.arange(32), len(both) - 1)
     candidates = np.unique(both[np.concatenate([spread, tails, len(both) - 1 - tails])])
     above0 = len(scores0) - np.searchsorted(np.sort(scores0), candidates, side="right")

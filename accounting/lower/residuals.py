@@ -1,4 +1,4 @@
-"""A nearly tight bound from one run: the exact move of the means from a replay, over an upper bound on the size of the noise."""
+"""A nearly tight bound from one run: the exact move of the means from a replay, divided by an upper bound on the noise sd."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
 ROUNDING = 1e-9  # share of the claimed noise sd below which residuals are rounding errors, not noise
 ALIKE = "the noise is normal, of one variance and independent"
-SILENT = 1e-3  # share of the claimed noise sd; fewer than one in a thousand entries of normal noise are smaller
+# entries below this share of the claimed noise sd hold no noise: fewer than one in a thousand normal draws are smaller
+SILENT = 1e-3
 MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
 COARSE = 2e-4  # nats: grid of losses in a search
 FARTHEST = 12.0  # noise sds: the largest move that is composed on a grid
@@ -51,8 +52,8 @@ def factorised(
     The rest is spent on two linear combinations ("views") of the noise, which detect noise that is too small in some directions
     only: the best weighting of stages and columns, and the difference of neighbouring rows. Their weights come from one half of
     the rows, their bounds from the other half. If rows are equal in half of the columns, the second view is their difference in
-    the other half. Noise below a billionth of the claimed size proves epsilon = infinity. A view counts only if tests do not
-    reject that its entries are normal, of one variance and independent. If no view counts, the bound is withdrawn. Raises
+    the other half. Noise below a billionth of the claimed size proves epsilon = infinity. A view is used only if tests do not
+    reject that its entries are normal, of one variance and independent. If no view is used, the bound is withdrawn. Raises
     ValueError for other shapes, NaN, infinities.
     """
     r, d = np.asarray(residuals, float), np.asarray(moves, float)
@@ -269,10 +270,10 @@ def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
     chosen = r.shape[3] // 2  # these columns determine the pairs; in the other columns honest noise is independent of the choice
     a, b = _equal_rows(r[0, 0, :, :chosen]) if chosen else (np.arange(0), np.arange(0))
     if a.size:
-        what, difference, move = "a row less an equal row", (r[:, :, a] - r[:, :, b])[..., chosen:], d[..., chosen:]
+        what, difference, move = "the difference of equal rows", (r[:, :, a] - r[:, :, b])[..., chosen:], d[..., chosen:]
     else:
         even, follow = test.shape[2] // 2 * 2, _slope(pilot[:, :, :-1], pilot[:, :, 1:])
-        what, difference, move = "a row less its neighbour", test[:, :, :even:2] - follow * test[:, :, 1:even:2], d
+        what, difference, move = "the difference of neighbouring rows", test[:, :, :even:2] - follow * test[:, :, 1:even:2], d
     return {
         "weighted stages and columns": (np.einsum("kc,akbc->ab", weights[row] / scale, test), float(gains[row]) / scale),
         what: (difference, float(np.linalg.norm(move))),
@@ -290,7 +291,8 @@ def _equal_rows(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = np.argsort(rows[:, 0])
     equal = np.abs(np.diff(rows[order], axis=0)).max(axis=1) < SILENT
     place = np.arange(equal.size)
-    # number of consecutive equal steps that end here; every second of them makes a pair
+    # `equal` compares neighbours in the sorted order. since: length of the run of equal neighbours that ends here. Neighbours are
+    # paired where this length is odd, so no row is in two pairs
     since = place - np.maximum.accumulate(np.where(equal, -1, place))
     taken = np.flatnonzero(equal & (since % 2 == 1))
     return order[taken], order[taken + 1]

@@ -171,7 +171,7 @@ def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, 
     target = claim.epsilon
     high, at_high = start, epsilon(start)
     low, at_low = start, at_high
-    factor = 1 + 4 * relative if start != 1.0 else 2.0  # a good start needs only a short step
+    factor = 1 + 4 * relative if start != 1.0 else 2.0  # the root is near a start that the caller gives
     while at_high > target:
         low, at_low = high, at_high
         high *= factor

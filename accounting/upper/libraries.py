@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # delta, and delta per step, below which rounding errors exceed the tail that Opacus sums
 SMALLEST_PRV, ROUNDED_PRV = 2e-11, 1e-15
-LARGEST_PRV = 200.0  # nats; a wider grid of losses takes gigabytes
+LARGEST_PRV = 200.0  # largest range of losses, in nats; a grid over a wider range takes gigabytes
 
 
 def dp_accounting_pld(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:

@@ -71,8 +71,9 @@ class Lira:
     """log N(signal; in) - log N(signal; out), with the Gaussians of each challenge fitted on shadow models.
 
     signal: "label", the logit of the node's own label, or "ends", minus the log of the correlation distance between the two
-    ends of an edge. online: uses shadows with and without the challenge. Offline uses only those without, and the score is
-    the distance of the target above their mean, in standard deviations. shrinkage: see Moments.of.
+    ends of an edge. online: whether the attack uses shadow models with and without the challenge. If not, it uses only those
+    without the challenge, and the score is (signal of the target - their mean) / their standard deviation. shrinkage: see
+    Moments.of.
     """
 
     signal: str = "label"

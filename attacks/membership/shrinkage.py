@@ -38,8 +38,9 @@ def prior_freedom(variances: Numbers, freedom: NDArray[np.int64]) -> float:
 def shrunk(means: Numbers, precision: Numbers, groups: NDArray[np.int64] | None = None) -> tuple[Numbers, Numbers]:
     """The posterior mean (c, d) and covariance (c, d, d) of each challenge's true means, given the sample means of all.
 
-    The prior is normal around the centre of the group. Its covariance is the scatter of the sample means around the centres
-    minus their errors (Efron and Morris 1972, "Empirical Bayes on vector observations").
+    The prior is normal around the centre of the group. Its covariance is estimated: the covariance of the sample means around the
+    centres, minus the covariance of the errors of the sample means (Efron and Morris 1972, "Empirical Bayes on vector
+    observations").
 
     means: (c, d) sample means. precision: (c, d, d), the inverse covariance of their errors; the row and column of a mean
     without samples are zero. groups: (c,), all one group by default. With too few completely sampled challenges to estimate

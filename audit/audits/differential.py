@@ -180,7 +180,7 @@ def noise_p_values(*records: Record) -> Iterator[float]:
 
 
 def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[float]:
-    """Exact p-values of the coins of each purpose that the ledger amplifies, in two runs."""
+    """Exact p-values of the draws that chose the samples of two runs, for purposes with a sampling rate below 1 in the ledger."""
     for record in (first, second):
         for purpose, batches in record.samples.items():
             rate = ledger.rate if any(r.purpose == purpose for r in record.releases) else ledger.whole
@@ -191,8 +191,8 @@ def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[
 def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) -> float:
     """The smallest detectable violation, as a factor of the noise.
 
-    It is the factor that the noise test detects at the worst purpose, divided by `strongest`, the largest move by one secret over
-    the move that the ledger covers.
+    It is the factor that the noise test detects at the worst purpose, divided by `strongest`: the largest move by one secret in
+    units of the move that the ledger covers.
     """
     if not strongest > 0:
         return math.inf

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move under different draws
 TRIED = 8  # largest number of uniform draws that are tried one by one
-NUDGE = 1e-5  # relative
+NUDGE = 1e-5  # relative change of a uniform number that seldom changes the result of a comparison
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
 MASKS = ("uniform", "integers")  # laws of one-time pads: added modulo their range, such numbers hide a value completely
 ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, the drawn numbers are tested in their place
 REPORTED = 1e-6  # largest rounding error of a reported value
 CELLS = 25.0  # smallest variance of a count that the normal law approximates
-NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom turns a comparison
+NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom changes the result of a comparison
 FEW = 0.1  # if a nudge changes at most this share of the numbers that a large change does, the values are only compared
 LAWS = {"normal": "norm", "laplace": "laplace"}
 SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
@@ -204,8 +204,8 @@ def used(made: Study, first: History, within: Inside) -> Shifts:
 
 
 def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
-    """Sentences about mechanisms that move and whose noise hides nothing: every seed draws the same noise, or two mechanisms
-    share it.
+    """Sentences about mechanisms whose mean the secret moves, and whose noise does not hide this move: every seed draws the same
+    noise, or two mechanisms share it.
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):

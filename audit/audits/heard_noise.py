@@ -91,12 +91,12 @@ def mismatch(case: Case, found: Examination) -> str | None:
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
-        return f"the ledger charges {kind}, which cannot be recognised by single draws of noise"
+        return f"the ledger charges for {kind}, which cannot be recognised by single draws of noise"
     if laws <= set(kinds) and law_of(found) is not None:
         return None
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))
     charges = " or ".join(LAWS[name].charged for name in kinds)
-    return f"the ledger charges {charges} noise, and noise of the law '{', '.join(sorted(laws))}' is drawn ({lines})"
+    return f"the ledger charges for {charges} noise, and noise of the law '{', '.join(sorted(laws))}' is drawn ({lines})"
 
 
 def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:

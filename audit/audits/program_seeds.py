@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NAME = "differential"
 SEEDS = 32  # trainings in each world, to distinguish a constant answer from a rare one
 THEOREM = "Clopper-Pearson bounds on how often each of the two graphs gives one answer (Kairouz, Oh and Viswanath 2015)"
-FIXED = proved("the answer that counts was fixed beforehand", "four earlier trainings gave this answer")
+FIXED = proved("the counted answer was fixed beforehand", "four earlier trainings gave this answer")
 SHARE = "every seed gives the same answer"
 
 

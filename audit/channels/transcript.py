@@ -35,7 +35,8 @@ def play_messages(setting: Setting) -> Outcome:
 
     Given the earlier messages, canaries that move different rows are independent. A message contains the direction of a noisy sum
     but not its length, so the log-likelihood ratio is only nearly normal, and a rank test compares it with the ledger's curve.
-    The mean of the ratio moves by about mu squared, and this mu gives the smallest detectable violation.
+    If the effect of an edge is Gaussian with strength mu, the edge raises the mean of the ratio by about mu squared. The audit
+    computes mu from the measured means, and from mu the smallest detectable violation.
     """
     case = setting.case
     wider, edges, ends = pairs(setting.graph, CANARIES, DECOYS)

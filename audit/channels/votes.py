@@ -154,7 +154,10 @@ def votes(model: NoisyVotes, worlds: Worlds, queries: NDArray[np.int64], turned:
 
 
 def log_ratio(model: NoisyVotes, classes: int, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(K,) the log-likelihood ratio of all votes of a run if the canary's samples are secret. labels: (K, queries)."""
+    """(K,) the log-likelihood ratio of all votes of a run. The adversary does not see in which samples the canary is.
+
+    labels: (K, queries).
+    """
     top = argmax_top_probability(classes, model.vote_noise or 0.0)
     z = np.zeros(classes)
     z[1] = np.log(top * (classes - 1) / (1 - top))

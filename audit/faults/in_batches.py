@@ -28,7 +28,7 @@ class UnchargedSteps(FaultyTraining):
 
 @dataclass(frozen=True)
 class FixedSizeBatches(FaultyTraining):
-    """Draws batches of a fixed size; its ledger charges Poisson batches."""
+    """Draws batches of a fixed size; its ledger charges for Poisson batches."""
 
     where: ClassVar[Any] = stage
 
@@ -56,7 +56,7 @@ class ShuffledCoins:
 
 @dataclass(frozen=True)
 class ShuffledBatches(FaultyTraining):
-    """Shuffles the nodes and cuts them into batches; its ledger charges Poisson batches."""
+    """Shuffles the nodes and cuts them into batches; its ledger charges for Poisson batches."""
 
     def change(self) -> dict[str, Any]:
         honest, rate = dpsgd.stream, self.batch / self.train_nodes

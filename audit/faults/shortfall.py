@@ -72,7 +72,7 @@ def with_own_row(model: Any, graph: Graph) -> float:
 
 
 def by_enumeration(model: Any, graph: Graph) -> float:
-    """The enumerated epsilon of the model's finite channels over the claimed one."""
+    """The enumerated epsilon of the model's finite channels, divided by the claimed epsilon."""
     spent = sum(copies * channel_epsilon(matrix) for matrix, copies in model.channels(graph.dim, graph.classes))
     return spent / (VOTES if model.unit is Unit.NODE else LOCAL).epsilon
 
@@ -83,7 +83,7 @@ def largest_degree(model: Any, graph: Graph) -> float:
 
 
 def undivided_budget(model: Any, graph: Graph) -> float:
-    """The budget spent over the claimed budget.
+    """The spent budget, divided by the claimed budget.
 
     It spends twice the feature budget, for two features or two reports, and the label budget.
     """

@@ -157,6 +157,6 @@ def epsilon_of_losses(start: float, step: float, masses: NDArray[np.float64], de
     above = np.append(np.cumsum(p[::-1])[::-1][1:], 0.0)
     weighted = np.append(lfilter([math.exp(-step)], [1.0, -math.exp(-step)], p[::-1])[::-1][1:], 0.0)
     i = int(np.argmax((above - weighted <= delta) & (losses >= 0)))
-    # between point i - 1 and point i the sum is kept - e^(epsilon - loss i) discounted
+    # for epsilon between the losses i - 1 and i, the sum is kept - e^(epsilon - loss i) discounted
     kept, discounted = float(above[i] + p[i]), float(weighted[i] + p[i])
     return max(float(losses[i]) + math.log((kept - delta) / discounted), 0.0) if kept > delta else 0.0

@@ -140,7 +140,7 @@ def repaired_verdict(result: Result) -> str:
 
 
 def severity(result: Result) -> tuple[int, float]:
-    """The sort key that puts the worst finding first: refuted before argued, then by epsilon over the claimed epsilon."""
+    """The sort key that puts the worst finding first: refuted before argued, then by epsilon divided by the claimed epsilon."""
     epsilon, claimed = result.certificate.bound.epsilon, result.certificate.claim.epsilon
     return list(WORDS).index(result.verdict), -epsilon / max(claimed, 1e-9)
 

@@ -75,7 +75,7 @@ class Inside:
     idle: frozenset[int] = frozenset()
 
     def counted(self, shifts: Shifts) -> Shifts:
-        """The moves that count.
+        """The moves, with 0 in place of a move that repeats another one or is part of a sum.
 
         A value that is computed again has the noise of an earlier value and moves as that value does, so it gets 0. In a group of
         `sums`, only the sum counts. The last term then gets the move of the sum, divided by the noise of the sum. The other terms

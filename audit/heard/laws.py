@@ -88,7 +88,8 @@ def _choice_cost(found: Examination, move: Move, factor: float, delta: float) ->
     known = lattice(found)
     assert known is not None
     spacing, chances = known
-    tilted = chances**factor / (chances**factor).sum()  # of noise p(z) ~ exp(-rate |z|), the rate times this factor
+    # if the noise has p(z) ~ exp(-rate |z|), this multiplies its rate by the factor
+    tilted = chances**factor / (chances**factor).sum()
     steps = [round(entry / spacing) for entry in largest(move.entries)]
     return composed([shifted(tilted, step) for step in steps if step], delta)
 

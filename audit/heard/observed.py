@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SLACK = 1e-3  # relative: rounding error of a move
 WITHIN, UNREAD = "used within the run", "not used by the run"
-EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each takes the noise multiplier, the scale over the move
+EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each takes the noise multiplier: scale / move
 
 
 Moves = list[tuple[str, tuple[float, ...]]]  # a secret, and how far it moves each mechanism, in units of the scale
@@ -174,7 +174,7 @@ def _unplaced(found: Examination, within: Inside | None) -> tuple[Heard, ...]:
 
 
 def _of(places: Sequence[int], moves: Moves) -> Moves:
-    """The moves of the mechanisms at these places."""
+    """The moves of the mechanisms with these indices."""
     return [(secret, tuple(each[i] for i in places)) for secret, each in moves]
 
 

@@ -108,8 +108,8 @@ def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDAr
     """The entries of a cell that no draw changes while the noise on other cells stays the same.
 
     On a noisy cell, this function notes the entries that the first replacement of draws does not change. All later replacements
-    must leave them unchanged too. Otherwise these entries have another kind of noise, and no entry counts. In a cell without
-    noise of its own, all entries must stay the same.
+    must leave them unchanged too. Otherwise these entries have another kind of noise, and the result has no entries. In a cell
+    without noise of its own, all entries must stay the same.
     """
     shifts = other.shifts if other is not None else tuple(np.zeros(s.block.size) for s in made.sources)
     start: dict[int, NDArray[Any]] = moved_by(

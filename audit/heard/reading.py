@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .study import History, Study
 
 SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report for which a released number is searched
-RUNS, RUNS_OF_PROGRAM = 64, 4  # for each secret, to find out which moved entries of a report are read
+RUNS, RUNS_OF_PROGRAM = 64, 4  # largest number of runs that test, for one secret, which moved entries of a report are read
 Entry = tuple[int, ...]
 
 
@@ -35,7 +35,7 @@ def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozen
         heard = Meetings(script)
         try:
             after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-        except Exception:  # later mechanisms depend on it, or the model refuses other values
+        except Exception:  # later mechanisms depend on these values, or the model refuses them
             continue
         if same_means(first.meetings, heard.found, found) and alike(first, after):
             found |= set(some)
@@ -107,7 +107,7 @@ def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool
     heard = Meetings([m if k != i else replace(m, noisy=noisy) for k, m in enumerate(first.meetings)])
     try:
         after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-    except Exception:  # later mechanisms depend on it, or the model refuses other values
+    except Exception:  # later mechanisms depend on these values, or the model refuses them
         return True
     return not same_means(first.meetings, heard.found) or not alike(first, after)
 
@@ -129,7 +129,7 @@ def _shown(made: Study, first: History, i: int, entry: Entry) -> bool:
     """
     try:
         runs = [[_replaced(made, first, i, entry, changed, seed) for changed in (False, True)] for seed in (None, 0, 1)]
-    except Exception:  # later mechanisms depend on it, or the model refuses other values
+    except Exception:  # later mechanisms depend on these values, or the model refuses them
         return False
     (before, after), *others_ = runs
     for cell, one in before.cells.items():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..key import Key
 
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: degree of the hub, number of nodes without edges, size of the clique
-NEAR = 6  # of the rows that changed when all secrets were removed, a single secret is removed at this many
+NEAR = 6  # number of rows at which one secret is removed, among the rows that changed when many secrets were removed
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ Nodes = np.ndarray[Any, np.dtype[np.int64]]  # ids
 
 
 def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger: Charged, key: Key) -> tuple[float, list[str]]:
-    """The largest move by one secret, over the move that the ledger's noise covers; and the contradictions that were found.
+    """The largest move by one secret, divided by the move that the ledger's noise covers; and the contradictions that were found.
 
     whole, record: the run on the whole graph, with the seed `key.fold("frozen", 0)`. Given the released history, a sum moves by
     exactly the amount computed here, and all else that is released must be a function of noisy values and public data. One
@@ -131,7 +131,7 @@ def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.
 
 
 def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: Nodes, nodes: int) -> float:
-    """The move of one release's mean, over the move that the ledger's noise covers. hidden: nodes whose own rows are not
+    """The move of one release's mean, divided by the move that the ledger's noise covers. hidden: nodes whose own rows are not
     released.
     """
     change = shift(before, after, hidden, nodes)

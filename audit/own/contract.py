@@ -25,9 +25,9 @@ from ..key import Key
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SIZES = (6, 12, 48)  # nodes; small graphs first, so that the first failure is the smallest example
+SIZES = (6, 12, 48)  # numbers of nodes of the test graphs, smallest first, so that the first failure is the smallest example
 RUNS = 3
-TOLERANCE = 1e-4  # relative; float32 trainings may add numbers in another order
+TOLERANCE = 1e-4  # relative difference that is ignored: float32 trainings may add numbers in another order
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TEXTS = ("command", "unit", "ledger", "source", "name", "python", "checkout")
 LISTS = ("releases", "requires", "public")
 KEYS = (*TEXTS, *LISTS, "noise_std", "values", "claim")
-SMALL = 1 << 20  # bytes of a file that holds numbers
+SMALL = 1 << 20  # largest size in bytes of a file of numbers, such as noise_std.npy
 ASKED = """
 import importlib.metadata as m, importlib.util as u, json, sys
 found = {}

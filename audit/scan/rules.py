@@ -197,7 +197,7 @@ RULES = {
         Rule(
             "noise-per-tensor",
             "Each tensor is clipped alone and gets its own noise, but one example moves all tensors at once.",
-            "Clip all tensors together, or scale the noise by the norm of all clips. See dpgnn-per-tensor.",
+            "Clip all tensors together, or scale the noise by the L2 norm of all clipping norms. See dpgnn-per-tensor.",
             noise_per_tensor,
         ),
         Rule(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph, Worlds
 
 Task = tuple["Model", "Worlds", str, str]
-CHUNK_BYTES = 24 << 20  # working memory of one chunk; larger chunks miss the processor's caches, and lose more work if killed
+CHUNK_BYTES = 24 << 20  # bytes of working memory for one chunk; larger chunks miss the caches, and lose more work if killed
 
 
 @functools.cache

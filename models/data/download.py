@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from .checksums import Remote
 
-CHUNK = 1 << 20  # bytes
+CHUNK = 1 << 20  # bytes that are read at a time
 QUIET = 2.0  # seconds after which a progress bar appears
 TIMEOUT = 30.0  # seconds without a byte before a download fails
 

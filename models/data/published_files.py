@@ -87,7 +87,7 @@ class _Parts:
 
 
 def _encoded(text: str, encoding: str) -> bytes:
-    # Python 3 writes bytes in old pickles as a call of this function, with the name of this encoding
+    # replaces `_codecs.encode`: in a pickle of protocol 2 or lower, Python 3 stores bytes as a call of it, with latin1
     return text.encode("latin1")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import one_line
 
 MEMORY = 8 << 30  # bytes; the default of --memory
-CHUNK = 1 << 20  # bytes
+CHUNK = 1 << 20  # bytes that are unpacked at a time
 
 
 def fits(path: Path, memory: int = MEMORY) -> None:

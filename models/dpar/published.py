@@ -2,7 +2,8 @@
 
 Zhang et al., WWW 2024 (arXiv 2210.04442), as its public code computes. The code prints two figures and never adds them: one for
 the private PageRank rows at delta = 2 q M delta, one for DP-SGD at delta = 1e-3. It multiplies both by the node sampling rate q,
-but sampling amplifies privacy by less than that: see `closed_forms.amplified`.
+but sampling amplifies privacy by less than that: see `closed_forms.amplified`. In the formulas, M is the number of rows, C the
+clipping norm, N the number of records and B the batch size.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from ...accounting.upper.libraries import sampled_gaussian_rdp
 
 
 def gaussian_row_epsilon(sigma: float, clip: float, delta: float) -> float:
-    """DP-APPR-GM, one row: the classical Gaussian bound sqrt(2 ln(1.25/delta)) C / sigma_std, used beyond epsilon = 1 too.
+    """DP-APPR-GM, one row: the classical Gaussian bound sqrt(2 ln(1.25/delta)) C / sigma, used beyond epsilon = 1 too.
 
-    sigma is the noise std, as in the code. The code uses C as the sensitivity, which is sqrt(2) C.
+    sigma is the noise std, as in the code. The code takes C for the sensitivity; the true sensitivity is sqrt(2) C.
     """
     return math.sqrt(2 * math.log(1.25 / delta)) * clip / sigma  # scan: intended
 
 
 def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: float = -1.0) -> float:
-    """DP-APPR-EM, one row: K one-shot picks, and the picked values with Laplace noise.
+    """DP-APPR-EM, one row: `picks` one-shot picks, and the picked values with Laplace noise.
 
     values: the epsilon of the values. 0: they are not released. -1, the default of the code: they cost as much as the picks.
     """

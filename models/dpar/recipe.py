@@ -83,9 +83,11 @@ class DparRecipe:
         if not self.keep or set(self.keep) - set(KEPT):
             raise ValueError(f"keep={self.keep}: must name some of {', '.join(KEPT)}.")
         if not (math.isfinite(self.sigma) and self.sigma >= 0 and self.source_sigma > 0):
-            raise ValueError(f"sigma={self.sigma}, source_sigma={self.source_sigma}: must be at least 0, and above 0.")
+            numbers = f"sigma={self.sigma}, source_sigma={self.source_sigma}"
+            raise ValueError(f"{numbers}: sigma must be at least 0, source_sigma above 0, and sigma finite.")
         if self.sources < 0 or self.picks < 1 or self.cap < 1:
-            raise ValueError(f"sources={self.sources}, picks={self.picks}, cap={self.cap}: must be at least 0, 1 and 1.")
+            numbers = f"sources={self.sources}, picks={self.picks}, cap={self.cap}"
+            raise ValueError(f"{numbers}: sources must be at least 0, picks and cap at least 1.")
         if not 0 < self.node_rate <= 1:
             raise ValueError(f"node_rate={self.node_rate}: must be in (0, 1]; 1 keeps all nodes.")
         if self.mode == "paper" and self.batch < 1:

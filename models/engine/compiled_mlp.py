@@ -45,7 +45,7 @@ class Step:
 
     @property
     def rows(self) -> int:
-        """The inverse length is kept in one more row after the unit vector."""
+        """The number of rows that the step writes. UNIT writes the inverse length into one more row, after the unit vector."""
         return self.outputs + (self.kind == UNIT)
 
 

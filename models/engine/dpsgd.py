@@ -58,7 +58,7 @@ def train_privately(
 
     rows: the training rows. nodes: (n,) their ids among the `population` nodes of the graph. Each node's coins have a fixed
     position in the stream of batches, so two neighbouring worlds draw the same coins for the nodes that both have. purpose: the
-    name of the streams.
+    name of the random streams.
     """
     draws = [stream(seed, "batch", purpose) for seed in seeds]
     noises = [stream(seed, "gradient", purpose) for seed in seeds]
@@ -189,7 +189,7 @@ def _wide(index: Tensor, x: Tensor) -> Tensor:
 
 
 def _padded(drawn: list[NDArray[np.int32]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Row numbers of each run -> the same (runs, batch), and 1 for the real ones, 0 for the padding."""
+    """The row numbers of each run, (runs, batch), padded with 0; and a mask of this shape, 1 for a row and 0 for padding."""
     sizes = np.array([rows.size for rows in drawn])
     real = np.arange(max(1, sizes.max())) < sizes[:, None]
     index = np.zeros(real.shape, dtype=np.int64)

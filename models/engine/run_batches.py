@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Worlds
 
-CACHE = 2**20  # bytes of one layer's activations; several such arrays are in memory at a time
-ROOM = 2**22  # this limit with a compiled kernel. The kernel trains one run at a time, so the group need not fit the cache
+# largest size in bytes of one layer's activations in all runs that train together; several such arrays are in memory at a time
+CACHE = 2**20
+# the same limit for the compiled kernel, which trains one run at a time, so the activations of all runs need not fit the cache
+ROOM = 2**22
 
 
 def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:

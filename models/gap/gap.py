@@ -41,7 +41,8 @@ class Gap(common.NoisySums):
         super().__post_init__()
         common.check_kept(self.name, self.keep, self.hops)
         if self.encoder_layers < 1 or self.hops < 0:
-            raise ValueError(f"encoder_layers={self.encoder_layers}, hops={self.hops}: must be at least 1 and 0.")
+            numbers = f"encoder_layers={self.encoder_layers}, hops={self.hops}"
+            raise ValueError(f"{numbers}: encoder_layers must be at least 1, hops at least 0.")
 
     @property
     def ledger(self) -> DpEvent:

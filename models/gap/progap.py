@@ -38,7 +38,8 @@ class ProGap(common.NoisySums):
         super().__post_init__()
         common.check_kept(self.name, self.keep, self.depth)
         if self.base_layers < 1 or self.depth < 0:
-            raise ValueError(f"base_layers={self.base_layers}, depth={self.depth}: must be at least 1 and 0.")
+            numbers = f"base_layers={self.base_layers}, depth={self.depth}"
+            raise ValueError(f"{numbers}: base_layers must be at least 1, depth at least 0.")
 
     @property
     def ledger(self) -> DpEvent:

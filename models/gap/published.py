@@ -2,7 +2,8 @@
 
 sigma is always the "noise scale" that both papers calibrate: noise std / claimed sensitivity, the same for every noisy
 aggregation and for DP-SGD. epsilon in nats. Sources: Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and Gatica-Perez,
-WSDM 2024; Daigavane et al. 2021; and their public code.
+WSDM 2024; Daigavane et al. 2021; and their public code. In the formulas of GAP and ProGAP, K is the number of hops, T the number
+of steps and q the sampling rate.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def poisson_gaussian_rdp(alpha: int, rate: float, sigma: float) -> float:
 def multi_term_rdp(alpha: float, sigma: float, degree: int, records: int, batch: int) -> float:
     """Daigavane et al., theorem 1, one step: ln E exp(alpha (alpha-1) rho^2 / (2 sigma^2 (K+1)^2)) / (alpha-1).
 
-    rho, the number of a node's K + 1 loss terms in the batch, is hypergeometric.
+    K is `degree`. rho, the number of a node's K + 1 loss terms in the batch, is hypergeometric.
     """
     terms = degree + 1
     met = np.arange(max(0, terms + batch - records), min(terms, batch) + 1)

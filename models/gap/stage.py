@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def train_stage(
     recipe: NodeRecipe, company: Company, network: Network, parts: Parts, inputs: Sequence[Tensor | None], purpose: str
 ) -> Weights:
-    """Trains a network of a recipe. inputs: (runs, all nodes, units), or None for the features. purpose: name of the streams.
+    """Trains a network of a recipe. inputs: (runs, all nodes, units), or None for the features.
+
+    purpose: the name of the random streams.
 
     At edge level labels are public, so both modes keep the epoch that is best on the validation nodes. At node
     level only mode "paper" does so, as the released code does; its ledger does not charge for that choice.

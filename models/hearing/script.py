@@ -20,9 +20,9 @@ class Diverged(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Script:
-    """The numbers of a repeated run. draws: of the first run, in order. instead: position -> numbers to use instead; an empty
-    array leaves the draw random. reports: whether the probabilities of a draw may differ, because the draw is recorded as a
-    mechanism of its own.
+    """The numbers with which a run repeats an earlier one. draws: of the earlier run, in order. instead: position -> numbers to
+    use instead; an empty array leaves the draw random. reports: whether the probabilities of a draw may differ, because the draw
+    is recorded as a mechanism of its own.
     """
 
     draws: Sequence[Draw]
@@ -30,14 +30,14 @@ class Script:
     reports: bool = False
 
     def __call__(self, at: int, draw: Draw) -> NDArray[Any] | None:
-        """The numbers of the draw. Raises Diverged if the repeated run made another draw at this place."""
+        """The numbers of the draw. Raises Diverged if this draw is another than that of the earlier run."""
         if at >= len(self.draws) or not alike(draw, self.draws[at], self.reports):
             raise Diverged(draw.line)
         numbers = self.instead.get(at, self.draws[at].values)
         return carried(numbers, self.draws[at], draw) if numbers.size else None
 
     def ended(self, count: int) -> None:
-        """Raises Diverged if the run ended after `count` draws, fewer than the repeated one made."""
+        """Raises Diverged if the run ended after `count` draws, fewer than the earlier run made."""
         if count < len(self.draws):
             raise Diverged(self.draws[count].line)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-BLOCK = 128  # nodes
+BLOCK = 128  # number of nodes in a block
 ZERO, ONE = np.float32(0), np.float32(1)
 SCALE, ALPHA = np.float32(1.0507009873554805), np.float32(1.6732632423543772)  # constants of SELU
 EPSILON = np.float32(1e-5)  # the epsilon of group norm

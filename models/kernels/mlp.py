@@ -30,7 +30,8 @@ FIELDS = (  # the fields of an operation
     *("centred", "leaf"),  # centred: a batch norm follows, so the bias has no gradient. leaf: the gradient of x is not needed
     # places in `numbers` of weight and bias, or of scale and shift, and of the running moments
     *("first", "second", "mean", "variance"),
-    # places in `room` of the input of a norm and its gradient, or of the input of a LINEAR that reads no row of the block
+    # places in `room`. NORM and KEEP: kept is the place of the norm's input, slope that of the gradient of its output. LINEAR:
+    # kept is the place of its input, if this layer reads its input from `room` and not from the block
     *("kept", "slope"),
     # FEATURES: the place of two tables, weights and their gradients. TAKE: the place of its inputs. Norms: the first row of
     # `moments`
@@ -45,10 +46,10 @@ class Net(NamedTuple):
 
     operations: NDArray[np.void]  # an array of type OPERATION
     ends: NDArray[np.int64]  # for each segment, the index after its last operation
-    again: NDArray[np.int64]  # for each segment, up to which operation the backward pass recomputes it
+    again: NDArray[np.int64]  # for each segment, the index after the last operation that the backward pass computes again
     numbers: Floats  # all numbers of the network, running moments included
     slopes: Floats  # the gradients of `numbers`, at the same places
-    room: Floats  # (rows * BLOCK,) the stored inputs of batch norms, for all blocks
+    room: Floats  # (rows * BLOCK,) stored for all blocks: see `kept` and `slope` in FIELDS
     moments: NDArray[np.float64]  # (units that a batch norm sees, 9)
     tables: Floats  # tables that are ordered by feature or by node
     x: Floats  # (rows * BLOCK,) activations of a block

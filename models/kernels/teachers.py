@@ -21,7 +21,9 @@ Whole = NDArray[np.int64]
 EPSILON, MOMENTUM = np.float32(1e-5), np.float32(0.1)  # constants of batch norm
 ZERO, ONE = np.float32(0), np.float32(1)
 INPUTS, OUTPUTS = 0, 1  # columns of `layers`: the numbers of units that a layer reads and writes
-# columns: offsets of a layer's parameters. The first layer has only OWN, the last a bias at SHIFT
+# columns of `layers`: where the parameters of a layer begin. OWN and NEIGHBOURS: weights of a node's own row and of the mean of
+# its neighbours' rows; the first layer has no NEIGHBOURS. SCALE, SHIFT, RUNNING: batch norm; the last layer has none, and its
+# SHIFT is a bias
 NEIGHBOURS, OWN, SCALE, SHIFT, RUNNING = range(2, 7)
 CHUNK = 64  # columns of the first layer that are updated at a time, so that their gradient stays in the nearest cache
 

@@ -17,12 +17,12 @@ def lpgnn_epsilon(features: float, labels: float) -> float:
 
 
 def bits_printed(epsilon: float, dim: int) -> int:
-    """The paper's number of sampled features: max(1, min(d, floor(epsilon / 2.18)))."""
+    """The paper's number of sampled features: max(1, min(dim, floor(epsilon / 2.18)))."""
     return max(1, min(dim, math.floor(epsilon / 2.18)))
 
 
 def bits_best(epsilon: float, dim: int) -> int:
-    """The integer with the smallest variance: minimises coth(epsilon / (2m))^2 / m, next to the continuous optimum."""
+    """The number m of bits with the smallest variance: it minimises coth(epsilon / (2m))^2 / m near the real-valued optimum."""
     near = range(max(1, math.floor(epsilon / OPTIMUM) - 1), min(dim, math.ceil(epsilon / OPTIMUM) + 1) + 1)
     return min(near, key=lambda m: _spread(epsilon, m) / m, default=dim)
 

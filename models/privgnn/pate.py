@@ -63,7 +63,8 @@ class Pate:
         if self.teacher not in TEACHERS:
             raise ValueError(f"teacher={self.teacher!r}: must be one of {', '.join(TEACHERS)}.")
         if self.parts < 1 or self.queries < 1 or self.layers < 2:
-            raise ValueError(f"parts={self.parts}, queries={self.queries}, layers={self.layers}: must be at least 1, 1 and 2.")
+            numbers = f"parts={self.parts}, queries={self.queries}, layers={self.layers}"
+            raise ValueError(f"{numbers}: parts and queries must be at least 1, layers at least 2.")
 
     @property
     def name(self) -> str:

@@ -15,7 +15,10 @@ PRINTED_DELTA_FACTOR = 10.0  # the code writes 10e-4 and 10e-5 where the paper s
 
 
 def laplace_rdp(alpha: float, inverse_scale: float) -> float:
-    """R(alpha) of one Laplace release: ln(a/(2a-1) e^((a-1) l) + (a-1)/(2a-1) e^(-a l)) / (a-1)."""
+    """The Renyi divergence of one Laplace release: ln(a/(2a-1) e^((a-1) l) + (a-1)/(2a-1) e^(-a l)) / (a-1).
+
+    In this formula a is `alpha` and l is `inverse_scale`.
+    """
     first = math.log(alpha / (2 * alpha - 1)) + (alpha - 1) * inverse_scale
     second = math.log((alpha - 1) / (2 * alpha - 1)) - alpha * inverse_scale
     return float(np.logaddexp(first, second)) / (alpha - 1)
@@ -47,7 +50,10 @@ def privgnn_epsilon(inverse_scale: float, rate: float, queries: int, delta: floa
 
 
 def privgnn_theorem_7(inverse_scale: float, rate: float, queries: int, delta: float) -> float:
-    """Theorem 7: ln(1/sqrt(delta)) + |Q| ln(1 + g^2 (2/3 e^l + 1/3 e^(-2l) - 1)). Not a bound: it mixes orders 2 and 3."""
+    """Theorem 7: ln(1/sqrt(delta)) + |Q| ln(1 + g^2 (2/3 e^l + 1/3 e^(-2l) - 1)). Not a bound: it mixes Renyi orders 2 and 3.
+
+    In this formula l is `inverse_scale`, g is `rate` and |Q| is `queries`.
+    """
     return math.log(1 / math.sqrt(delta)) + queries * _second_moment(inverse_scale, rate)
 
 
@@ -57,7 +63,10 @@ def privgnn_theorem_7_repaired(inverse_scale: float, rate: float, queries: int, 
 
 
 def pate_printed(inverse_scale: float, queries: int, delta: float) -> float:
-    """The data-independent PATE columns: min over l = 1 … 8 of (|Q| min(2 lambda^2 l (l+1), 2 lambda l) + ln(1/delta)) / l."""
+    """The data-independent PATE columns: min over l = 1 … 8 of (|Q| min(2 lambda^2 l (l+1), 2 lambda l) + ln(1/delta)) / l.
+
+    In this formula lambda is `inverse_scale` and |Q| is `queries`.
+    """
     return min(
         (queries * min((2 * inverse_scale) ** 2 * order * (order + 1) / 2, 2 * inverse_scale * order) + math.log(1 / delta))
         / order

@@ -130,7 +130,7 @@ class Perturbed:
 
     def _normed(self, at: int, learn: bool) -> Tensor:
         scaled, vector = spectral_scale(self.learner.weights[2 + at][0], self.vectors[at])
-        if learn:  # does no power iteration, as torch's spectral_norm during evaluation
+        if learn:  # torch's spectral_norm, too, updates its vector only in training
             self.vectors[at] = vector
         return scaled
 

@@ -46,7 +46,7 @@ def gcn_sensitivity(smallest_degree: int) -> float:
 
 
 def vesper_epsilon(sigma: float, layers: int, rate: float, steps: int, delta: float, bound: str = "theorem-27") -> float:
-    """Theorem 2.1: T sampled steps composed by RDP. rate: gamma, how likely a batch holds the edge (`events.inclusion`).
+    """Theorem 2.1: sampled steps composed by RDP. rate: gamma, the chance that a batch holds the edge (`events.inclusion`).
 
     bound: "theorem-27" (of Wang, Balle and Kasiviswanathan, for Gaussians) or "seen" (batches that the other party knows). At
     every order, the smaller of this bound and the bound without amplification is used.

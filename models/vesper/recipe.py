@@ -23,18 +23,19 @@ VARIANTS = {"sound": ("s1", "s2", "s3", "gap-resampled"), "paper": ("pmp", "gap-
 class VesperRecipe:
     """The recipe. sigma: noise std / sensitivity of one noisy layer to one undirected edge; 0 means no privacy.
 
-    variant, sound: "s1" (the default) trains the encoder without edges and releases every layer once; "s2" puts noise before the
-    weights and refreshes all rows `refreshes` times; "s3" refreshes at every step and perturbs the backward pass too.
+    variant, sound: "s1" (the default) trains the encoder without edges and releases every layer once; "s2" adds noise before
+    it multiplies by the weights, and refreshes all rows `refreshes` times; "s3" refreshes at every step and perturbs the backward
+    pass too.
     variant, paper: "pmp" (the default).
     variant, both: "gap-resampled", the "corrected GAP" that the paper compares with: sums without weights over sampled
     neighbourhoods, with new noise for every batch; GAP adds noise to each hop once. Its encoder is trained without edges.
     aggregator: "gin", "gcn-floor", "mean-floor", and as published "gcn-min-degree", "gcn-truncated"; floor: their minimum degree.
     layers: 0 gives an MLP that reads no edge. decoder: "concat" or "gru". hidden: width of every layer.
-    epochs: steps of the optimiser on all training rows, 100 by default; for variants in batches, the number of passes over the
-    training set, 10 by default.
+    epochs: steps of the optimiser on all training rows, 100 by default; for variants that train in batches, the number of passes
+    over the training set, 10 by default.
     edge_sampling (s2): each refresh keeps every edge with this probability, in secret.
-    fan_out, batch_size, n_train (in batches): neighbours sampled a node, roots of a batch, and the public number of training
-    nodes, which s3 needs too. keep: the arrays to compute and release.
+    fan_out, batch_size, n_train (for variants that train in batches): neighbours sampled for each node, roots of a batch, and the
+    public number of training nodes, which s3 needs too. keep: the arrays to compute and release.
     """
 
     mode: str = "sound"

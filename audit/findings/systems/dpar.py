@@ -108,19 +108,24 @@ def moved(rows: int, cap: int | None) -> float:
 
 
 def row_sensitivity(widening: float) -> Certificate:
-    """The row of a leaf of a star with and without its hub, at teleport 0.01. widening: the charged sensitivity over the clip."""
+    """The row of a leaf of a star with and without its hub, at teleport 0.01.
+
+    widening: the charged sensitivity / the clipping norm.
+    """
     clip, std, delta = 0.01, 0.0067 * widening, 1e-4
     claim = Claim(code.gaussian_row_epsilon(0.0067, clip, delta), delta, Unit.NODE, exposes=("rows",))
     teleports = np.array([0.01, 0.02, 0.05, 0.15, 0.25, 0.5])
     found = np.array([leaf_row(float(t)) for t in teleports])
     libraries = exact.gaussian(found[0] * clip / std, delta)
-    summary = f"At teleport 0.01 the clipped row moves by {found[0]:.3f} clips; at the default 0.25 by {found[4]:.3f}."
+    summary = f"At teleport 0.01 the clipped row moves by {found[0]:.3f} clipping norms; at the default 0.25 by {found[4]:.3f}."
     series = {"moved": (teleports, found), "charged": (teleports, np.full(6, widening))}
-    return confirmed(claim, libraries, summary, Figure("teleport probability", "clips that the row moves", series, log="x"))
+    return confirmed(
+        claim, libraries, summary, Figure("teleport probability", "move of the row, in clipping norms", series, log="x")
+    )
 
 
 def leaf_row(teleport: float, leaves: int = 30) -> float:
-    """The change of a leaf's clipped PageRank row when the hub is removed, over the clip."""
+    """The change of a leaf's clipped PageRank row when the hub is removed, in clipping norms."""
     import scipy.sparse as sp
 
     from ....models.dpar.pagerank import page_rank

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 FRIENDS, CALLS = 40, 100
 LEAVES, RANK, RELEASES = 200, 20, 1500
-SIZE, MOST = 501, 60  # the number of nodes, the last of which is a chunk alone; how many numbers of other ones are distinguished
+# SIZE: number of nodes; the row of the last node is a chunk of its own. MOST: this row may hold 0 … MOST - 1 other entries 1
+SIZE, MOST = 501, 60
 HUB, KEPT = 200, 0.8  # the number of leaves of the hub; beta, the share of the flow that continues at each step
 EDGE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",))
 
@@ -65,7 +66,8 @@ def singular_vectors(key: Key, all_entries: bool) -> Certificate:
         star = np.zeros((LEAVES + 1, LEAVES + 1))
         star[0, 1 : leaves + 1] = star[1 : leaves + 1, 0] = 1.0
         u, s, v = np.linalg.svd(star)
-        parts = (u[upper[0], :RANK] * v[:RANK, upper[1]].T).astype(np.float32)  # (pairs, rank): the entry's share of each value
+        # (pairs, rank): an entry of the matrix is the sum of the singular values, each times its part
+        parts = (u[upper[0], :RANK] * v[:RANK, upper[1]].T).astype(np.float32)
         hits = np.zeros(RELEASES)
         for run in range(RELEASES):
             count = max(1, int(leaves + rng.laplace(0, 1 / (0.01 * claim.epsilon))))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = Any
 ENTRY = Claim(1.0, 1e-7, Unit.DIRECTED_EDGE, exposes=("aggregates",))
 STEP = Claim(1.0, 1e-5, Unit.NODE, Relation.REPLACE, exposes=("gradients",))
-NORM, HIDDEN, COLUMNS = 1e-8, 16, 50  # the column norm for which the noise is made; the sizes of the embedding
+NORM, HIDDEN, COLUMNS = 1e-8, 16, 50  # the column norm for which the noise is made; the rows and columns of the weight matrix
 DEGREE, BATCH_ROWS, TENSORS, NEIGHBOURS = 100, 256, 6, 5
 # the size of MolBACE's training set, and the defaults of the script
 GRAPHS, HELD_OUT, BATCH, NOISE, CLIP, EPOCHS = 1210, 152, 24, 0.5, 5.0, 10
@@ -53,7 +53,7 @@ def normalisation(key: Key, stored: bool) -> Certificate:
     unit = NORM * layer["weight"] / np.linalg.norm(layer["weight"], axis=0)
     target = layer if stored else dict(layer)
     target["weight"] = unit
-    shift = float(np.linalg.norm(layer["weight"][:, 0]))  # the entry (u, 0) adds column 0 to the row of u
+    shift = float(np.linalg.norm(layer["weight"][:, 0]))  # the adjacency entry (u, 0) adds column 0 to the embedding of u
     friendship = math.hypot(shift, float(np.linalg.norm(layer["weight"][:, 1])))
     summary = (
         f"One directed entry moves the embedding by {shift:.3g}, a friendship by {friendship:.3g}; "
@@ -69,7 +69,8 @@ def neighbours_rows(covered: float) -> Certificate:
     """
     rows = np.zeros((DEGREE + 1, DEGREE + 1))
     rows[1:, 0], rows[0, 1:] = 1.0, 1.0  # a star: each leaf lists the hub, the hub lists the leaves
-    error = np.array([-1.0, 1.0])  # the same label in each row; every gradient reaches the clip
+    # the derivative of the loss by the logits, the same in each row; its norm is above 1, so every row's gradient is clipped
+    error = np.array([-1.0, 1.0])
     gradients = (error[:, None, None] * rows).transpose(1, 0, 2).reshape(len(rows), -1)
     shift = float(np.linalg.norm(clipped(gradients).sum(0)))  # without the hub's edges all rows are empty
     summary = (

@@ -161,7 +161,8 @@ def best_epoch(key: Key, mode: str) -> Certificate:
     rng, nodes, runs = key.fold("graph").generator(), 67, 2000
     x = rng.standard_normal((nodes, 4)).astype(np.float32)
     x[2] = x[1]
-    x[35:] = x[3:35]  # each feature is trained on with both labels: no class is favoured, and epochs differ by noise
+    # each feature vector occurs with both labels, so training favours no class, and chance decides which epoch is best
+    x[35:] = x[3:35]
     y = np.concatenate([[1, 0, 1], np.repeat([0, 1], 32)])
     train = np.arange(nodes) >= 3
     model = calibrate(Mlp(mode=mode, unit=Unit.NODE, epochs=100, batch=32, train_nodes=64, layers=1, learning_rate=1.0), NODE)

@@ -102,7 +102,7 @@ class Meetings:
     space: int = 1 << 30  # bytes left for the values of mechanisms; 0: they needed more, so later mechanisms were not recorded
     tensors: Any = None  # the PyTorch tensors that are noise and have not been added to data yet
     scores: Any = None  # the PyTorch tensors that are data with Gumbel noise and have not been used yet
-    coins: Any = None  # the PyTorch tensors that are coins and have not chosen between values of data yet
+    coins: Any = None  # the PyTorch tensors of coins that have not been used yet to choose between values of data
 
     def follow(self, value: Any, draw: Draw) -> Any:
         """The array that a generator returned, as an array that knows its draw."""

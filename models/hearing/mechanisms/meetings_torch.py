@@ -119,7 +119,9 @@ def _scores(meetings: Meetings) -> Any:
 
 
 def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """The result of an operator on scores with Gumbel noise: a report for `argmax`, else the scores are recorded first."""
+    """The result of an operator on scores with Gumbel noise. `argmax` is recorded as a report if possible. Otherwise the
+    noisy scores are recorded as a mechanism.
+    """
     known = [(a, meetings.scores.pop(a)) for a in args[:2] if hasattr(a, "detach") and a in meetings.scores]
     if name == "argmax" and len(args) > 1 and not (len(args) > 2 and args[2]):
         result = call()

@@ -195,7 +195,9 @@ def reported(meetings: Recorder, value: Any, draw: Draw) -> Any:
 
 
 def _followed(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], result: Any) -> Any:
-    """The result of an operation on drawn numbers: coins after a comparison or a negation, a report after a flip of data."""
+    """The result of an operation on drawn numbers. A comparison or a negation gives coins. An operation that flips or keeps
+    bits of data gives a report.
+    """
     chance = coins.chance
     if chance is None and coins.draw.law == "uniform" and ufunc in (*BELOW, *ABOVE) and np.size(other[0]) in (1, result.size):
         return compared(coins, other[0], (ufunc in BELOW) == first, result)

@@ -52,10 +52,14 @@ def test_noise_five_percent_too_small_is_refuted():
     ("fault", "view"),
     [
         (lambda r: np.repeat(r[:, :1], STAGES, axis=1), "weighted stages and columns"),  # reused in every stage
-        (lambda r: np.repeat(r[:, :, :1], ROWS, axis=2) / max(1e-9, np.abs(r[:, :, :1]).std()), "a row less an equal row"),
-        (lambda r: r[:, :, np.arange(ROWS) % (ROWS // 4)], "a row less an equal row"),  # the same noise in each block of rows
-        (lambda r: r[:, :, np.random.default_rng(1).integers(0, ROWS // 2, ROWS)], "a row less an equal row"),  # and in any order
-        (lambda r: np.where(np.arange(ROWS)[:, None] % 2, 1e-2 * r + np.roll(r, 1, axis=2), r), "a row less its neighbour"),
+        (lambda r: np.repeat(r[:, :, :1], ROWS, axis=2) / max(1e-9, np.abs(r[:, :, :1]).std()), "the difference of equal rows"),
+        # the same noise in each block of rows, then in any order
+        (lambda r: r[:, :, np.arange(ROWS) % (ROWS // 4)], "the difference of equal rows"),
+        (lambda r: r[:, :, np.random.default_rng(1).integers(0, ROWS // 2, ROWS)], "the difference of equal rows"),
+        (
+            lambda r: np.where(np.arange(ROWS)[:, None] % 2, 1e-2 * r + np.roll(r, 1, axis=2), r),
+            "the difference of neighbouring rows",
+        ),
         (lambda r: r * np.where(np.arange(COLUMNS) < 5, 0.0, math.sqrt(2)), "weighted stages and columns"),  # half the columns
         (lambda r: r * np.where(np.arange(COLUMNS) < 5, 0.5, 1.3), "weighted stages and columns"),
     ],
