@@ -158,7 +158,7 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         return ""
     repeats, shared = again(first.meetings, first.play.draws, made.copies)
     moves: list[tuple[str, tuple[float, ...]]] = []
-    read: dict[int, dict[Entry, bool]] = {i: {} for i, m in enumerate(first.meetings) if m.law == REPORT}
+    read: dict[int, dict[Entry, bool | None]] = {i: {} for i, m in enumerate(first.meetings) if m.law == REPORT}
     past: dict[str, str] = {}
     doubts: list[str] = [shared] if shared else []
     worst: Without | None = None
@@ -176,10 +176,8 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
         except Incomparable as reason:
             doubts.append(str(reason))
             continue
-        shifts = tuple(
-            np.zeros_like(by) if i in found.idle else unread(made, first, i, by, read[i]) if i in read else by
-            for i, by in enumerate(shifts)
-        )
+        shifts, lost = _used(made, first, found.idle, shifts, read)
+        doubts += lost
         each = tuple(m.size(by) for m, by in zip(first.meetings, found.counted(shifts), strict=True))
         moves.append((absent.secret, each))
         if (total := float(np.linalg.norm(each))) > most * (1 + SAME):
@@ -198,6 +196,22 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
     return dataclasses.replace(
         found, moves=tuple(moves), past=past, doubts=tuple(doubts), worst=worst, shifts=largest, together=together
     )
+
+
+def _used(
+    made: Study, first: History, idle: Collection[int], shifts: Shifts, read: Mapping[int, dict[Entry, bool | None]]
+) -> tuple[Shifts, list[str]]:
+    """The moves of the mechanisms, and of the entries of reports, that the run reads; and for which reports that is not known."""
+    kept, doubts = [], []
+    for i, by in enumerate(shifts):
+        if i in idle or i not in read:
+            kept.append(np.zeros_like(by) if i in idle else by)
+            continue
+        left, lost = unread(made, first, i, by, read[i])
+        kept.append(left)
+        if lost:
+            doubts.append(f"it is not known which of {lost} randomised reports at {first.meetings[i].line} the run uses")
+    return tuple(kept), doubts
 
 
 def changed(made: Study, first: History, absent: Without, after: Play, known: dict[str, str]) -> dict[str, str]:

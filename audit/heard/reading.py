@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .study import History, Study
 
 SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report for which a released number is searched
-RUNS, RUNS_OF_PROGRAM = 64, 4  # largest number of runs that test, for one secret, which moved entries of a report are read
+RUNS, RUNS_OF_PROGRAM = 64, 12  # largest number of runs that test, for one secret, which moved entries of a report are read
 Entry = tuple[int, ...]
 
 
@@ -72,30 +72,37 @@ def others(report: Meeting) -> NDArray[np.float64]:
     return values[(np.abs(np.asarray(report.noisy, dtype=np.float64)[..., None] - values).argmin(-1) + 1) % len(values)]
 
 
-def unread(made: Study, first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool]) -> NDArray[np.float64]:
-    """The move of a report, 0 at the entries that the run does not read.
+def unread(
+    made: Study, first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool | None]
+) -> tuple[NDArray[np.float64], int]:
+    """The move of a report, 0 at the entries that the run does not read; and the number of entries for which this is not known.
 
-    Groups of entries are halved until each group is unread or has one entry. After RUNS runs, the other entries count as unread.
-    known: entries that were tried before, and whether they are read.
+    Groups of entries are halved until each group is unread or has one entry. After RUNS runs, the other entries are not known,
+    and get 0 too. known: entry -> whether it is read, None if that is not known; entries are added.
     """
     moved = [tuple(entry) for entry in np.argwhere(first.meetings[i].moved(by)).tolist()]
-    groups = [[entry for entry in moved if entry not in known]]
-    runs = RUNS_OF_PROGRAM if isinstance(made.model, External) else RUNS
-    while groups:
-        group = groups.pop()
+    left = RUNS_OF_PROGRAM if isinstance(made.model, External) else RUNS
+
+    def told(group: list[Entry], certain: bool = False) -> bool | None:
+        """Writes to `known`. Returns whether an entry of the group is read. certain: this is known to be so."""
+        nonlocal left
         if not group:
-            continue
-        read = runs > 0 and _read(made, first, i, group)
-        runs -= 1
+            return False
+        left -= not certain
+        read = True if certain else None if left < 0 else _read(made, first, i, group)
         if not read or len(group) == 1:
-            known |= dict.fromkeys(group, read)
-        else:
-            groups += [group[: len(group) // 2], group[len(group) // 2 :]]
-    left = np.zeros_like(by)
-    for entry in moved:
-        if known[entry]:
-            left[entry] = by[entry]
-    return left
+            known.update(dict.fromkeys(group, read))
+            return read
+        half = len(group) // 2
+        one = told(group[:half])
+        told(group[half:], certain=one is False)
+        return True
+
+    told([entry for entry in moved if entry not in known])
+    kept = np.zeros_like(by)
+    for entry in (entry for entry in moved if known[entry]):
+        kept[entry] = by[entry]
+    return kept, sum(known[entry] is None for entry in moved)
 
 
 def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool:

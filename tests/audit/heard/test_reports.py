@@ -11,6 +11,7 @@ from gnnaudit.accounting.events.types import FiniteDpEvent, PureDpEvent
 from gnnaudit.accounting.upper.exact import finite_epsilon
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.heard import reading
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
 
@@ -74,6 +75,14 @@ def test_randomised_response_on_pairs_has_the_epsilon_of_its_closed_form(train, 
     assert bound.epsilon == pytest.approx(TRUTH, rel=1e-4)
     assert 1.02 * TRUTH <= bound.reach < 1.05 * TRUTH
     assert any(b.refuted for b in audited(train, tmp_path, 0.98 * TRUTH).bounds)
+
+
+def test_entries_that_may_be_unread_are_said_to_be_unknown(tmp_path, monkeypatch):
+    """Of two moved entries the model reads one; without runs to find out which, no cost is stated."""
+    monkeypatch.setattr(reading, "RUNS", 1)
+    outcome = audited(upper_half_only, tmp_path, 0.5 * TRUTH)
+    assert not any(b.refuted or np.isfinite(b.reach) for b in outcome.bounds)
+    assert any("it is not known which of" in text for b in outcome.bounds for text in b.failed)
 
 
 def test_two_coins_for_one_edge_cost_twice(tmp_path):
