@@ -113,7 +113,7 @@ def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor
     tilted = [tuple(p**factor / (p**factor).sum() for p in pair) for pair in pairs]
     ratio = [float(np.abs(np.log(np.maximum(p, TINY)) - np.log(np.maximum(q, TINY))).max()) for p, q in tilted]
     events = [FiniteDpEvent(tuple(tilted[i][0]), tuple(tilted[i][1])) for i in np.argsort(ratio)[::-1][:MOST]]
-    return float(finite_epsilon(events[0], delta)) if len(events) == 1 else composed(list(events), delta)
+    return float(finite_epsilon(events[0], delta)) * (1 - SLACK) if len(events) == 1 else composed(list(events), delta)
 
 
 def cost(meetings: Sequence[Meeting], moves: Sequence[Floats], delta: float, factor: float = 1.0) -> float:
@@ -139,15 +139,15 @@ def largest(entries: Sequence[float]) -> list[float]:
 def composed(events: list[dp.LaplaceDpEvent] | list[FiniteDpEvent], delta: float) -> float:
     """A lower bound on the epsilon of the composition of some mechanisms: the accountant's value minus its grid error.
 
-    At delta = 0 it is exact: the largest log likelihood ratios add up. The accountant cuts off tails below TAIL and then knows no
-    finite epsilon, so a smaller delta is replaced by TAIL, which can only lower the value.
+    At delta = 0 it is exact but for SLACK: the largest log likelihood ratios add up. The accountant cuts off tails below TAIL and
+    then knows no finite epsilon, so a smaller delta is replaced by TAIL, which can only lower the value.
     """
     if not events:
         return 0.0
     most = math.fsum(largest_loss(event) for event in events)
     if delta == 0 or most == 0:
-        return most
-    return min(most, float(curve(dp.ComposedDpEvent(list(events))).epsilon(max(delta, TAIL))) * (1 - GRID))
+        return most * (1 - SLACK)
+    return min(most * (1 - SLACK), float(curve(dp.ComposedDpEvent(list(events))).epsilon(max(delta, TAIL))) * (1 - GRID))
 
 
 def largest_loss(event: dp.LaplaceDpEvent | FiniteDpEvent) -> float:

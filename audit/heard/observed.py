@@ -135,6 +135,8 @@ def _is(meeting: Meeting, cell: NDArray[np.float64]) -> bool:
 
 def _worst(mechanism: Mechanism, i: int, moves: Moves) -> Mechanism:
     """The mechanism with its largest move and the secret that causes it, the first one if several moves are equally large."""
+    if mechanism.released == UNREAD:
+        return mechanism
     by, secret = max(((each[i], name) for name, each in moves), key=lambda t: float(f"{t[0]:.4g}"), default=(None, ""))
     return replace(mechanism, move=by, secret=secret if by else "")
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RESPONSE = "randomised response"  # the law of a mechanism whose scale is a probability
+UNREAD = "not used by the run"  # as audit/heard/observed.py says where a noisy value is released
 MOST = 12  # largest number of rows drawn; the table beside the picture lists all
 WIDE = 30  # largest number of letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
@@ -59,7 +60,7 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
     """The texts of data, noise and release, and the colour of the noise."""
     data = "no secret moves it"
     if m["move"] is None:
-        data = "no secret was tried"
+        data = "its move does not count" if m["released"] == UNREAD else "no secret was tried"
     elif m["secret"]:
         reports = m["law"] == RESPONSE
         effect = f"costs {m['move']:.3g} nats" if reports else f"moves it by {m['move'] * m['scale'][0]:.3g}"

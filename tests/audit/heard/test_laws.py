@@ -10,6 +10,7 @@ from gnnaudit.accounting.closed_forms import channel_epsilon
 from gnnaudit.audit.audits.heard_noise import listen
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
+from gnnaudit.audit.heard import laws
 from gnnaudit.audit.heard.laws import shifted_geometric
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.own.contract import tiny
@@ -61,3 +62,12 @@ def test_a_gaussian_ledger_does_not_pay_for_geometric_noise(kind, tmp_path):
 
     _, bounds = played(dataclasses.replace(Charged(), sigma=1.0), 0, tmp_path)
     assert all(not b.refuted and np.isinf(b.reach) for b in bounds)
+
+
+def test_losses_add_up_at_delta_zero():
+    """The accountant knows no finite epsilon there, because it cuts off tails."""
+    half = np.array([0.7310585786300049, 0.2689414213699951])  # randomised response of epsilon 1
+    assert laws.laplace_epsilon([0.5, 0.5], 0.0) == pytest.approx(1.0, rel=3e-4)
+    assert laws.reports_epsilon([(half, half[::-1])] * 2, 0.0) == pytest.approx(2.0, rel=3e-4)
+    assert laws.laplace_epsilon([0.5, 0.5], 1e-12) <= 1.0
+    assert laws.laplace_epsilon([0.5, 0.5], 0.0) <= 1.0

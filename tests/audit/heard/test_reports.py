@@ -68,11 +68,16 @@ def audited(train, tmp_path, epsilon, ledger=RESPONSE):
 
 
 @pytest.mark.parametrize("train", [on_pairs, upper_half_only, of_torch, of_own_chances])
+def test_the_exact_epsilon_as_a_claim_is_never_refuted_by_rounding(train, tmp_path):
+    assert not any(b.refuted for b in audited(train, tmp_path, TRUTH).bounds)
+
+
+@pytest.mark.parametrize("train", [on_pairs, upper_half_only, of_torch, of_own_chances])
 def test_randomised_response_on_pairs_has_the_epsilon_of_its_closed_form(train, tmp_path):
     outcome = audited(train, tmp_path, 1.02 * TRUTH)
     assert not any(b.refuted for b in outcome.bounds)
     (bound,) = (b for b in outcome.bounds if np.isfinite(b.reach))
-    assert bound.epsilon == pytest.approx(TRUTH, rel=1e-4)
+    assert bound.epsilon == pytest.approx(TRUTH, rel=3e-4)
     assert 1.02 * TRUTH <= bound.reach < 1.05 * TRUTH
     assert any(b.refuted for b in audited(train, tmp_path, 0.98 * TRUTH).bounds)
 
@@ -137,7 +142,7 @@ def audited_model(model, tmp_path, epsilon):
 def test_reports_that_released_numbers_show_need_no_ledger_that_names_them(factor, tmp_path):
     bounds = audited_model(OfPairs(), tmp_path, factor * TRUTH).bounds
     assert any(b.refuted for b in bounds) == (factor < 1)
-    assert max(b.epsilon for b in bounds) == pytest.approx(TRUTH, rel=1e-4)
+    assert max(b.epsilon for b in bounds) == pytest.approx(TRUTH, rel=3e-4)
 
 
 def test_coins_that_are_the_same_for_every_seed_hide_nothing(tmp_path):
