@@ -22,7 +22,7 @@ from ...models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechani
 from ..heard.inside import EACH, Incomparable, Inside, added_only, history, without
 from ..heard.laws import NOTHING, cost
 from ..heard.playing import Diverged, play
-from ..heard.reading import alike, idle, moved_by, same_means, shown
+from ..heard.reading import alike, elsewhere, idle, moved_by, same_means, shown
 from ..heard.study import CONTINUOUS, History
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 
@@ -91,7 +91,7 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
         moved = within.counted(same_entries(first, each, moved))
         epsilons.append(cost(other.meetings, moved, case.claim.delta))
         reason = hidden(made, first, within, grown(first, secret, shifts, moved) is not None)
-        reason = reason or unseen(first, moves, each) or compared_only(made, case, first, shifts)
+        reason = reason or unseen(made, first, moves, each) or compared_only(made, case, first, shifts)
     except (Incomparable, Diverged, OtherMechanisms) as found:
         reason = str(found)
     except Exception as fault:  # a user's model may refuse other numbers with any exception
@@ -129,17 +129,31 @@ def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
     return tuple(shown(made, first, i, by) if m.law == REPORT else by for i, (m, by) in places)
 
 
-def unseen(first: History, moves: Shifts, seen: Shifts) -> str | None:
+def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | None:
     """Why reports may hide the secret; None if there are none. seen: the moves that an adversary may learn of."""
     triples = list(zip(first.meetings, moves, seen, strict=True))
     lost = next((m for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left)), None)
     if lost is not None:
         told = "and the ledger does not charge for them; a sum or a sample of them may cost less"
         return f"no released number shows the randomised reports at {lost.line}, {told}"
-    still = next((m for m, by, _ in triples if m.law == REPORT and not np.any(by)), None)
-    if still is not None and any(m.law != REPORT and m.size(by) > NOTHING for m, by, _ in triples):
-        return f"the draws at {still.line} choose between values, as samples do; they may hide a secret"
+    still = [i for i, (m, by, _) in enumerate(triples) if m.law == REPORT and not np.any(by)]
+    noisy = [i for i, (m, by, _) in enumerate(triples) if m.law != REPORT and m.size(by) > NOTHING]
+    if still and noisy and not independent(made, first, still, noisy):
+        line = first.meetings[still[0]].line
+        return f"the draws at {line} choose between values, as samples do; they may hide a secret"
     return None
+
+
+def independent(made: Study, first: History, still: Sequence[int], noisy: Sequence[int]) -> bool:
+    """Whether other values of the reports `still` change no clean value of the mechanisms `noisy`; then they cannot hide it."""
+    heard = Meetings([elsewhere(m, i) if i in still else m for i, m in enumerate(first.meetings)])
+    try:
+        play(made.model, first.worlds, script=first.play.draws, follow=heard)
+    except Exception:  # later mechanisms depend on these values, or the model refuses them
+        return False
+    return len(heard.found) == len(first.meetings) and all(
+        np.array_equal(first.meetings[i].clean, heard.found[i].clean) for i in noisy
+    )
 
 
 def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
