@@ -145,9 +145,14 @@ def composed(events: list[dp.LaplaceDpEvent] | list[FiniteDpEvent], delta: float
     if not events:
         return 0.0
     most = math.fsum(largest_loss(event) for event in events)
-    if delta == 0 or most == 0:
+    if delta == 0 or most == 0 or any(isinstance(e, FiniteDpEvent) and not shares_an_outcome(e) for e in events):
         return most * (1 - SLACK)
     return min(most * (1 - SLACK), float(curve(dp.ComposedDpEvent(list(events))).epsilon(max(delta, TAIL))) * (1 - GRID))
+
+
+def shares_an_outcome(event: FiniteDpEvent) -> bool:
+    """Whether some outcome is possible in both worlds. Without one, epsilon is infinite at every delta below 1."""
+    return any(p > 0 and q > 0 for p, q in zip(event.upper, event.lower, strict=True))
 
 
 def largest_loss(event: dp.LaplaceDpEvent | FiniteDpEvent) -> float:

@@ -109,8 +109,8 @@ def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
     found = []
     for number, m in enumerate(within.meetings, 1):
         sizes, covered = np.asarray(m.scale), float(m.covered.mean())
-        chances = m.clean[(m.clean > 0) & (m.clean < 1)] if m.values else sizes[sizes > 0]
-        scale = float(chances.min()), float(chances.max())
+        spread = m.clean[(m.clean > 0) & (m.clean < 1)] if m.values else sizes[sizes > 0]
+        scale = (float(spread.min()), float(spread.max())) if spread.size else (1.0, 1.0)
         used = UNREAD if number - 1 in within.idle else WITHIN
         cell = next((str(c) for c, a in made.base.cells.items() if _is(m, a)), used)
         note = _stale(within, number - 1, made)

@@ -16,6 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+FEW = 64  # largest number of values of a report
 CALLS = 5  # largest number of calling lines that are kept for a draw
 SHIFTED = ("normal", "laplace", "gumbel", "logistic", "cauchy", "student-t")  # laws whose support is the whole real line
 
@@ -61,8 +62,11 @@ class Draw:
 
     @property
     def own_chances(self) -> bool:
-        """Whether each number has its own probabilities: such a draw is a randomised report of what they are computed from."""
-        return self.chances is not None and self.chances.ndim > 1
+        """Whether each number has its own probabilities of few values: such a draw is a randomised report of what they are
+        computed from.
+        """
+        rows = self.chances is not None and self.chances.ndim > 1 and self.chances.shape[:-1] == self.values.shape
+        return rows and len(self.among) <= FEW
 
 
 Change = Callable[[int, Draw], "NDArray[Any] | None"]  # (position in the order of draws, the draw) -> the numbers that replace it

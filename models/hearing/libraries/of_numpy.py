@@ -83,7 +83,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
     elif law == "multivariate_normal" and np.array_equal(given["cov"], np.diag(np.diag(given["cov"]))):
         law, loc, scale = "normal", given["mean"], np.sqrt(np.diag(given["cov"]))  # coordinates are independent
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
-    among, chances = finite(law, given)
+    among, chances = ((), None) if options.get("endpoint") else finite(law, given)
     located = law == "normal" or set(names) <= {"loc", "scale", "low", "high"}  # loc and scale then describe the law completely
     own = (located and name in LAWS) or (chances is not None and chances.ndim > 1)
     others = () if own else parameters(*(() if name == "shuffle" else args), *options.values())
@@ -94,15 +94,20 @@ def finite(law: str, given: dict[str, Any]) -> tuple[tuple[float, ...], Any]:
     """The values that numbers of this law can take, and their probabilities; (), None if they are not few or not independent."""
     if law == "binomial" and np.all(np.asarray(given["n"]) == 1):
         return (0.0, 1.0), of_two(given["p"])
-    if law == "integers" and np.ndim(given["low"]) == 0 and np.ndim(given.get("high") or 0) == 0:
+    if law == "integers":
         low, high = (0, given["low"]) if given.get("high") is None else (given["low"], given["high"])
-        count = int(high) - int(low)
-        return (tuple(map(float, range(int(low), int(high)))), np.full(count, 1 / count)) if 0 < count <= FEW else ((), None)
+        return evenly(int(low), int(high)) if np.ndim(low) == np.ndim(high) == 0 else ((), None)
     if law == "choice" and given.get("replace", True) and (given.get("p") is not None):
-        among = np.arange(given["a"]) if np.ndim(given["a"]) == 0 else np.asarray(given["a"])
+        among = np.arange(len(given["p"])) if np.ndim(given["a"]) == 0 else np.asarray(given["a"])
         if among.dtype.kind in "iufb" and among.ndim == 1 and len(among) <= FEW:
             return tuple(map(float, among)), rows_of(given["p"])
     return (), None
+
+
+def evenly(low: int, high: int) -> tuple[tuple[float, ...], Any]:
+    """The whole numbers from low to high - 1 and their equal probabilities; (), None if they are not few."""
+    count = high - low
+    return (tuple(map(float, range(low, high))), np.full(count, 1 / count)) if 0 < count <= FEW else ((), None)
 
 
 class _AlsoPlain(type):

@@ -11,7 +11,7 @@ import numpy as np
 from ..draw import Draw, Listening, calling_line, of_two, parameters, put, rows_of
 from ..mechanisms import meetings_torch
 from ..mechanisms.meetings import Meetings
-from .of_numpy import FEW
+from .of_numpy import evenly
 
 NORMAL, UNIFORM = ("randn", "randn_like", "normal", "normal_"), ("rand", "rand_like", "uniform_")
 
@@ -47,9 +47,9 @@ def finite(law: str, args: Sequence[Any], given: Sequence[Any]) -> tuple[tuple[f
     if law == "bernoulli":
         return (0.0, 1.0), of_two(plain(given[-1]) if given else 0.5)
     if law in ("randint", "randint_like", "random"):
-        ends = [int(a) for a in given if not hasattr(a, "detach")]
-        among = tuple(map(float, range(*ends[:2])))
-        return (among, np.full(len(among), 1 / len(among))) if 0 < len(among) <= FEW else ((), None)
+        ends = [a for a in given if isinstance(a, int)]
+        low, high = (0, ends[0]) if len(ends) == 1 else ends if len(ends) == 2 else (0, 0)
+        return evenly(low, high)
     if law == "multinomial" and (args[1] == 1 or (len(args) > 2 and args[2])):
         weights = plain(args[0]).astype(np.float64)
         rows = rows_of(weights / weights.sum(-1, keepdims=True))

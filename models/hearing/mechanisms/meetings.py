@@ -135,7 +135,7 @@ class Meetings:
 
         An entry with one possible value is a report without randomness. more: `beside` and `mirrored` of the Meeting.
         """
-        if not self.space or not np.any((chances > 0) & (chances < 1)):
+        if not self.space:
             return told
         beside, mirrored = more
         return self.record(np.array(True), Meeting(calling_line(), draw, 1.0, chances, told, beside, values, mirrored))

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..draw import of_two
+from ..draw import FEW, of_two
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..draw import Draw
 
-FEW = 64  # largest number of values of a report
 BELOW, ABOVE = (np.less, np.less_equal), (np.greater, np.greater_equal)
 FLIPS, KEEPS = (np.bitwise_xor, np.logical_xor, np.not_equal), (np.equal,)
 NOT = (np.logical_not, np.invert)
@@ -45,8 +44,8 @@ class Coins:
     """Drawn numbers that have not chosen between values of data yet. chance: of coins, the probability that each is true, a
     number or an array; None for uniform numbers and for numbers from finitely many values.
 
-    turned: whether the coins are transposed. mirrored: whether the entries (i, j) and (j, i) are the same coin. seen: a digest of
-    the array, which tells whether the program has written into it since.
+    turned: whether the coins are transposed. mirrored: whether the entries (i, j) and (j, i) are the same coin. shape: of the
+    array. seen: a digest of the array, which tells whether the program has written into it since.
     """
 
     meetings: Recorder
@@ -54,7 +53,15 @@ class Coins:
     chance: Any = None
     turned: bool = False
     mirrored: bool = False
+    shape: tuple[int, ...] = ()
     seen: int = 0
+
+    @property
+    def law(self) -> tuple[tuple[float, ...], NDArray[np.float64]] | None:
+        """The values of an entry and their probabilities, shape (..., values); None for uniform numbers."""
+        if self.chance is not None:
+            return (0.0, 1.0), of_two(self.chance)
+        return None if self.draw.chances is None else (self.draw.among, self.draw.chances)
 
     def with_chance(self, chance: Any) -> Coins:
         return dataclasses.replace(self, chance=chance)
@@ -76,7 +83,9 @@ class Coins:
         return dataclasses.replace(self, chance=self.chance + other.chance, mirrored=True)
 
     def report(self, values: tuple[float, ...], chances: NDArray[np.float64], told: Any, beside: tuple[Draw, ...] = ()) -> Any:
-        """Records a report. Mirrored coins are a report of symmetric data only."""
+        """Records a report. Coins that several entries share are none, and mirrored coins are a report of symmetric data only."""
+        if told.shape != self.shape:
+            return told
         if self.mirrored and not np.array_equal(chances, np.swapaxes(chances, 0, 1)):
             return told
         return self.meetings.report(self.draw, values, chances, told, beside, self.mirrored)
@@ -164,7 +173,7 @@ def _plain(value: Any) -> Any:
 def drawn(numbers: Any, coins: Coins) -> Any:
     """An array that knows its coins."""
     told: Any = numbers.view(Drawn)
-    told.coins = dataclasses.replace(coins, seen=digest(numbers))
+    told.coins = dataclasses.replace(coins, shape=numbers.shape, seen=digest(numbers))
     return told
 
 
@@ -182,11 +191,10 @@ def reported(meetings: Recorder, value: Any, draw: Draw) -> Any:
     """What the program gets of a draw that is a report or may become one; None for all other draws."""
     if type(value) is not np.ndarray or value.ndim == 0:
         return None
-    coins = Coins(meetings, draw)
+    coins = Coins(meetings, draw, shape=value.shape)
     if draw.own_chances:
         assert draw.chances is not None
-        few = len(draw.among) <= FEW and draw.chances.shape[:-1] == value.shape
-        return coins.report(draw.among, draw.chances, value) if few else None
+        return coins.report(draw.among, draw.chances, value)
     if draw.law == "uniform":
         return drawn(value, coins)
     if draw.chances is not None and draw.chances.ndim == 1:
@@ -213,12 +221,12 @@ def compared(coins: Coins, threshold: Any, below: bool, result: Any) -> Any:
 
     result: an array of bool, which a replaced report is written into.
     """
+    if result.shape != coins.shape:
+        return result
     under = np.clip((np.asarray(threshold, dtype=np.float64) - coins.draw.loc) / coins.draw.scale, 0.0, 1.0)
     chances = of_two(under if below else 1 - under)
     if chances.ndim == 1:
         return drawn(result, coins.with_chance(float(chances[1])))
-    if chances.shape[:-1] != result.shape:
-        return result
     return coins.report((0.0, 1.0), chances, result)
 
 
@@ -233,6 +241,9 @@ def flipped(coins: Coins, chance: Any, data: Any, result: Any) -> Any:
 
 def chosen(coins: Coins, one: Any, other: Any, result: Any) -> Any:
     """where(coins, one, other): a report if each entry with a coin can get every value, else the plain result."""
+    drawn_sides = [side for side in (coins_of(s, _plain(s)) for s in (one, other)) if side is not None]
+    if any(side.law is None or side.shape != result.shape for side in drawn_sides):
+        return result
     values = _values(one) | _values(other)
     if not values or len(values) > FEW:
         return result
@@ -242,25 +253,22 @@ def chosen(coins: Coins, one: Any, other: Any, result: Any) -> Any:
     tossed = (share[..., 0] > 0) & (share[..., 0] < 1)
     if not np.any(tossed) or not np.all(chances[tossed] > 0):
         return result
-    sides = (coins_of(side, _plain(side)) for side in (one, other))
-    beside = tuple(side.draw for side in sides if side is not None)
-    return coins.report(among, chances, result, beside)
+    return coins.report(among, chances, result, tuple(side.draw for side in drawn_sides))
 
 
 def _values(side: Any) -> set[float]:
     """The values that one side of a choice can take; none if they are too many, or no numbers."""
-    if (coins := coins_of(side, _plain(side))) is not None:
-        return set(coins.draw.among)
+    if (coins := coins_of(side, _plain(side))) is not None and coins.law is not None:
+        return set(coins.law[0])
     found = np.unique(np.asarray(_plain(side)))
     return set(map(float, found)) if found.dtype.kind in "biuf" and found.size <= FEW else set()
 
 
 def _chances(side: Any, among: tuple[float, ...], shape: tuple[int, ...]) -> NDArray[np.float64]:
     """The probability of each value of `among` for each entry of one side of a choice."""
-    if (coins := coins_of(side, _plain(side))) is not None:
-        draw = coins.draw
-        assert draw.chances is not None
-        row = np.array([draw.chances[draw.among.index(v)] if v in draw.among else 0.0 for v in among])
-        return np.broadcast_to(row, (*shape, len(among)))
+    if (coins := coins_of(side, _plain(side))) is not None and coins.law is not None:
+        own, chances = coins.law
+        columns = [chances[..., own.index(v)] if v in own else np.zeros(chances.shape[:-1]) for v in among]
+        return np.broadcast_to(np.stack(columns, axis=-1), (*shape, len(among)))
     entries = np.broadcast_to(np.asarray(_plain(side), dtype=np.float64), shape)
     return (entries[..., None] == np.array(among)).astype(np.float64)

@@ -16,7 +16,7 @@ FLIPS, KEEPS = ("bitwise_xor", "logical_xor", "ne"), ("eq",)
 NOT = ("bitwise_not", "logical_not")
 JOINS = ("bitwise_or", "logical_or", "add", "bitwise_xor", "logical_xor", "maximum")
 SAME = ("clone", "detach", "alias", "_to_copy", "lift_fresh")
-MOVED = ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "expand", "permute", "t", "transpose")
+MOVED = ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "permute", "t", "transpose")
 TURNED = ("permute", "t", "transpose")
 
 

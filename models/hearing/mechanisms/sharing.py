@@ -53,6 +53,7 @@ def _firsts(meetings: Sequence[Meeting], group: Sequence[int], same: dict[int, i
         shape = units.shape, meetings[i].clean.shape
         cells = [(shape, tuple((begins + step).tolist())) for step in (0, -1, 1)]
         near = [j for cell in cells for j in known.get(cell, ())]
+        near = [j for j in near if not meetings[i].values or np.array_equal(meetings[j].clean, meetings[i].clean)]
         first = next((j for j in near if np.allclose(meetings[j].units, units, rtol=0, atol=ALIKE)), None)
         if first is not None:
             same[i] = first

@@ -133,6 +133,22 @@ class SameCoins(OfPairs):
         return np.random.default_rng(7).random(shape) > KEEP
 
 
+class WithoutCoins(OfPairs):
+    """Asks a generator for bits whose probabilities are 0 and 1: the report is the data."""
+
+    def coins(self, seed, shape):
+        return np.zeros(shape, dtype=bool)
+
+    def fit(self, worlds, device="cpu"):
+        found = {"posteriors": [], "rows": []}
+        for run in range(len(worlds)):
+            graph = worlds.removed(run).graph
+            edges = np.random.default_rng(worlds.seeds[run]).binomial(1, graph.adjacency().toarray())
+            found["posteriors"].append(read_out(edges, graph)["posteriors"][worlds.watch])
+            found["rows"].append(edges[worlds.watch])
+        return Release({name: np.array(each, dtype=np.float32) for name, each in found.items()}, worlds.watch)
+
+
 def audited_model(model, tmp_path, epsilon):
     case = Case(model, Claim(epsilon, DELTA, Unit.UNDIRECTED_EDGE))
     return AUDITS["differential"].run(Setting(case, GRAPH, Store(tmp_path), Key("pairs"), 3, 1e-4))
@@ -143,6 +159,11 @@ def test_reports_that_released_numbers_show_need_no_ledger_that_names_them(facto
     bounds = audited_model(OfPairs(), tmp_path, factor * TRUTH).bounds
     assert any(b.refuted for b in bounds) == (factor < 1)
     assert max(b.epsilon for b in bounds) == pytest.approx(TRUTH, rel=3e-4)
+
+
+def test_reports_without_randomness_are_an_infinite_loss(tmp_path):
+    bounds = audited_model(WithoutCoins(), tmp_path, 10 * TRUTH).bounds
+    assert any(b.refuted and np.isinf(b.epsilon) for b in bounds)
 
 
 def test_coins_that_are_the_same_for_every_seed_hide_nothing(tmp_path):

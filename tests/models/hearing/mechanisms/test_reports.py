@@ -5,6 +5,7 @@ import pytest
 
 from gnnaudit.models.hearing import hearing
 from gnnaudit.models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechanisms
+from gnnaudit.models.hearing.mechanisms.sharing import again
 
 BITS = np.arange(12).reshape(3, 4) % 3 == 0
 LABELS = np.arange(12).reshape(3, 4) % 5
@@ -74,6 +75,10 @@ OF_SCORES = [
 ]
 
 
+NEGATED = np.where(BITS, 0.7 + 0.3 * 0.8, 0.3 * 0.8)  # a bit, or with probability 0.3 a coin that is true with 0.8
+WITH_COINS = [lambda rng: np.where(rng.random((3, 4)) < 0.7, BITS, ~(rng.random((3, 4)) < 0.2))]
+
+
 def with_two(chance):
     return np.stack([1 - chance, chance], axis=-1)
 
@@ -90,6 +95,7 @@ def followed(way, seed=1, script=None):
         *((w, with_two(FLIPPED)) for w in FLIPS),
         *((w, with_two(SHARES)) for w in OWN),
         *((w, with_two(CERTAIN)) for w in OF_CERTAIN),
+        *((w, with_two(NEGATED)) for w in WITH_COINS),
         *((w, CHANGED) for w in OF_FIVE),
         *((w, POWERS / POWERS.sum(1, keepdims=True)) for w in OF_SCORES),
     ],
@@ -185,6 +191,13 @@ def lopsided(rng):
     "way",
     [
         set_to_one,
+        lambda rng: np.where(rng.random((3, 1)) < 0.7, BITS, ~BITS),  # one coin for a whole row
+        lambda rng: BITS ^ (rng.random((1, 4)) < 0.3),
+        lambda rng: rng.random((3, 1)) < SHARES,
+        lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, rng.integers(0, 5, (3, 1))),
+        lambda rng: np.where(rng.random((3, 4)) < 0.7, SHARES, rng.random((3, 4))),
+        of_torch(lambda torch: torch.tensor(BITS) ^ (torch.rand(3, 1) < 0.3).expand(3, 4)),
+        of_torch(lambda torch: torch.rand(3, 1, dtype=torch.float64) < torch.tensor(SHARES)),
         sorted_in_place,
         lopsided,  # one coin on two different bits tells whether they are equal
         lambda rng: np.where(rng.random((3, 4)) < 0.7, LABELS, 0),  # drops data
@@ -208,3 +221,50 @@ def test_another_report_than_that_of_the_script_is_an_error():
     _, found = followed(FLIPS[0])
     with pytest.raises(OtherMechanisms, match=r"test_reports\.py"):
         followed(FLIPS[2], script=found)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda rng: rng.integers(0, 2**40, (3, 4)),
+        lambda rng: rng.integers(0, np.arange(1, 5), (3, 4)),
+        lambda rng: rng.integers(0, 3, (3, 4), endpoint=True),
+        lambda rng: rng.choice(10**9, 12),
+        of_torch(lambda torch: torch.randint(0, 2**40, (3, 4))),
+        of_torch(lambda torch: torch.empty(3, 4).random_()),
+        of_torch(lambda torch: torch.empty(3, 4).random_(5)),
+    ],
+)
+def test_draws_of_whole_numbers_are_recorded_whatever_their_range(way):
+    with hearing() as heard:
+        plain = way(np.random.default_rng(1))
+    told, found = followed(way)
+    assert np.array_equal(told, plain)
+    assert not found
+    assert all(set(np.ravel(d.values).tolist()) <= set(d.among) for d in heard.draws if d.among)
+
+
+def test_reports_of_different_data_by_the_same_coins_share_them():
+    """Two answers that are wrong together tell which answers are wrong."""
+
+    def way(rng):
+        coins = rng.random((3, 4)) < 0.3
+        return (BITS ^ coins), ((LABELS > 2) ^ coins)
+
+    heard = Meetings()
+    with hearing(follow=heard) as recorded:
+        way(np.random.default_rng(1))
+    same, shared = again(heard.found, recorded.draws, {})
+    assert not same
+    assert "share noise" in shared
+
+
+def test_a_report_that_is_computed_twice_is_one_report():
+    def way(rng):
+        coins = rng.random((3, 4)) < 0.3
+        return (BITS ^ coins), (BITS ^ coins)
+
+    heard = Meetings()
+    with hearing(follow=heard) as recorded:
+        way(np.random.default_rng(1))
+    assert again(heard.found, recorded.draws, {}) == ({1: 0}, "")
