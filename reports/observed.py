@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+WITHIN, UNREAD = "used within the run", "not used by the run"  # where a noisy value is released that is not a released array
+
 
 @dataclass(frozen=True)
 class Mechanism:

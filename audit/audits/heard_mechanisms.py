@@ -22,7 +22,7 @@ from ...models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechani
 from ..heard.inside import EACH, Incomparable, Inside, added_only, history, without
 from ..heard.laws import NOTHING, cost
 from ..heard.playing import Diverged, play
-from ..heard.reading import alike, elsewhere, idle, moved_by, same_means, shown
+from ..heard.reading import alike, elsewhere, idle, moved_by, repeated, same_means, shown
 from ..heard.study import CONTINUOUS, History
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 
@@ -146,14 +146,8 @@ def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | No
 
 def independent(made: Study, first: History, still: Sequence[int], noisy: Sequence[int]) -> bool:
     """Whether other values of the reports `still` change no clean value of the mechanisms `noisy`; then they cannot hide it."""
-    heard = Meetings([elsewhere(m, i) if i in still else m for i, m in enumerate(first.meetings)])
-    try:
-        play(made.model, first.worlds, script=first.play.draws, follow=heard)
-    except Exception:  # later mechanisms depend on these values, or the model refuses them
-        return False
-    return len(heard.found) == len(first.meetings) and all(
-        np.array_equal(first.meetings[i].clean, heard.found[i].clean) for i in noisy
-    )
+    other = repeated(made, first, {i: elsewhere(first.meetings[i], i) for i in still})
+    return other is not None and all(np.array_equal(first.meetings[i].clean, other.meetings[i].clean) for i in noisy)
 
 
 def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
@@ -186,13 +180,11 @@ def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> st
 
 def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int | None:
     """How many released numbers and clean values differ if some mechanisms give other noisy values; None if the run diverges."""
-    heard = Meetings([instead.get(i, m) for i, m in enumerate(first.meetings)])
-    try:
-        after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-    except Exception:  # later mechanisms depend on it, or the model refuses other values
+    other = repeated(made, first, instead)
+    if other is None:
         return None
-    pairs = [*zip(first.play.cells.values(), after.cells.values(), strict=True)]
-    pairs += [(m.clean, o.clean) for m, o in zip(first.meetings, heard.found, strict=True)]
+    pairs = [*zip(first.play.cells.values(), other.play.cells.values(), strict=True)]
+    pairs += [(m.clean, o.clean) for m, o in zip(first.meetings, other.meetings, strict=True)]
     return sum(int(np.sum(one != other)) for one, other in pairs)
 
 
@@ -245,35 +237,39 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
         heard = Meetings(first.meetings)
         play(made.model, made.whole, script=redrawn(made, free), follow=heard)
-        lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in free))
         known = same_means(first.meetings, heard.found)
-        return None if known else f"the draws at {lines} change the probabilities of the reports, so they may hide a secret"
+        why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
+        return None if known else why
     least = smallest(first, within)
     masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
     if masks and not alike(first, play(made.model, made.whole, script=redrawn(made, masks), follow=Meetings(first.meetings))):
-        lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in masks))
-        return f"the draws at {lines} change the release and are as many as the noisy values, so they may hide them as masks"
+        many = "change the release and are as many as the noisy values, so they may hide them as masks"
+        return f"the draws at {lines(first, masks)} {many}"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
     coins += compared(made, first, [at for at in free if first.play.draws[at].law == "uniform"])
     numbers = [at for at in free if at not in coins] if differs else []
     for some in (coins, numbers):
         if not some:
             continue
-        lines = ", ".join(dict.fromkeys(first.play.draws[at].line for at in some))
         heard = Meetings(first.meetings)
         other = play(made.model, made.whole, script=redrawn(made, some), follow=heard)
         if same_means(first.meetings, heard.found):
             continue
         if some is coins:
             return (
-                f"the draws at {lines} change the value to which noise is added, as samples and shuffles do; they may hide "
-                "a secret"
+                f"the draws at {lines(first, some)} change the value to which noise is added, as samples and shuffles do; "
+                "they may hide a secret"
             )
         assert within.worst is not None
         moved = same_entries(first, within.shifts, without(made, History(made.whole, other, tuple(heard.found)), within.worst)[1])
         if further := grown(first, within.worst.secret, within.shifts, moved):
-            return f"{further}; this size depends on the draws at {lines}, which may hide the move"
+            return f"{further}; this size depends on the draws at {lines(first, some)}, which may hide the move"
     return None
+
+
+def lines(first: History, draws: Sequence[int]) -> str:
+    """The lines of code of some draws, each once."""
+    return ", ".join(dict.fromkeys(first.play.draws[at].line for at in draws))
 
 
 def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
@@ -340,15 +336,15 @@ def unhidden(made: Study, reason: str | None) -> Condition:
 
 def law_of(run: History) -> Condition:
     """Tests whether the noisy values minus the clean values follow the recorded law and scale."""
-    p_values = []
-    for m in run.meetings:
-        rounded = m.law != REPORT and coarse(m)
-        left = m.draw.units.ravel() if rounded else m.units[m.covered]
-        p_values.append(
-            frequencies(m) if m.law == REPORT else float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[m.law]).pvalue)
-        )
+    p_values = [frequencies(m) if m.law == REPORT else distance(m) for m in run.meetings]
     tests = "Kolmogorov-Smirnov; reports: how often each value was reported"
-    return checked("noisy less clean values follow the recorded law and scale", tests, len(p_values) * min(p_values))
+    return checked("noisy minus clean values follow the recorded law and scale", tests, len(p_values) * min(p_values))
+
+
+def distance(meeting: Meeting) -> float:
+    """The p-value of a Kolmogorov-Smirnov test of the noise of a mechanism."""
+    left = meeting.draw.units.ravel() if coarse(meeting) else meeting.units[meeting.covered]
+    return float(stats.kstest(left[:: max(1, left.size // MOST)], LAWS[meeting.law]).pvalue)
 
 
 def coarse(meeting: Meeting) -> bool:
@@ -371,14 +367,14 @@ def frequencies(report: Meeting) -> float:
 def told(secret: str, run: History, shifts: Shifts) -> str:
     """Says which mechanisms the secret moves, with their lines of code."""
     moved = [(m, m.size(by)) for m, by in zip(run.meetings, shifts, strict=True) if m.size(by) > NOTHING]
-    lines: dict[tuple[str, str, str], list[float]] = {}
+    each_line: dict[tuple[str, str, str], list[float]] = {}
     for m, by in moved:
         report = m.law == REPORT
         size = "randomised response" if report else f"scale {float(np.max(m.scale)):.4g}"
         unit = "nats" if report else "times the scale of the noise"
-        lines.setdefault((m.line, size, unit), []).append(by)
+        each_line.setdefault((m.line, size, unit), []).append(by)
     parts = []
-    for (line, size, unit), each in lines.items():
+    for (line, size, unit), each in each_line.items():
         most = f" to {max(each):.4g}" if max(each) > min(each) * (1 + EQUAL) else ""
         parts.append(f"{len(each)} mechanism{'s' * (len(each) > 1)} at {line} ({size}) by {min(each):.4g}{most} {unit}")
     if not parts:

@@ -78,7 +78,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
         there = answers(case.model.fit(Worlds.of(union, seeds[:SEEDS])))
         gone = answers(case.model.fit(dataclasses.replace(absent.worlds, seeds=seeds[SEEDS:])))
         missed, false = SEEDS - there.count(first[0]), gone.count(first[0])
-        return said(setting, f"{SHARE}, and without {absent.secret} the answer is another", (false, missed))
+        return said(setting, f"{SHARE}, and in a world that differs by {absent.secret} the answer is another", (false, missed))
     return said(setting, f"{SHARE}, and removing a secret did not change it")
 
 

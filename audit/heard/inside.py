@@ -20,7 +20,7 @@ from ...models.hearing.returns import digest, parting, returned
 from ...models.random.streams import fold
 from ..own.program import External
 from .playing import Diverged, play, rounding
-from .reading import Entry, idle, unread
+from .reading import Entry, idle, repeated, unread
 from .study import History
 from .worlds import without_many, without_one
 
@@ -128,21 +128,19 @@ def added_only(made: Study, first: History, i: int, j: int) -> bool:
 
 def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts, expected: Shifts) -> bool:
     """Whether these amounts, added to the noisy values of a group, change their clean values as expected, and nothing else."""
-    script = list(first.meetings)
+    moved = {}
     for k, by in zip(group, amounts, strict=True):
-        script[k] = dataclasses.replace(script[k], noisy=(script[k].noisy + by).astype(script[k].noisy.dtype))
-    heard = Meetings(script)
-    try:
-        after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-    except Exception:  # later mechanisms depend on it, or the model refuses other values
+        noisy = first.meetings[k].noisy
+        moved[k] = dataclasses.replace(first.meetings[k], noisy=(noisy + by).astype(noisy.dtype))
+    other = repeated(made, first, moved)
+    if other is None:
         return False
     wanted = dict(zip(group, expected, strict=True))
-    for k, (m, o) in enumerate(zip(first.meetings, heard.found, strict=False)):
+    for k, (m, o) in enumerate(zip(first.meetings, other.meetings, strict=True)):
         size = max(1.0, float(np.abs(m.noisy).max(initial=0)))
         if np.abs(o.clean - m.clean - wanted.get(k, 0.0)).max(initial=0) > REPEATED * SAME * size:
             return False
-    cells = first.play.cells.items()
-    return len(heard.found) == len(script) and all((np.abs(after.cells[c] - a) <= 10 * rounding(a)).all() for c, a in cells)
+    return all((np.abs(other.play.cells[c] - a) <= 10 * rounding(a)).all() for c, a in first.play.cells.items())
 
 
 def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
@@ -278,7 +276,7 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
     except (Diverged, OtherMechanisms) as line:
         raise Incomparable(f"{absent.secret} changes what is drawn or which mechanisms are run ({line})") from None
     except Exception as fault:  # a user's model may refuse a graph with any exception
-        told = f"without {absent.secret} the training ends ({type(fault).__name__}: {one_line(fault)})"
+        told = f"in a world that differs by {absent.secret} the training ends ({type(fault).__name__}: {one_line(fault)})"
         raise Incomparable(told) from None
     if len(again.found) != len(first.meetings):
         raise Incomparable(f"{absent.secret} changes how many mechanisms are run")

@@ -18,7 +18,7 @@ from scipy import stats
 from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.events.types import FiniteDpEvent, PureDpEvent
 from ...accounting.gaussian import epsilon_of
-from ...accounting.upper.exact import finite_epsilon
+from ...accounting.upper.exact import finite_epsilon, pure_epsilon
 from ...accounting.upper.tradeoff import curve
 from ...models.hearing.mechanisms.meetings import REPORT
 from .sources import Source
@@ -37,7 +37,7 @@ GRID = 1e-2  # relative: grid error of the accountant for noise other than Gauss
 MOST = 64  # largest number of moved entries whose curves are composed; smaller moves are left out
 LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
 TAIL = 1e-10  # smallest delta for which the accountant's value is taken
-TINY = 1e-300  # replaces a probability of 0 in a logarithm
+LONGEST = 1000  # geometric numbers from here on share a cell of a chi-squared test
 CELLS = 5.0  # smallest expected count of a value in a chi-squared test
 PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # events that bound the likelihood ratio
 
@@ -111,9 +111,8 @@ def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor
     factor: all probabilities are raised to this power, which multiplies the epsilon of a symmetric report by it.
     """
     tilted = [tuple(p**factor / (p**factor).sum() for p in pair) for pair in pairs]
-    ratio = [float(np.abs(np.log(np.maximum(p, TINY)) - np.log(np.maximum(q, TINY))).max()) for p, q in tilted]
-    events = [FiniteDpEvent(tuple(tilted[i][0]), tuple(tilted[i][1])) for i in np.argsort(ratio)[::-1][:MOST]]
-    return float(finite_epsilon(events[0], delta)) * (1 - SLACK) if len(events) == 1 else composed(list(events), delta)
+    events = sorted((FiniteDpEvent(tuple(p), tuple(q)) for p, q in tilted), key=pure_epsilon, reverse=True)[:MOST]
+    return float(finite_epsilon(events[0], delta)) * (1 - SLACK) if len(events) == 1 else composed(events, delta)
 
 
 def cost(meetings: Sequence[Meeting], moves: Sequence[Floats], delta: float, factor: float = 1.0) -> float:
@@ -144,7 +143,7 @@ def composed(events: list[dp.LaplaceDpEvent] | list[FiniteDpEvent], delta: float
     """
     if not events:
         return 0.0
-    most = math.fsum(largest_loss(event) for event in events)
+    most = math.fsum(pure_epsilon(event) for event in events)
     if delta == 0 or most == 0 or any(isinstance(e, FiniteDpEvent) and not shares_an_outcome(e) for e in events):
         return most * (1 - SLACK)
     return min(most * (1 - SLACK), float(curve(dp.ComposedDpEvent(list(events))).epsilon(max(delta, TAIL))) * (1 - GRID))
@@ -153,14 +152,6 @@ def composed(events: list[dp.LaplaceDpEvent] | list[FiniteDpEvent], delta: float
 def shares_an_outcome(event: FiniteDpEvent) -> bool:
     """Whether some outcome is possible in both worlds. Without one, epsilon is infinite at every delta below 1."""
     return any(p > 0 and q > 0 for p, q in zip(event.upper, event.lower, strict=True))
-
-
-def largest_loss(event: dp.LaplaceDpEvent | FiniteDpEvent) -> float:
-    """The largest absolute log likelihood ratio of a mechanism."""
-    if isinstance(event, dp.LaplaceDpEvent):
-        return float(1 / event.noise_multiplier)
-    pairs = [(p, q) for p, q in zip(event.upper, event.lower, strict=True) if p > 0 or q > 0]
-    return max(abs(math.log(p / q)) if p > 0 and q > 0 else math.inf for p, q in pairs)
 
 
 def shifted_geometric(rate: float, steps: int) -> FiniteDpEvent:
@@ -193,7 +184,7 @@ def two_sided(found: Examination) -> float | None:
 def lattice(found: Examination) -> tuple[float, Floats] | None:
     """The spacing and the probabilities of noise that is drawn from numbers at equal distances, by `choice` with probabilities.
 
-    None unless every noisy cell holds one such draw, all with the same values, probabilities and factor.
+    None unless every noisy cell holds one such draw, all with the same values and probabilities.
     """
     draws = [found.study.base.draws[s.block.parts[0][0]] for s in found.study.sources]
     first = draws[0]
@@ -214,36 +205,36 @@ def _distance(law: str, source: Source, found: Examination) -> float:
 
 
 def _whole(source: Source, found: Examination) -> float:
-    """The p-value of a chi-squared test. Each value with a large enough expected count has its own cell; the rest share one."""
+    """The p-value of a chi-squared test of geometric numbers."""
     numbers, chance = source.numbers(found.study.base.draws).ravel(), _chance(source, found)
-    expected = numbers.size * stats.geom.pmf(np.arange(1, 1000), chance)
-    common = int((expected >= CELLS).sum())
-    if common < 2:
-        return 1.0
-    counts = np.array([(numbers == k).sum() for k in range(1, common)] + [(numbers >= common).sum()])
-    return float(stats.chisquare(counts, [*expected[: common - 1], numbers.size - expected[: common - 1].sum()]).pvalue)
+    values = np.arange(1, LONGEST)
+    counts = [*((numbers == k).sum() for k in values), (numbers >= LONGEST).sum()]
+    return as_often(counts, numbers.size * np.append(stats.geom.pmf(values, chance), stats.geom.sf(LONGEST - 1, chance)))
 
 
-def _as_often(source: Source, found: Examination) -> float:
-    """The p-value of a chi-squared test of how often each value was drawn; values that are expected seldom share a cell."""
+def _listed(source: Source, found: Examination) -> float:
+    """The p-value of a chi-squared test of numbers from a list with probabilities."""
     draw = found.study.base.draws[source.block.parts[0][0]]
     if draw.chances is None or draw.chances.ndim > 1:
         return 1.0
     numbers = source.numbers(found.study.base.draws).ravel()
-    counts = np.array([(numbers == value).sum() for value in draw.among])
-    expected = numbers.size * draw.chances
-    often = expected >= CELLS
-    if often.sum() < 2:
+    return as_often([(numbers == value).sum() for value in draw.among], numbers.size * draw.chances)
+
+
+def as_often(counts: Sequence[int], expected: Floats) -> float:
+    """The p-value of a chi-squared test. Values with a small expected count share the cell of the least expected other value."""
+    often = np.flatnonzero(expected >= CELLS)
+    if len(often) < 2:
         return 1.0
-    rest = [expected[~often].sum()] if expected[~often].sum() >= CELLS else []
-    seen = [*counts[often], *([counts[~often].sum()] if rest else [])]
-    wanted = np.array([*expected[often], *rest])
-    return float(stats.chisquare(seen, wanted * np.sum(seen) / wanted.sum()).pvalue)
+    least = often[expected[often].argmin()]
+    cell = np.where(expected >= CELLS, np.arange(len(expected)), least)
+    seen, wanted = (np.bincount(cell, weights=each, minlength=len(expected))[often] for each in (np.array(counts), expected))
+    return float(stats.chisquare(seen, wanted * seen.sum() / wanted.sum()).pvalue)
 
 
 LAWS = {
     "normal": Law("normal", lambda e: gaussian_mu(e) is not None, _gaussian_cost, partial(_distance, "norm")),
     "laplace": Law("laplace", _pure, _laplace_cost, partial(_distance, "laplace")),
     "geometric": Law("geometric", _pure, _geometric_cost, _whole),
-    "choice": Law("discrete", lambda e: gaussian_mu(e) is not None or _pure(e), _choice_cost, _as_often),
+    "choice": Law("discrete", lambda e: gaussian_mu(e) is not None or _pure(e), _choice_cost, _listed),
 }

@@ -15,7 +15,7 @@ from ...accounting.events.tree import Unsupported, gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of
 from ...accounting.upper.tradeoff import curve
 from ...models.hearing.mechanisms.meetings import REPORT
-from ...reports.observed import Heard, Mechanism, Observed, Released
+from ...reports.observed import UNREAD, WITHIN, Heard, Mechanism, Observed, Released
 from .gate import examined, followed
 from .inside import Inside
 from .laws import cost, law_of
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .study import Study
 
 SLACK = 1e-3  # relative: rounding error of a move
-WITHIN, UNREAD = "used within the run", "not used by the run"
 EVENTS = {"normal": dp.GaussianDpEvent, "laplace": dp.LaplaceDpEvent}  # each takes the noise multiplier: scale / move
 
 

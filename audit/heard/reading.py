@@ -5,7 +5,7 @@ A value that is not read changes neither the release nor another mechanism when 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,15 @@ import numpy as np
 from ...models.hearing.mechanisms.meetings import REPORT, Meetings
 from ..own.program import External
 from .playing import play
+from .study import History
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...models.hearing import Draw
     from ...models.hearing.mechanisms.meetings import Meeting
     from .playing import Play
-    from .study import History, Study
+    from .study import Study
 
 SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report for which a released number is searched
 RUNS, RUNS_OF_PROGRAM = 64, 12  # largest number of runs that test, for one secret, which moved entries of a report are read
@@ -31,15 +33,23 @@ def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozen
     """The mechanisms that the run does not read, tested group by group; a group that is read counts as read as a whole."""
     found: set[int] = set()
     for some in groups:
-        script = [m if i not in some else elsewhere(m, i) for i, m in enumerate(first.meetings)]
-        heard = Meetings(script)
-        try:
-            after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-        except Exception:  # later mechanisms depend on these values, or the model refuses them
-            continue
-        if same_means(first.meetings, heard.found, found) and alike(first, after):
+        other = repeated(made, first, {i: elsewhere(first.meetings[i], i) for i in some})
+        if other is not None and same_means(first.meetings, other.meetings, found) and alike(first, other.play):
             found |= set(some)
     return frozenset(found)
+
+
+def repeated(made: Study, first: History, instead: Mapping[int, Meeting], draws: list[Draw] | None = None) -> History | None:
+    """A run again, in which some mechanisms, by place, give other noisy values. draws: replace its other draws.
+
+    None if the run cannot go on, because later mechanisms depend on these values or the model refuses them.
+    """
+    heard = Meetings([instead.get(i, m) for i, m in enumerate(first.meetings)])
+    try:
+        played = play(made.model, first.worlds, script=draws or first.play.draws, follow=heard)
+    except Exception:  # a user's model may refuse other values with any exception
+        return None
+    return History(first.worlds, played, tuple(heard.found)) if len(heard.found) == len(first.meetings) else None
 
 
 def same_means(some: Sequence[Meeting], other: Sequence[Meeting], left_out: Collection[int] = ()) -> bool:
@@ -111,12 +121,8 @@ def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool
     noisy, other = report.noisy.copy(), others(report)
     for entry in entries:
         noisy[entry] = other[entry]
-    heard = Meetings([m if k != i else replace(m, noisy=noisy) for k, m in enumerate(first.meetings)])
-    try:
-        after = play(made.model, first.worlds, script=first.play.draws, follow=heard)
-    except Exception:  # later mechanisms depend on these values, or the model refuses them
-        return True
-    return not same_means(first.meetings, heard.found) or not alike(first, after)
+    other_run = repeated(made, first, {i: replace(report, noisy=noisy)})
+    return other_run is None or not same_means(first.meetings, other_run.meetings) or not alike(first, other_run.play)
 
 
 def shown(made: Study, first: History, i: int, by: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -134,24 +140,25 @@ def _shown(made: Study, first: History, i: int, entry: Entry) -> bool:
 
     All others are replaced, twice. The number must stay the same, and must change as before if the entry changes.
     """
-    try:
-        runs = [[_replaced(made, first, i, entry, changed, seed) for changed in (False, True)] for seed in (None, 0, 1)]
-    except Exception:  # later mechanisms depend on these values, or the model refuses them
+    runs = [_replaced(made, first, i, entry, changed, seed) for seed in (None, 0, 1) for changed in (False, True)]
+    before, after, *others_ = [None if run is None else run.play.cells for run in runs]
+    if before is None or after is None:
         return False
-    (before, after), *others_ = runs
-    for cell, one in before.cells.items():
-        here = one != after.cells[cell]
-        for still, changed in others_:
-            here &= (still.cells[cell] == one) & (changed.cells[cell] == after.cells[cell])
+    for cell, one in before.items():
+        here = one != after[cell]
+        for known, wanted in zip(others_, (one, after[cell]) * 2, strict=True):
+            if known is None:
+                return False
+            here &= known[cell] == wanted
         if here.any():
             return True
     return False
 
 
-def _replaced(made: Study, first: History, i: int, entry: Entry, changed: bool, seed: int | None) -> Play:
+def _replaced(made: Study, first: History, i: int, entry: Entry, changed: bool, seed: int | None) -> History | None:
     """The first run, with another value of an entry if `changed`. If `seed` is given, all other random values are replaced."""
     report = first.meetings[i]
-    script, draws = list(first.meetings), first.play.draws
+    script, draws = list(first.meetings), None
     other, noisy = others(report), report.noisy.copy()
     if seed is not None:
         script = [elsewhere(m, seed + k) for k, m in enumerate(script)]
@@ -160,4 +167,4 @@ def _replaced(made: Study, first: History, i: int, entry: Entry, changed: bool, 
         noisy[some] = other[some]
     noisy[entry] = other[entry] if changed else report.noisy[entry]
     script[i] = replace(report, noisy=noisy)
-    return play(made.model, first.worlds, script=draws, follow=Meetings(script))
+    return repeated(made, first, dict(enumerate(script)), draws)

@@ -3,7 +3,7 @@
     python dpdgc.py WORLDS OUT CHECKOUT EPSILON NORM [posteriors]
 
 NORM: DPDGC makes the noise of its embedding for weights whose columns have this length, which it calls `norm_scale`. It needs
-what the checkout imports; docs/recipes.md lists versions. `posteriors` releases nothing else.
+what the checkout imports; docs/recipes.md lists versions. With `posteriors`, only the posteriors are released.
 """
 
 import sys

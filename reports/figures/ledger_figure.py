@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from ..evidence import Evidence
+from ..observed import UNREAD
 from .run_figures import slug
 from .style import COLOURS, INK, Plot
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RESPONSE = "randomised response"  # the law of a mechanism whose scale is a probability
-UNREAD = "not used by the run"  # as audit/heard/observed.py says where a noisy value is released
 MOST = 12  # largest number of rows drawn; the table beside the picture lists all
 WIDE = 30  # largest number of letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
@@ -63,7 +63,7 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
         data = "its move does not count" if m["released"] == UNREAD else "no secret was tried"
     elif m["secret"]:
         reports = m["law"] == RESPONSE
-        effect = f"costs {m['move']:.3g} nats" if reports else f"moves it by {m['move'] * m['scale'][0]:.3g}"
+        effect = f"costs ε = {m['move']:.3g}" if reports else f"moves it by {m['move'] * m['scale'][0]:.3g}"
         data = f"{m['secret'].removesuffix(ELSEWHERE)}\n{effect}"
     low, high = m["scale"]
     size = f"{low:.3g}" if high - low <= 1e-3 * high else f"{low:.3g} to {high:.3g}"

@@ -34,10 +34,7 @@ def drawn(meetings: Meetings, tensor: Any, draw: Draw) -> None:
 
 
 def origins(meetings: Meetings) -> Origins:
-    from torch.utils.weak import WeakTensorKeyDictionary
-
-    if meetings.tensors is None:
-        meetings.tensors = WeakTensorKeyDictionary()
+    meetings.tensors = reports_torch.by_tensor(meetings.tensors)
     return meetings.tensors
 
 
@@ -106,16 +103,9 @@ def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[
         told = meetings.meet(draw, scale * factor, wide, values, (), drawn)
     origins(meetings).pop(result, None)
     if isinstance(told, WithScores) and told.scores is not None:
-        _scores(meetings)[result] = told.scores
+        meetings.scores = reports_torch.by_tensor(meetings.scores)
+        meetings.scores[result] = told.scores
     return result
-
-
-def _scores(meetings: Meetings) -> Any:
-    from torch.utils.weak import WeakTensorKeyDictionary
-
-    if meetings.scores is None:
-        meetings.scores = WeakTensorKeyDictionary()
-    return meetings.scores
 
 
 def _maximum(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[[], Any]) -> Any:

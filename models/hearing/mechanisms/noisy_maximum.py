@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .reports import Recorder, digest
+from ..returns import digest
+from .reports import Recorder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,7 @@ class Scores:
     draw: Draw
     scale: float
     clean: NDArray[np.float64]
-    seen: int
+    seen: int | None
 
     def largest(self, places: Any, axis: Any) -> Any:
         """Records the report and returns the places of the largest scores, or those that replace them; shape (entries,)."""

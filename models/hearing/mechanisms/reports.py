@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..draw import FEW, of_two
+from ..returns import digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +55,7 @@ class Coins:
     turned: bool = False
     mirrored: bool = False
     shape: tuple[int, ...] = ()
-    seen: int = 0
+    seen: int | None = None
 
     @property
     def law(self) -> tuple[tuple[float, ...], NDArray[np.float64]] | None:
@@ -175,10 +176,6 @@ def drawn(numbers: Any, coins: Coins) -> Any:
     told: Any = numbers.view(Drawn)
     told.coins = dataclasses.replace(coins, shape=numbers.shape, seen=digest(numbers))
     return told
-
-
-def digest(numbers: Any) -> int:
-    return hash((numbers.shape, np.ascontiguousarray(numbers, dtype=np.float64).tobytes()))
 
 
 def coins_of(value: Any, numbers: Any) -> Coins | None:

@@ -49,11 +49,15 @@ def run(meetings: Meetings, name: str, args: Sequence[Any], call: Callable[[], A
 def _keep(meetings: Meetings, tensor: Any, told: Any) -> None:
     if not isinstance(told, Drawn) or told.coins is None:
         return
-    if meetings.coins is None:
-        from torch.utils.weak import WeakTensorKeyDictionary
-
-        meetings.coins = WeakTensorKeyDictionary()
+    meetings.coins = by_tensor(meetings.coins)
     meetings.coins[tensor] = told.coins
+
+
+def by_tensor(known: Any) -> Any:
+    """`known`; if it is None, a new dictionary whose keys are tensors."""
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    return WeakTensorKeyDictionary() if known is None else known
 
 
 def _coins(meetings: Meetings, value: Any) -> Coins | None:
