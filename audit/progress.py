@@ -4,44 +4,47 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
-    from .case import Case
-
+Item = TypeVar("Item")
 QUIET = 30.0  # seconds between two lines of a log within one case
 
 Say = Callable[..., object]  # takes the name of a stage that begins, or, with begins=False, the progress of the current stage
 
 
-def announced(todo: Sequence[Case], stages: int, console: Console) -> Iterator[tuple[Case, Say]]:
-    """The cases in order, each with the function to call when one of its `stages` begins."""
+def announced(
+    todo: Sequence[Item], stages: int, console: Console, name: Callable[[Item], str] = str
+) -> Iterator[tuple[Item, Say]]:
+    """The items in order, each with the function to call when one of its `stages` begins."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     start, total = time.monotonic(), len(todo) * stages
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar, last = progress.add_task("", total=total), start
-        for number, case in enumerate(todo, 1):
+        for number, item in enumerate(todo, 1):
             begun = 0
 
-            def say(what: str = "", begins: bool = True, number: int = number, case: Case = case) -> None:
+            def say(what: str = "", begins: bool = True, number: int = number, item: Item = item) -> None:
                 nonlocal begun, last
                 done, now = (number - 1) * stages + max(0, begun - 1), time.monotonic()
-                text, begun = f"{case}: {what}" if what else str(case), begun + begins
+                text, begun = f"{name(item)}: {what}" if what else name(item), begun + begins
                 progress.update(bar, description=text, completed=done)
                 if console.is_terminal or (what and now - last < QUIET):
                     return
                 left = f", about {clock((now - start) * (total - done) / done)} left" if done else ""
-                console.print(f"[{number}/{len(todo)}] {text} ({clock(now - start)}{left})", highlight=False, markup=False)
+                console.print(
+                    f"[{number}/{len(todo)}] {text} ({clock(now - start)}{left})", highlight=False, markup=False, soft_wrap=True
+                )
                 last = now
 
             say()
-            yield case, say
+            yield item, say
 
 
 def clock(seconds: float) -> str:

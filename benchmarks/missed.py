@@ -4,7 +4,7 @@
 
 Prints Markdown, also after Ctrl-C: for each fault the number of seeds, the misses, and the chance of a miss. Of `--seconds` of
 CPU time for each fault, dear faults get fewer seeds. Where a statistical test decides, the chance is also estimated from its
-p-values: their normal scores have a mean and a spread, and a miss is a score below that of the test's level.
+p-values: the normal scores of each rule have a mean and a spread, and a miss is a score below that of the test's level.
 """
 
 from __future__ import annotations
@@ -33,18 +33,27 @@ if TYPE_CHECKING:
 CERTAIN = 38.0  # normal score of the smallest p-value that a float64 holds
 
 
-def score(outcome: Outcome) -> float:
-    """The largest normal score of a refuting test; of a computation, CERTAIN if it refutes. 0 where nothing does."""
-    sampled = [float(-ndtri(max(b.p_value, 1e-300))) for b in outcome.bounds if b.alpha > 0 and b.p_value is not None]
-    certain = any(b.refuted and b.alpha == 0 for b in outcome.bounds)
-    return CERTAIN if certain else min(CERTAIN, max(sampled, default=0.0))
+Score = tuple[str, float]  # the rule that decides, and its normal score
 
 
-def chance(scores: list[float]) -> float:
-    """The chance of a miss: of normal scores with the mean and the spread of these, the share below that of the level."""
-    spread = float(np.std(scores))
-    level = float(-ndtri(ALPHA))
-    return float(ndtr((level - np.mean(scores)) / spread)) if spread > 0 else float(np.mean(scores) < level)
+def score(outcome: Outcome) -> Score:
+    """The largest normal score of a test; of a computation, CERTAIN if it refutes. 0 where there is neither."""
+    if any(b.refuted and b.alpha == 0 for b in outcome.bounds):
+        return "computed", CERTAIN
+    tests = [b for b in outcome.bounds if b.alpha > 0 and b.p_value is not None]
+    sampled = [(b.method, min(CERTAIN, float(-ndtri(max(b.p_value or 0.0, 1e-300))))) for b in tests]
+    return max(sampled, key=lambda s: s[1], default=("none", 0.0))
+
+
+def chance(scores: list[Score]) -> float:
+    """The chance of a miss. The scores of each rule are taken as normal, with the mean and the spread of those seen."""
+    total, level = 0.0, float(-ndtri(ALPHA))
+    for rule in {rule for rule, _ in scores}:
+        own = [value for name, value in scores if name == rule]
+        spread = float(np.std(own))
+        below = float(ndtr((level - np.mean(own)) / spread)) if spread > 1e-9 else float(np.mean(own) < level)
+        total += len(own) / len(scores) * below
+    return total
 
 
 def main() -> None:
@@ -59,7 +68,7 @@ def main() -> None:
     sampled = ("account", "exact")  # the same for every seed
     faults = [f for f in FAULTS if not f.undetectable and f.audit not in sampled and (not given.names or f.name in given.names)]
     models = {f.name: f.model(Facts.of(graph)) for f in faults}
-    scores: dict[str, list[float]] = defaultdict(list)
+    scores: dict[str, list[Score]] = defaultdict(list)
     missed: dict[str, list[str]] = defaultdict(list)
     spent: dict[str, float] = defaultdict(float)
     turns = itertools.product(range(given.first, given.first + given.seeds), faults)
@@ -81,13 +90,13 @@ def main() -> None:
 
 
 def table(
-    faults: list[Fault], scores: Mapping[str, list[float]], missed: Mapping[str, list[str]], spent: Mapping[str, float]
+    faults: list[Fault], scores: Mapping[str, list[Score]], missed: Mapping[str, list[str]], spent: Mapping[str, float]
 ) -> None:
     """Prints one row for each fault that was played. spent: CPU seconds after the first seed, which compiles."""
     print("| fault | audit | seeds | missed | chance of a miss, from p-values | CPU s each |\n|---|---|---|---|---|---|")
     for fault in (f for f in faults if scores.get(f.name)):
         each = scores[fault.name]
-        told = "computed" if min(each) == CERTAIN else f"{chance(each):.1g}"
+        told = "computed" if {rule for rule, _ in each} == {"computed"} else f"{chance(each):.1g}"
         seconds = spent[fault.name] / max(1, len(each) - 1)
         print(f"| {fault.name} | {fault.audit} | {len(each)} | {len(missed.get(fault.name, ()))} | {told} | {seconds:.2f} |")
     total, every = sum(map(len, scores.values())), sum(map(len, missed.values()))

@@ -55,29 +55,30 @@ def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) ->
     from ...models.data.loading import load
     from ...models.facts import Facts
     from ..faults.planted import FAULTS, HONEST
+    from ..progress import announced
     from ..storage.executor import one_thread
 
     one_thread()
     graph = load(data, data_dir, trust=trust)
     rows = []
-    for planted, faults in ((True, FAULTS), (False, HONEST)):
-        for fault in faults:
-            started = time.perf_counter()
-            model = fault.model(Facts.of(graph))
-            refuted, lower, found = audited(fault, model, graph, seed)
-            rows.append(
-                {
-                    "name": fault.name,
-                    "planted": planted,
-                    "audit": fault.audit,
-                    "kappa": fault.shortfall(model, graph) if fault.shortfall else None,
-                    "claim": fault.claim.epsilon,
-                    "lower": lower,
-                    "found": found,
-                    "result": verdict(planted, fault.undetectable, refuted),
-                    "seconds": round(time.perf_counter() - started, 2),
-                }
-            )
+    todo = [*((True, fault) for fault in FAULTS), *((False, fault) for fault in HONEST)]
+    for (planted, fault), _ in announced(todo, 1, console(stderr=True), lambda item: item[1].name):
+        started = time.perf_counter()
+        model = fault.model(Facts.of(graph))
+        refuted, lower, found = audited(fault, model, graph, seed)
+        rows.append(
+            {
+                "name": fault.name,
+                "planted": planted,
+                "audit": fault.audit,
+                "kappa": fault.shortfall(model, graph) if fault.shortfall else None,
+                "claim": fault.claim.epsilon,
+                "lower": lower,
+                "found": found,
+                "result": verdict(planted, fault.undetectable, refuted),
+                "seconds": round(time.perf_counter() - started, 2),
+            }
+        )
     return rows
 
 
@@ -86,12 +87,14 @@ def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = Fals
     from ...models.data.loading import load
     from ...models.facts import Facts
     from ..faults.as_strangers import everything, whole_run
+    from ..progress import announced
     from ..storage.executor import one_thread
 
     one_thread()
     graph = load(data, data_dir, trust=trust)
     rows = []
-    for name, planted, claim, model in everything(Facts.of(graph)):
+    todo = list(everything(Facts.of(graph)))
+    for (name, planted, claim, model), _ in announced(todo, 1, console(stderr=True), lambda item: item[0]):
         started = time.perf_counter()
         right, found = whole_run(name, planted, claim, model, graph, seed)
         result = ("caught" if planted else "passed") if right else ("MISSED" if planted else "FALSE ALARM")
