@@ -54,7 +54,7 @@ def account(
     options: dict[str, Any] = {"models": models, "mode": mode, "epsilon": epsilon, "delta": delta, "data": data}
     plan = read(None, {**options, "data_dir": data_dir, "param": param})
     graph = load(plan.data, plan.data_dir, trust=trust)
-    # A ledger depends on public facts only. So the whole answer is cached, and a second call computes no epsilon.
+    # A ledger depends only on public facts, so the whole document is cached, and a second call computes no epsilon.
     here = Path(__file__).parents[1]
     code = [sources(folder) for folder in (here, here.parent / "models")]
     wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), tuned_over, code)

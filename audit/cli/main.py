@@ -155,7 +155,7 @@ def main() -> None:
     return 3.
 
     Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means "refuted"
-    and 0 "not refuted". So code that crashed or called sys.exit must return neither.
+    and 0 "not refuted". So a run that crashed, or whose model called sys.exit, must return neither.
     """
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
     # set before torch is loaded, because its thread pools take minutes on busy cores

@@ -1,4 +1,6 @@
-"""Models as a user would write them: noisy sums of unit rows, without any call to the tool. Each fault overrides one method."""
+"""Models as a user would write them: noisy sums of unit rows, without any call to the tool. Each faulty model overrides one
+method.
+"""
 
 from __future__ import annotations
 
@@ -293,7 +295,9 @@ class SecondPass(Sums):
 
 
 class CentredByFew(TrainedHead):
-    """Centres noisy rows by their mean over nodes with many neighbours. One edge in twenty changes which nodes these are."""
+    """Centres noisy rows by their mean over the nodes with the most neighbours. About one edge in twenty changes which nodes
+    these are.
+    """
 
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         many = degree >= np.quantile(degree, 0.9)

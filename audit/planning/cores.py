@@ -1,4 +1,4 @@
-"""How many cores this process may use, by its affinity mask and its control groups. The machine may have more."""
+"""How many cores this process may use. Its affinity mask and its control groups may allow fewer than the machine has."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def friendship(covered: float) -> Certificate:
 
 
 def reading(summary: str, y: str, values: dict[str, float]) -> Certificate:
-    """A certificate from reading the code. Nothing is run, so it refutes nothing."""
+    """A certificate from reading the code. Nothing is run, so the certificate refutes nothing."""
     return computed(Claim(1.0, 1e-5, Unit.NODE), 0.0, summary, bars(y, values), "reading")
 
 

@@ -106,10 +106,12 @@ def evaluation(charged: bool) -> Certificate:
 
 
 def shift(aggregator: str, floor: int, flips: bool) -> float:
-    """How far one edge moves one layer of this library's message passing, with weight 1, and -1 in the branch without edges.
+    """How far one edge moves the output of one layer of this library's message passing. The layer has weight 1.
 
-    flips: both ends have degree `floor`, so without the edge they take the other branch; all features are equal. Otherwise one
-    end has degree floor + 1, and the other end has degree 1 and the opposite feature. All other neighbours have degree 1.
+    If "gcn-truncated" is given a node of low degree, the layer returns the node's own row times -1.
+
+    flips: both ends have degree `floor`, so without the edge their degree is low; all features are equal. Otherwise one end has
+    degree floor + 1, and the other end has degree 1 and the opposite feature. All other neighbours have degree 1.
     """
     import torch
 
