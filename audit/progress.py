@@ -19,7 +19,7 @@ Say = Callable[..., object]  # takes the name of a stage that begins, or, with b
 
 
 def announced(todo: Sequence[Case], stages: int, console: Console) -> Iterator[tuple[Case, Say]]:
-    """The cases in order, each with the function to call when one of its `stages` begins."""
+    """Yields the cases in order, each with the function to call when one of its `stages` begins."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

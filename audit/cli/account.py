@@ -167,7 +167,9 @@ def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _reason(row: dict[str, Any]) -> str:
-    """Why the value of an accountant differs or is missing. The percentage is left out, because the table shows both values."""
+    """Why the value of an accountant differs or is missing. A percentage at the start of the note is left out, because the table
+    shows both values.
+    """
     if row["accountant"] == "published":
         return ""
     return row["unsupported"] or row["note"].partition(": ")[2] or row["note"]

@@ -199,8 +199,8 @@ def main() -> None:
 
 
 def misused(fault: Any) -> str:
-    """A sentence about a wrong command line. It names the option, its value, the mistake, and the command that prints
-    an example.
+    """A sentence about a wrong command line. It names the option, its value, the mistake, and the command whose help has an
+    example.
     """
     names = getattr(getattr(fault, "param", None), "opts", [])
     given = [word for name, word in pairwise(sys.argv) if name in names]

@@ -150,7 +150,7 @@ class TrainedHead(Sums):
 
 @dataclass(frozen=True)
 class LaplaceSums(Sums):
-    """Laplace noise of scale sigma times the L1 sensitivity of counts."""
+    """Laplace noise of scale sigma times the L1 sensitivity of the sums: an edge moves two rows by a unit vector each."""
 
     hops: int = 1
 

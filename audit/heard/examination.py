@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-SHARED = 3  # two draws may have this many values in common by chance
+SHARED = 3  # two draws may share this many values by chance; also the number of rows that `weakest` lists for each source
 NOTHING = 1e-4  # in units of the noise; a smaller move counts as rounding error
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # number of nodes -> number of secrets that are removed one by one; three for larger graphs
@@ -211,7 +211,7 @@ def reseeded(made: Study, absent: Without) -> dict[str, str]:
 
 
 def used_twice(made: Study) -> str | None:
-    """A sentence if the same numbers serve as noise at two places or with two seeds; else None."""
+    """A sentence if the same numbers serve as noise at two places, with two seeds, or twice in one source; else None."""
     seen: dict[str, NDArray[np.float64]] = {}
     for number, draws in enumerate((made.base.draws, made.others[0])):
         for source in made.sources:

@@ -1,4 +1,4 @@
-"""Runs a model on another graph and adjusts its noise until every noisy cell has the same value as before."""
+"""Runs a model on another graph, and adjusts its noise until every noisy cell of the release has the same value as before."""
 
 from __future__ import annotations
 

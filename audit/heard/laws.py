@@ -38,9 +38,9 @@ GRID = 1e-2  # relative: grid error of the accountant for noise other than Gauss
 MOST = 64  # largest number of moved entries whose curves are composed; smaller moves are left out
 LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
 TAIL = 1e-10  # smallest delta for which the accountant's value is taken
-LONGEST = 1000  # geometric numbers from here on share a cell of a chi-squared test
-CELLS = 5.0  # smallest expected count of a value in a chi-squared test
-PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # events that bound the likelihood ratio
+LONGEST = 1000  # geometric numbers from here on share one bin of a chi-squared test
+CELLS = 5.0  # smallest expected count of a bin in a chi-squared test
+PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # mechanisms of pure differential privacy
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,9 @@ def _listed(source: Source, found: Examination) -> float:
 
 
 def as_often(counts: Sequence[int], expected: Floats) -> float:
-    """The p-value of a chi-squared test. Values with a small expected count share the cell of the least expected other value."""
+    """The p-value of a chi-squared test. Values with small expected counts share the bin of the least expected of the other
+    values.
+    """
     often = np.flatnonzero(expected >= CELLS)
     if len(often) < 2:
         return 1.0

@@ -183,7 +183,7 @@ def improbable(draw: Draw) -> bool:
 
 
 def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
-    """Draws that repeat the numbers of an earlier draw in every run: place of the copy -> place of the original."""
+    """Draws that repeat the numbers of an earlier draw in every run: position of the copy -> position of the original."""
     first: dict[Any, int] = {}
     found = {}
     for at, draws in enumerate(zip(*runs, strict=False)):
@@ -214,8 +214,8 @@ def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
 def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
     """Yields six replacements of all free draws, each with large changes of the noise on `cell`.
 
-    Two replacements are draws of other seeds, two are the ends of the draws' ranges, and two are numbers far outside of the usual
-    range. A draw that can affect the entries of the cell should change them in one of the six.
+    Two replacements take draws of other seeds. Where the law allows, two others take the ends of the draws' ranges, and two take
+    numbers far outside of the usual range. A draw that can affect the entries of the cell should change them in one of the six.
     """
     rng = np.random.default_rng(1)
     own = [] if cell is None else made.on(cell)

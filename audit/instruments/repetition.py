@@ -120,9 +120,7 @@ def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
 
 
 def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.float64]:
-    """The distance by which every entry of a release's mean moves. hidden: nodes whose own rows are not released, and are left
-    out.
-    """
+    """The move of every entry of a release's mean. hidden: nodes whose own rows are not released; these rows are left out."""
     change = after.clean - before.clean
     if hidden.size and before.shapes[0][1:-1] == (nodes,):
         return np.delete(change.reshape(nodes, -1), hidden, axis=0)
@@ -161,7 +159,9 @@ def differs(a: NDArray[Any], b: NDArray[Any], own: Nodes, nodes: int) -> bool:
 
 
 def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
-    """For local mechanisms: the reports of other users that change with one user's features although the coins stay the same."""
+    """Checks a local mechanism. Returns a sentence for each array in which the reports of other users change with one user's
+    features, although the coins stay the same.
+    """
     # the result of the training does not matter
     quick = dataclasses.replace(model, epochs=1) if hasattr(model, "epochs") else model
     user = int(graph.degree.argmax())

@@ -41,13 +41,13 @@ LAST = 1000  # characters of the last line of output that are reported
 class External:
     """A user's own program: it reads worlds from one folder and writes posteriors to another. Its code is never imported.
 
-    command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is
-    not calibrated. Its mechanisms are unknown, so every accountant declines. unit: the protected unit that the plan claims.
-    seconds: time limit of one training, after which the program is ended. memory: largest size in bytes of an array, and of a
-    file that the program writes. run: the folder of the run. The program's output is kept there, and the system hides the folder
-    from the program if it can. record: whether the random draws of the program may be recorded.
+    command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is not
+    calibrated. Its mechanisms are unknown, so every accountant declines. unit: the protected unit that the plan claims. seconds:
+    time limit of one training, after which the program is ended. memory: largest size in bytes of an array, and of a file that
+    the program writes. run: the folder of the run. The program's output is kept there, and the tool hides the folder from the
+    program if the system allows this. record: whether the random draws of the program may be recorded.
 
-    Raises ValueError if this machine has no such program.
+    Raises ValueError if the command lacks a placeholder, or if this machine has no such program.
     """
 
     command: str

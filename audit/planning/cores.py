@@ -11,7 +11,8 @@ GROUPS = Path("/sys/fs/cgroup")
 
 
 def usable_cores(groups: Path = GROUPS, own: Path = Path("/proc/self/cgroup")) -> int:
-    """The smallest of the cores of the affinity mask and the quotas of all control groups above this process, rounded up.
+    """The smallest of two kinds of limits, rounded up: the cores of the affinity mask, and the quota of each control group above
+    this process.
 
     groups, own: where the system describes control groups. Both versions of control groups are read.
     """

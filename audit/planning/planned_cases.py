@@ -35,7 +35,9 @@ Factory = Callable[[str, Facts, bool], Any]
 
 
 def recipes(plan: Plan) -> dict[str, Factory]:
-    """Factories by name, of the systems in the plan and of the user's own models. Raises ValueError for unknown names."""
+    """Factories by name: those of the systems in the plan, and those of the user's own models. Raises ValueError for unknown
+    names.
+    """
     limits: dict[str, Any] = {
         "seconds": plan.target_timeout,
         "memory": plan.memory,

@@ -159,7 +159,7 @@ def opacus_rdp(multiplier: float, rate: float, steps: int, delta: float) -> floa
 
 
 def touched_rows(key: Key, all_rows: bool) -> Certificate:
-    """25 steps on the embeddings of three nodes; node 2 has one edge or none. all_rows: rows with gradient 0 also get noise."""
+    """25 steps on the embeddings of three nodes; node 2 has one edge or none. all_rows: rows without a gradient get noise too."""
     moves = np.zeros((2, 2))  # rows: the two worlds; columns: the vector stays, the vector changes
     for world in (0, 1):
         rng = key.fold("noise", world).generator()

@@ -108,7 +108,7 @@ def evaluation(charged: bool) -> Certificate:
 def shift(aggregator: str, floor: int, flips: bool) -> float:
     """How far one edge moves the output of one layer of this library's message passing. The layer has weight 1.
 
-    If "gcn-truncated" is given a node of low degree, the layer returns the node's own row times -1.
+    For a node of low degree, "gcn-truncated" gives the node's own row times -1.
 
     flips: both ends have degree `floor`, so without the edge their degree is low; all features are equal. Otherwise one end has
     degree floor + 1, and the other end has degree 1 and the opposite feature. All other neighbours have degree 1.
