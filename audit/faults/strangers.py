@@ -114,7 +114,7 @@ class NodesLast(Sums):
 
 
 class AroundTheSum(Sums):
-    """The clean sum is the location of the draw."""
+    """Draws the noisy sum directly, with the clean sum as the location of the draw."""
 
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         torch.manual_seed(int(seed) % 2**63 + hop)

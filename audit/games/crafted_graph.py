@@ -19,8 +19,8 @@ KINDS = 24  # kinds of nodes, each with its own feature and class; more classes 
 SINGLES = 60  # training nodes of every kind without edges, so that the classifier learns all kinds
 # The function `crafted` explains the words cell, side, pool and end.
 POOL = 80  # common neighbours of the ends of a side; their sum determines the direction of an end's row despite the noise
-RING = 8  # edges from each pool node to the next ones in the ring of the pool
-ENDS = 48  # ends on each side of a cell, without the pool; the second half of them has edges to the other side
+RING = 8  # each pool node has edges to this many next nodes in the ring of the pool
+ENDS = 48  # ends on each side of a cell; the second half of them has edges to the other side
 STRONG = 4  # edges to the other side at each joined end
 TAUGHT = 4  # cells (see `crafted`) whose ends are training nodes; with one cell the classifier would fit the noise of that cell
 REFERENCES = 30  # cells without a canary, which show the effect of edges between two sides on the posteriors

@@ -1,4 +1,4 @@
-"""DPAR (Zhang et al., WWW 2024, arXiv 2210.04442), as its public code computes it: experiments."""
+"""Experiments on DPAR (Zhang et al., WWW 2024, arXiv 2210.04442), as its public code computes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Released graphs, counts and scores of public systems (LPGNet, Eclipse, Blink, LinkTeller, EdgeRand, PushFlow): experiments.
+"""Experiments on graphs, counts and scores that public systems release: LPGNet, Eclipse, Blink, LinkTeller, EdgeRand, PushFlow.
 
 Each mechanism is written from the description of the fault, in the smallest form that shows it. No public code is copied.
 """
@@ -109,7 +109,9 @@ def answered_twice(diagonal: int) -> Certificate:
 
 
 def stored_zero(dropped: bool) -> Certificate:
-    """The outcomes on one pair of randomised response as a sum of sparse matrices. dropped: stored zeros are removed."""
+    """Enumerates the outcomes on one pair, for randomised response that is computed as a sum of sparse matrices. dropped: stored
+    zeros are removed.
+    """
     hit = 2 / (math.e + 1)  # the chance that the pair gets a new draw
     table = np.zeros((2, 3))
     for world in (0, 1):

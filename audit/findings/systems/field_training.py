@@ -1,4 +1,4 @@
-"""Training with noise in public systems (DPDGC, DP-GNN, DP-GNNs, SE-PrivGEmb, FedPerGNN, AdvSGM): experiments.
+"""Experiments on noisy training in public systems: DPDGC, DP-GNN, DP-GNNs, SE-PrivGEmb, FedPerGNN, AdvSGM.
 
 Each mechanism is written from the description of the fault, in the smallest form that shows it. No public code is copied.
 """
