@@ -1,7 +1,8 @@
 """The audit `differential` for a user's model: tests the claim by the random numbers that the recorder found ("heard").
 
-The bound is a computation without samples. The audit computes how far one secret moves the means along one recorded history, in
-units of the noise. The recorder knows the numbers, the distribution and the scale of this noise.
+The audit computes, without samples, how far one secret moves the means along one recorded history, in units of the noise. The
+recorder knows the numbers, the distribution and the scale of this noise. A statistical test checks whether the numbers follow
+this distribution.
 """
 
 from __future__ import annotations
