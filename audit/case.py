@@ -1,4 +1,4 @@
-"""One system at one budget, the claim that it is tested against, and the results of its audits."""
+"""The case (one calibrated system with its claim), the setting of an audit, and the outcome of an audit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USERS = (
     "models.looped",
     "audit.own.program",
     "audit.own.declaration",
-)  # modules of this package that wrap a user's own function or program
+)  # modules of this package whose classes wrap a user's own function or program
 
 
 def shown_mode(model: Model) -> str:
@@ -44,7 +44,7 @@ class Case:
 
     @property
     def where(self) -> dict[str, Any]:
-        """The columns that every row of results.json carries."""
+        """The columns by which every row of results.json names the case."""
         return {
             "model": self.model.name,
             "mode": shown_mode(self.model),
@@ -93,9 +93,9 @@ class Outcome:
 class Setting:
     """The arguments of every audit: the case, the graph, the store of finished parts, the randomness, and its limits.
 
-    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests, and so of its bounds. first: a p-value.
-    An audit that detects smaller violations with more rounds is repeated if its p-value is lower. The smallest detectable
-    violation of such an audit is computed for the level `first`. None stands for alpha.
+    rounds: trainings or draws. alpha: the level of each of the audit's statistical tests, and so of its bounds. first: a level
+    that concerns audits which detect smaller violations with more rounds. Such an audit is repeated if a p-value of its first run
+    is below `first`, and its smallest detectable violation is computed for this level. None stands for alpha.
 
     minutes: the time limit of audits that add rounds until they can decide; with None they play `rounds`. notices: the violation
     that these audits must be able to detect, as a factor of the noise. tell: a function that they call with their progress.
@@ -119,7 +119,7 @@ class Setting:
 
 
 def offered(model: Model) -> tuple[str, ...]:
-    """All arrays that a model could release. A model that offers no choice has exactly the arrays that it releases."""
+    """All arrays that a model can release. A model without a choice of arrays offers exactly those that it releases."""
     return tuple(getattr(model, "offers", model.releases))
 
 

@@ -28,7 +28,7 @@ class Key:
 
     @staticmethod
     def fresh() -> str:
-        """A root word with 256 bits from the operating system's generator."""
+        """A random word with 256 bits from the operating system, as the root of all keys of a run."""
         return secrets.token_hex(32)
 
     def fold(self, *more: int | str) -> Key:

@@ -20,7 +20,7 @@ Say = Callable[..., object]  # takes the name of a stage that begins, or, with b
 def announced(
     todo: Sequence[Item], stages: int, console: Console, name: Callable[[Item], str] = str
 ) -> Iterator[tuple[Item, Say]]:
-    """The items in order, each with the function to call when one of its `stages` begins."""
+    """Yields the items in order, each with the function to call when one of its `stages` begins."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

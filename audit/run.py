@@ -164,9 +164,10 @@ def asked(plan: Plan) -> tuple[list[Audit], tuple[str, ...], tuple[str, ...]]:
 def study(
     case: Case, graph: Graph, store: Store, key: Key, plan: Plan, alpha: float, say: Say, checks: Sequence[Check] = ()
 ) -> tuple[list[Any], list[Outcome]]:
-    """The utility, attack and skipped rows of a case, and its outcomes: first the ROC curves, then one or two per audit.
+    """The utility, attack and skipped rows of a case, and its outcomes.
 
-    say: is called with the name of each stage. checks: the clauses of the model contract that bounds on a user's model assume.
+    The outcomes are first the ROC curves, then one or two per audit, and last the observed ledger of a user's own model. say: is
+    called with the name of each stage. checks: the clauses of the model contract that bounds on a user's model assume.
 
     Raises ValueError if the model refuses the graph.
     """
@@ -219,7 +220,9 @@ def ledger_rows(case: Case, ceiling: tuple[Upper, ...], facts: Facts) -> list[Ac
 
 
 def verdict_line(code: int, rows: list[Any]) -> str:
-    """The verdict of a run, and the names of the systems that were skipped at every budget."""
+    """The verdict of a run, and the names of the systems that were skipped at every budget, so that nothing of them was
+    tested.
+    """
     verdict = {0: "not refuted", 1: "refuted", 3: "too weak"}[code]
     seen = {row.model for row in rows if not isinstance(row, SkippedRow | AccountRow)}
     missing = dict.fromkeys(row.model for row in rows if row.model not in seen)
@@ -252,7 +255,8 @@ def evidence(case: Case, outcome: Outcome, ceiling: tuple[Upper, ...], plan: Pla
 def covered(case: Case, outcome: Outcome) -> dict[str, str]:
     """Array -> the kind of violation that the audit would have detected in it.
 
-    Built-in systems compute all other arrays from those that an audit reads. Whether a user's own model does is not known.
+    Built-in systems compute all other arrays from those that an audit reads, so the audit covers all of them. A user's own model
+    may not do so, so only the arrays count that were read.
     """
     if outcome.covers is not None:
         return dict(outcome.covers)
@@ -269,7 +273,9 @@ def summary_lines(rows: list[Any]) -> Iterator[str]:
 
 
 def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quiet: bool = False) -> None:
-    """The table on the terminal, the HTML report, JUnit, and the MLflow mirror."""
+    """Prints the table, or the results as JSON, and writes the HTML report, junit.xml, the card for a README and the MLflow
+    mirror.
+    """
     from rich.console import Console
 
     from ..reports.formats import card, html, junit, mlflow_mirror, table

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .case import Outcome, Setting
 
 LEVEL = 1e-3  # the largest probability that the repetition confirms a false alarm
-POWER, SURE = 0.9, 0.99  # power of a first test at its smallest detectable violation, and of the repetition there
+POWER, SURE = 0.9, 0.99  # power of the first test and of the repetition, both at the smallest detectable violation
 
 
 def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome, ...]:
@@ -24,8 +24,8 @@ def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome
 
     A claim is refuted only if both tests refute it. Their coins and noise are independent, so a true claim is refuted with
     probability at most the product of their levels, alpha and LEVEL, where alpha is the level of a printed bound. Some audits
-    detect smaller violations with more rounds (`Audit.trial_limited`). Such an audit is repeated even if it refutes nothing, if a
-    p-value is below `setting.first`. This repetition has the level alpha and more rounds.
+    detect smaller violations with more rounds (`Audit.trial_limited`). Such an audit is repeated if a p-value is below
+    `setting.first`, even if no bound refutes the claim. This repetition has the level alpha and more rounds.
     """
     early = audit.trial_limited and any(b.p_value is not None and b.p_value < setting.level for b in outcome.bounds)
     if not early and not any(b.refuted and b.alpha > 0 for b in outcome.bounds):

@@ -1,6 +1,6 @@
-"""Adds up how far one node moves all releases of a run, and divides by the noise.
+"""Adds up how far one node moves the means of all releases of a run, and compares the sum with the noise.
 
-The moves are exact, along recorded histories. The residuals of all releases prove an upper bound on the noise.
+The audit computes the moves exactly, along released histories. The residuals of all releases prove an upper bound on the noise.
 """
 
 from __future__ import annotations
@@ -53,14 +53,15 @@ def refuses(case: Case) -> str | None:
 
 
 def _sampled(case: Case) -> bool:
-    """Whether some mechanisms of the ledger are run on secret samples."""
+    """Whether the ledger has mechanisms on secret samples."""
     return gaussian_mu(case.model.ledger) is None
 
 
 def _obstacle(case: Case) -> str | None:
-    """Why the moves do not determine the composition.
+    """Why the moves do not determine the epsilon of the composition.
 
-    None if all mechanisms are Gaussian, on all records or on samples that are drawn by known coins.
+    None if all mechanisms are Gaussian, on all records or on samples for which each node has an independent coin of known
+    probability.
     """
     model = case.model
     if not _sampled(case):
@@ -76,7 +77,7 @@ def _obstacle(case: Case) -> str | None:
 
 
 def _rate(case: Case) -> float:
-    """The chance that a node is in a sample; 0 if samples are not drawn by an independent coin for each node."""
+    """The probability that a node is in a sample; 0 if the model does not draw samples by an independent coin for each node."""
     model: Any = case.model
     return float(model.inclusion_chance or 0.0)
 
@@ -99,10 +100,11 @@ def crafted(case: Case, graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
 
 
 def add_up(setting: Setting) -> Outcome:
-    """Records a run on a crafted graph, and repeats it without one node, with every noisy value made the same as before.
+    """Records a run on a crafted graph, and repeats it without the canary. Every noisy value is made the same as before.
 
-    So the move of each mean is exact, and a noisy value minus its mean is the noise. A mechanism on samples moves only if the
-    node is in the sample, so another repetition forces it into each sample. Rows that the model does not release are left out.
+    Therefore the move of each mean is exact, and a noisy value minus its mean is the noise. A mechanism on samples moves only if
+    the canary is in the sample, so another repetition forces the canary into each sample. Rows that the model does not release
+    are left out.
     """
     case, model = setting.case, keeping(setting.case.model, offered(setting.case.model))
     wider, canary = crafted(case, setting.graph)
@@ -139,7 +141,9 @@ def add_up(setting: Setting) -> Outcome:
 
 
 def squared(run: Record, other: Record, hidden: Nodes, nodes: int) -> dict[str, list[float]]:
-    """Purpose -> the squared move of each of its means, in noise sds. hidden: nodes whose rows are not released, and left out."""
+    """Purpose of a release -> the squared move of each of its means, in noise sds. hidden: nodes whose rows are not released;
+    these rows are left out.
+    """
     found: dict[str, list[float]] = defaultdict(list)
     for before, after in zip(run.releases, other.releases, strict=True):
         found[before.purpose].append(float(np.square(shift(before, after, hidden, nodes) / before.scale).sum()))

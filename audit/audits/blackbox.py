@@ -1,4 +1,6 @@
-"""Bounds from posteriors alone: canary edges in a crafted graph, and one run in which many units have coins."""
+"""Lower bounds from posteriors alone. One audit tests canary edges in a crafted graph; the other tests one run in which many
+units have coins.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +57,13 @@ def refuses_canaries(case: Case) -> str | None:
 
 
 def aligned_canaries(setting: Setting) -> Outcome:
-    """Tests canary edges in a graph that the adversary chooses, by the posteriors of their ends.
+    """Tests canary edges in a graph that the adversary chooses. Scores come from the posteriors of the canaries' ends.
 
-    Both tests count correct guesses. The first assumes the ledger's trade-off curve. Given the trained classifier, the canaries
-    are independent trials, each of which satisfies the curve. If the trials have different error rates, the number of errors
-    varies less than a binomial number (Hoeffding 1956). This needs canaries that share nothing but the classifier; if correct
-    guesses cluster in some trainings, the bound is withdrawn. The second test assumes no shape: for every mechanism and under any
-    dependence, Steinke et al. (2023) bound the number of correct guesses among the most certain ones.
+    Two tests count correct guesses. The first assumes the ledger's trade-off curve. Given the trained classifier, the canaries
+    are independent trials, and each satisfies the curve. If the trials have different error rates, the number of errors varies
+    less than a binomial number (Hoeffding 1956). The first test needs canaries that share nothing but the classifier. If correct
+    guesses cluster in some trainings, its bound is withdrawn. The second test assumes no shape: Steinke et al. (2023) bound the
+    number of correct guesses among the most certain ones, for every mechanism and under any dependence.
     """
     made = crafted(CANARIES)
     if setting.minutes is not None:
@@ -90,11 +92,11 @@ def both_tests(setting: Setting, scores: NDArray[np.float64], bits: NDArray[np.b
 def until_decided(setting: Setting, played: Played) -> Outcome:
     """Doubles the rounds until a test refutes the claim, a violation by `setting.notices` would be detected, or time is up.
 
-    The j-th stage tests all rounds so far at alpha / (j (j + 1)). These shares add up to at most alpha over any number of stages,
-    so the bounds hold for every stopping rule (a union bound). Each test keeps its largest bound, unless a check of the last
-    stage fails.
+    Stage j tests all rounds so far at level alpha / (j (j + 1)). These levels add up to at most alpha over any number of stages,
+    so the bounds hold for every stopping rule (a union bound). Each test keeps its largest bound of all stages, unless a check of
+    the last stage fails.
 
-    The audit estimates the detectable violation from the share of correct guesses. The estimate decides only when to stop; no
+    The audit estimates the detectable violation from the share of correct guesses. This estimate decides only when to stop; no
     bound depends on it.
     """
     limit, started, rounds, stage = most_right(setting.case), time.monotonic(), setting.rounds, 1
@@ -126,8 +128,8 @@ def of_all(bound: Bound, share: float, alpha: float) -> Bound:
 
 
 def most_right(case: Case) -> float:
-    """The largest probability of a correct guess that the claim allows: for a Gaussian ledger by the claim's Gaussian curve, else
-    for any mechanism.
+    """The largest probability of a correct guess that the claim allows: under the claim's Gaussian curve if the ledger is
+    Gaussian, else for any mechanism.
     """
     shaped = ledger_curve(case)
     if shaped is not None and shaped.mu is not None:
@@ -143,9 +145,10 @@ def canary_game(case: Case, made: Crafted, key: Key) -> Game:
 
 
 def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
-    """(runs, canaries): log-likelihood ratios of the posteriors of the ends that receive messages.
+    """(runs, canaries): log-likelihood ratios of the posteriors at the ends of each canary. For directed edges, only the
+    receiving end counts.
 
-    The discriminant is fitted on the reference nodes of the same run, so the score does not use the bits.
+    Each run's reference nodes fit the discriminant of that run, so the score does not use the bits.
     """
     scores = np.zeros(seen.bits.shape)
     for side in (1,) if seen.challenge.known.directed else (0, 1):
@@ -155,7 +158,9 @@ def canary_scores(seen: Seen, made: Crafted) -> NDArray[np.float64]:
 
 
 def odds(seen: Seen, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(runs, nodes, classes - 1): log-probabilities minus that of the first class, which never saturate."""
+    """(runs, nodes, classes - 1): log-odds of each class against the first class. Log-odds do not saturate, as
+    probabilities do.
+    """
     log_p = logs(seen.release, nodes)
     return log_p[..., 1:] - log_p[..., :1]
 

@@ -54,13 +54,13 @@ def refuses(case: Case) -> str | None:
 
 
 def differential(setting: Setting) -> Outcome:
-    """Records one run, then repeats it without some edges or nodes, with every noisy value made the same as before.
+    """Records one run, and repeats it without some edges or nodes. Every noisy value is made the same as before.
 
-    In the repetition, nothing else may change, and every sum may move at most by the sensitivity that the ledger's noise covers.
-    The run must have at most as many mechanisms as the ledger composes, and every number drawn as noise must be in one release.
-    These checks are computations. Exact tests, at alpha in total, compare samples with independent coins and the size of the
-    noise with its stated scale. The audit always runs on the CPU, because an accelerator may add in another order each time, and
-    then no run can be repeated.
+    In the repetition, no other released value may change, and every sum may move at most by the sensitivity that the ledger's
+    noise covers. The run may have no more mechanisms than the ledger composes. Every number drawn as noise must be in one
+    release. These checks are computations. In addition, exact tests at level alpha in total compare the samples with independent
+    coins, and the size of the noise with its stated scale. The audit always runs on the CPU. An accelerator may add in another
+    order each time, and then no run can be repeated.
     """
     case = setting.case
     if isinstance(case.model, External):
@@ -91,7 +91,8 @@ def differential(setting: Setting) -> Outcome:
 def of_own_model(setting: Setting) -> Outcome:
     """Audits a user's model by its recorded draws: first the noise on its release, then the mechanisms within its run.
 
-    The mechanisms within the run count where the release alone allows no conclusion.
+    The bound from the mechanisms counts only if it refutes the claim, or if it covers arrays about which the release alone allows
+    no conclusion.
     """
     case, union = setting.case, setting.case.counted(setting.graph)
     within = followed(case, union, setting.key)
@@ -115,8 +116,8 @@ def of_own_model(setting: Setting) -> Outcome:
 
 
 def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str]:
-    """Two results: the contradictions between the run and the ledger, which state the epsilon of the counted mechanisms, and the
-    counts in words.
+    """Two results: the contradictions between the run and the ledger, with the epsilon of the counted mechanisms; and the counts
+    in words.
     """
     plain, steps = executed(record, ledger)
     told = f"{plain} mechanisms and {steps} on samples were run, the ledger composes {ledger.plain} and {ledger.steps}"
@@ -138,8 +139,10 @@ def counted(case: Case, record: Record, ledger: Charged) -> tuple[list[str], str
 
 
 def executed(record: Record, ledger: Charged) -> tuple[int, int]:
-    """The numbers of mechanisms on all records and on samples. If the ledger claims no amplification, sampled mechanisms count as
-    mechanisms on all records. The function then counts, for each record, the batches that contain it, and uses the largest count.
+    """The numbers of mechanisms on all records and on samples.
+
+    If the ledger claims no amplification, mechanisms on samples count as mechanisms on all records. The function then counts, for
+    each record, the batches that contain it, and uses the largest count.
     """
     plain = steps = 0
     for purpose in dict.fromkeys(r.purpose for r in record.releases):
@@ -154,7 +157,9 @@ def executed(record: Record, ledger: Charged) -> tuple[int, int]:
 
 
 def repeated_draws(first: Record, second: Record) -> Iterator[str]:
-    """Yields a contradiction if two draws begin with the same numbers, because eight normal numbers are never equal by chance."""
+    """Yields a contradiction if two draws begin with the same eight numbers. Eight normal numbers are practically never equal by
+    chance.
+    """
     one, other = ([start.tobytes() for _, start in r.draws if start.size == 8] for r in (first, second))
     if set(one) & set(other):
         yield "another seed draws the same noise"
@@ -163,8 +168,8 @@ def repeated_draws(first: Record, second: Record) -> Iterator[str]:
 
 
 def noises(records: Sequence[Record]) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """For each purpose, its noise in all runs, in units of the stated scale; and the order of its norm, 1 for Laplace or 2 for
-    Gaussian noise.
+    """Yields for each purpose the noise of all runs, in units of the stated scale, and the order of its norm: 1 for Laplace, 2
+    for Gaussian noise.
     """
     for purpose in dict.fromkeys(r.purpose for record in records for r in record.releases):
         told = [r for record in records for r in record.releases if r.purpose == purpose]
@@ -191,8 +196,8 @@ def sample_p_values(first: Record, second: Record, ledger: Charged) -> Iterator[
 def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) -> float:
     """The smallest detectable violation, as a factor of the noise.
 
-    It is the factor that the noise test detects at the worst purpose, divided by `strongest`: the largest move by one secret in
-    units of the move that the ledger covers.
+    It is the factor that the noise test detects at the worst purpose, divided by the smaller of 1 and `strongest`. strongest: the
+    largest move by one secret, divided by the move that the ledger covers.
     """
     if not strongest > 0:
         return math.inf
@@ -204,8 +209,10 @@ def smallest_noticed(records: Sequence[Record], strongest: float, alpha: float) 
 
 
 def exactly(faults: list[str], method: str) -> Bound:
-    """The bound from the checks that are computations. A contradiction refutes the ledger, but its lower bound is 0, because the
-    epsilon of the corrected counts bounds the leakage from above.
+    """The bound from the checks that are computations.
+
+    A contradiction refutes the ledger, but the lower bound is 0, because the epsilon of the corrected counts is an upper bound on
+    the leakage.
     """
     text = "; ".join(dict.fromkeys(faults)) or method
     bound = Bound(0.0, 0.0, "exact", text, (1, 1), bool(faults), None, math.inf, math.inf, "listening", NAME, against="ledger")
@@ -222,8 +229,8 @@ def tested(case: Case, p_values: list[float], alpha: float, notices: float) -> B
 
 
 def worth(case: Case, factor: float) -> float:
-    """The true epsilon if all noise is too small by this factor. If the ledger has no trade-off curve, this epsilon is assumed to
-    be proportional to the factor.
+    """The true epsilon if all noise is too small by this factor. For a ledger without a trade-off curve, the function assumes
+    that epsilon is proportional to the factor.
     """
     if math.isinf(factor):
         return math.inf

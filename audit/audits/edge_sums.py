@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-CANARIES = 1000  # largest number of canaries in one run; they move different rows, so they do not affect each other
+CANARIES = 1000  # largest number of canaries in one run; no two of them move the same row
 MORE = 4  # number of pairs without an edge for each canary, if there are enough nodes; more would add little
 # share of the game's alpha that bounds the size of the noise: a small one is enough, because many residuals estimate that size
 NOISE_SHARE = 0.1
-# canaries of the residual audit: it uses the largest of their moves, and the residuals of all rows that no canary changes
+# canaries of the audit residual, which uses their largest move and the residuals of all rows that no canary changes
 FEW = 20
 
 
@@ -55,9 +55,9 @@ def play_sums(setting: Setting) -> Outcome:
 
     Given the released history, canaries that move different rows are independent trials, so the exact Gaussian test of the
     ledger's shape applies. The size of the noise comes from the directions that no canary moves. If a check rejects independence,
-    the one-run bound of Mahloujifar et al. (2024) replaces the test, because it does not need independence. Pairs without an edge
-    are additional trials of world 0, the world without the canary, and cost no run. The second test assumes no shape of the
-    trade-off function.
+    the one-run bound of Mahloujifar et al. (2024) replaces this test, because that bound does not need independence. Pairs
+    without an edge are additional trials of world 0, the world without the canary, and cost no run. A second test assumes no
+    shape of the trade-off function.
     """
     case, key, alpha = setting.case, setting.key, setting.alpha
     game = canary_game(case, setting.graph, key, CANARIES)
@@ -84,7 +84,7 @@ def play_sums(setting: Setting) -> Outcome:
 def look(
     attack: LikelihoodRatio, seen: Seen, challenge: Challenge, asked: Challenge
 ) -> tuple[tuple[NDArray[Any], ...], tuple[float, int]]:
-    """Reads some rounds.
+    """Scores the canaries in some rounds.
 
     Returns (scores of canaries, scores of pairs without an edge, bits, shifts), each (runs, c), and the sum of squares of the
     noise with its degrees of freedom.

@@ -1,4 +1,4 @@
-"""The gradient canary: tests noisy gradient sums of DP-SGD in the entries that only one planted node changes."""
+"""The gradient canary: a game on the noisy gradient sums of DP-SGD, in the entries that only one planted node changes."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ def refuses(case: Case) -> str | None:
 
 
 def play_gradients(setting: Setting) -> Outcome:
-    """Runs in which a coin decides for each planted node whether it is present. Scores are log-likelihood ratios over all steps.
+    """Plays runs in which a coin decides for each planted node whether it is present. Scores are log-likelihood ratios over all
+    steps.
 
-    The adversary knows all earlier releases, and so what the canary would add to the next one, but not which batches hold it. A
-    batch holds the canary with the public probability q, so the score of a step is ln(1 - q + q e^z), where z is the Gaussian
-    log-ratio. The smallest detectable violation is that of an attack that reads only the canary's own column.
+    The adversary knows all earlier releases, and so the gradient that a canary would add to the next one. It does not know which
+    batches contain the canary. A batch contains the canary with the public probability q, so the score of a step is ln(1 - q + q
+    e^z), where z is the Gaussian log-ratio. The smallest detectable violation is that of an attack that reads only the canary's
+    own column.
     """
     case = setting.case
     wider, items = own_features(setting.graph, PLANTED + DECOYS, SIZE)
@@ -78,7 +80,9 @@ class Played:
 
 
 def play(case: Case, wider: Graph, items: NDArray[np.int64], key: Key, device: str) -> Played:
-    """One run. On full batches the scores are standardised: normal with standard deviation 1 for any move of the canary."""
+    """One run. On full batches the scores are standardised: they are normal with standard deviation 1, however far the canary
+    moves the sum.
+    """
     model = case.model
     assert isinstance(model, ClippedGradients)
     bits = key.fold("bits").generator().random(PLANTED) < 0.5
@@ -115,15 +119,17 @@ def chance(model: Model) -> float:
 
 
 def joining(graph: Graph, items: NDArray[np.int64]) -> Join:
-    """Makes the planted nodes join every batch, by their positions among the training nodes, all of which are present."""
+    """Forces the planted nodes into every batch. Their positions refer to the training nodes of the graph with all planted
+    nodes.
+    """
     places = np.searchsorted(np.flatnonzero(graph.train), items)
     count = int(graph.train.sum())
     return lambda purpose, candidates: places if candidates == count else None
 
 
 def own_columns(gradient: NDArray[np.float64], dim: int, columns: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """(units, columns): the part of a first layer's gradient, (1, …), that belongs to some features; None if no layer reads
-    features.
+    """(units, columns): the entries of a first layer's gradient, (1, …), that belong to the features `columns`; None if no layer
+    reads features.
     """
     first = gradient[0]
     if first.ndim != 2 or dim not in first.shape:

@@ -1,7 +1,7 @@
 """Lower bounds on epsilon for an adversary who sees the noisy value of each mechanism within a run.
 
-The user declares only the claim. The tool records the scales of the noise, and repeats the run without one secret to compute how
-far each clean value moves.
+The user declares only the claim. The tool records the scale of each noise. It repeats the run without one secret, and so computes
+how far each clean value moves. A clean value is a value before its noise is added.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ EQUAL = 1e-2  # relative tolerance between the sizes of one move under different
 TRIED = 8  # largest number of uniform draws that are tried one by one
 NUDGE = 1e-5  # relative change of a uniform number that seldom changes the result of a comparison
 MOST = 100_000  # largest number of values of a mechanism in the test of its law
-MASKS = ("uniform", "integers")  # laws of one-time pads: added modulo their range, such numbers hide a value completely
-ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, the drawn numbers are tested in their place
+MASKS = ("uniform", "integers")  # laws of masks: uniform numbers that are added modulo their range hide a value completely
+ROUNDED = 1e-2  # in units of the scale: if noisy values are rounded more coarsely, the law of the drawn numbers is tested instead
 REPORTED = 1e-6  # largest rounding error of a reported value
 CELLS = 25.0  # smallest variance of a count that the normal law approximates
 NUDGED = 1e-3  # in units of the scale: a change of noisy values that seldom changes the result of a comparison
-FEW = 0.1  # if a nudge changes at most this share of the numbers that a large change does, the values are only compared
+FEW = 0.1  # values are only compared if a tiny change affects at most this share of the numbers that a large change affects
 LAWS = {"normal": "norm", "laplace": "laplace"}
 SAMPLED = (dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent)
 CHARGED = {"normal": (dp.GaussianDpEvent, *SAMPLED), "laplace": (dp.LaplaceDpEvent, *SAMPLED)}  # law -> events that charge for it
@@ -61,7 +61,9 @@ FRESH = proved(
 
 
 def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
-    """The bound from the secret with the largest move. If something is not known, the bound is 0, and its `method` says why."""
+    """The bound from the secret with the largest move. If something that the bound needs is not known, the bound is 0, and its
+    `method` says what.
+    """
     if within.worst is None:
         path = not_excluded(within)
         known = (REPEATED, Condition(NO_PATH, "failed", path)) if path else (REPEATED,)
@@ -116,13 +118,15 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
 
 
 def charges_for_reports(case: Case) -> bool:
-    """Whether the ledger charges for randomised response, so that its proof grants the reports to the adversary."""
+    """Whether the ledger consists of randomised response. Its proof then assumes that the adversary sees the reports."""
     events = [event for event, _ in parts(case.model.ledger)]
     return bool(events) and all(isinstance(event, dp.RandomizedResponseDpEvent) for event in events)
 
 
 def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
-    """The moves that an adversary may learn of: of reports, those that the ledger charges for or that a released number shows."""
+    """The moves that an adversary may learn. A move of a report counts only if the ledger charges for reports or a released
+    number shows it; all other moves of reports are set to 0.
+    """
     if charges_for_reports(case):
         return moves
     places = enumerate(zip(first.meetings, moves, strict=True))
@@ -130,7 +134,10 @@ def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
 
 
 def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | None:
-    """Why reports may hide the secret; None if there are none. seen: the moves that an adversary may learn of."""
+    """Why randomised reports may hide the secret from an adversary, or None.
+
+    moves: all moves. seen: the moves that an adversary may learn.
+    """
     triples = list(zip(first.meetings, moves, seen, strict=True))
     lost = next((m for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left)), None)
     if lost is not None:
@@ -145,13 +152,15 @@ def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | No
 
 
 def independent(made: Study, first: History, still: Sequence[int], noisy: Sequence[int]) -> bool:
-    """Whether other values of the reports `still` change no clean value of the mechanisms `noisy`; then they cannot hide it."""
+    """Whether other values of the reports `still` leave all clean values of the mechanisms `noisy` unchanged. If so, these
+    reports cannot hide a move.
+    """
     other = repeated(made, first, {i: elsewhere(first.meetings[i], i) for i in still})
     return other is not None and all(np.array_equal(first.meetings[i].clean, other.meetings[i].clean) for i in noisy)
 
 
 def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
-    """The moves `others`, 0 where `moves` leaves out a mechanism, or an entry of a report."""
+    """The moves `others`, set to 0 at each mechanism, and at each entry of a report, whose move in `moves` is 0."""
     return tuple(
         np.where(np.any(by, axis=-1, keepdims=True) if m.law == REPORT else np.any(by), other, 0.0)
         for m, by, other in zip(first.meetings, moves, others, strict=True)
@@ -159,11 +168,12 @@ def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:
 
 
 def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> str | None:
-    """Why an adversary may see less than the noisy values that the secret moves; None if not.
+    """Why an adversary may see less than the noisy values that the secret moves, or None.
 
-    The run may use noisy values for comparisons only, as report-noisy-max and the sparse vector technique do. Their proofs do
-    not release the noisy values, so the epsilon of these values refutes no such proof. Such values can change a little without
-    an effect. A ledger that charges for noise of this law grants the noisy values.
+    A run may use noisy values for comparisons only, as report-noisy-max and the sparse vector technique do. The proofs of these
+    mechanisms do not release the noisy values, so the epsilon of the noisy values does not refute them. The test looks for values
+    that can change a little without an effect. If the ledger charges for noise of their law, its proof grants the noisy values to
+    the adversary, and they are not tested.
     """
     events = [event for event, _ in parts(case.model.ledger)]
     moved = [i for i, (m, by) in enumerate(zip(first.meetings, shifts, strict=True)) if m.law in CHARGED and m.size(by) > NOTHING]
@@ -179,7 +189,9 @@ def compared_only(made: Study, case: Case, first: History, shifts: Shifts) -> st
 
 
 def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int | None:
-    """How many released numbers and clean values differ if some mechanisms give other noisy values; None if the run diverges."""
+    """How many released numbers and clean values change if some mechanisms give other noisy values; None if the run cannot be
+    repeated.
+    """
     other = repeated(made, first, instead)
     if other is None:
         return None
@@ -189,19 +201,25 @@ def changes(made: Study, first: History, instead: Mapping[int, Meeting]) -> int 
 
 
 def not_excluded(within: Inside) -> str:
-    """Why a path past the noise is not excluded; "" if neither single secrets nor many secrets together showed a path."""
+    """Why a path past the noise is not excluded; "" if the repetitions without one secret and without many secrets showed
+    none.
+    """
     together = "" if within.together else "the run cannot be repeated without many secrets at once"
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
 
 
 def paths_to(within: Inside, arrays: Sequence[str]) -> dict[str, str]:
-    """Array -> why a path to it past the noise is not excluded; no array if each path was excluded."""
+    """Array -> why a path past the noise to it is not excluded. Empty if all paths are excluded."""
     path = not_excluded(within)
     return {array: within.past.get(array, path) for array in arrays} if path else {}
 
 
 def used(made: Study, first: History, within: Inside) -> Shifts:
-    """The moves, set to 0 for mechanisms that the run does not read. If there are many, those that move are tested together."""
+    """The moves of the worst secret, set to 0 for mechanisms that the run does not read.
+
+    If the run has more than EACH mechanisms, this function tests those that move: one by one if they are at most EACH, else
+    together. Otherwise the moves already have these zeros.
+    """
     moved = [i for i, by in enumerate(within.shifts) if np.abs(by).max(initial=0) > NOTHING]
     if len(first.meetings) <= EACH:
         return within.shifts
@@ -210,8 +228,8 @@ def used(made: Study, first: History, within: Inside) -> Shifts:
 
 
 def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iterator[str]:
-    """Sentences about mechanisms whose mean the secret moves, and whose noise does not hide this move: every seed draws the same
-    noise, or two mechanisms share it.
+    """Yields sentences about mechanisms whose mean the secret moves and whose noise does not hide this move. Either every seed
+    draws the same noise, or two mechanisms share it.
     """
     places = {id(draw): at for at, draw in enumerate(run.play.draws)}
     for i, (meeting, by) in enumerate(zip(run.meetings, shifts, strict=True)):
@@ -226,11 +244,11 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
 
 
 def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:
-    """Why another draw may hide the move, or None.
+    """Why a draw that is not noise may hide the move, or None.
 
     A draw may hide the move if it is a coin that changes a clean value, or if it changes how far the secret moves a clean value.
-    differs: whether the move has another size with another seed. Samples and shuffles hide moves: a claim may rely on their
-    amplification, and then its epsilon is smaller than that of the composition.
+    A mask of uniform numbers may hide it too. Samples and shuffles hide moves: a claim may rely on their amplification, and then
+    its epsilon is smaller than that of the composition. differs: whether the move has another size with another seed.
     """
     free = free_draws(made, first)
     moved_laws = {m.law for m, by in zip(first.meetings, within.shifts, strict=True) if m.size(by) > NOTHING}
@@ -273,10 +291,10 @@ def lines(first: History, draws: Sequence[int]) -> str:
 
 
 def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
-    """The uniform draws that act as coins. The run only compares their numbers with a threshold, so slightly smaller numbers
-    change nothing.
+    """The uniform draws that act as coins, which means that the run only compares their numbers with a threshold.
 
-    If not all of them act as coins, draws with one number, or one number per node or edge, are tried one by one, at most TRIED.
+    The test makes the numbers slightly smaller; for coins, this changes nothing. If the test fails for all draws together, it
+    tries one by one, at most TRIED, the draws that have one number, or one number per node or edge.
     """
 
     def only(some: Sequence[int]) -> bool:
@@ -294,12 +312,12 @@ def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
 
 
 def redrawn(made: Study, some: Sequence[int]) -> list[Draw]:
-    """The draws of the study's first run; those at the places `some` are replaced by draws of another seed."""
+    """The draws of the study's first run. Those at the positions `some` are replaced by draws of another seed."""
     return [made.others[0][at] if at in some else draw for at, draw in enumerate(made.base.draws)]
 
 
 def smallest(run: History, within: Inside) -> int:
-    """The number of entries of the smallest mechanism that the secret moves."""
+    """The number of entries of the smallest mechanism that the secret moves; 0 if it moves none."""
     moved = (m.noisy.size for m, by in zip(run.meetings, within.shifts, strict=True) if np.any(np.abs(by) > NOTHING))
     return min(moved, default=0)
 
@@ -314,7 +332,7 @@ def grown(run: History, secret: str, shifts: Shifts, others: Shifts) -> str | No
 
 
 def free_draws(made: Study, first: History) -> list[int]:
-    """The places of all draws that differ from seed to seed and are not the noise of a mechanism."""
+    """The positions of all draws that differ from seed to seed and are not the noise of a mechanism."""
     noise = {id(draw) for m in first.meetings for draw in (m.draw, *m.beside)}
     return [
         at
@@ -348,7 +366,7 @@ def distance(meeting: Meeting) -> float:
 
 
 def coarse(meeting: Meeting) -> bool:
-    """Whether noisy values are rounded so coarsely that the noise cannot be read from them."""
+    """Whether noisy values are rounded so coarsely that the noise cannot be computed from them."""
     steps = np.spacing(np.abs(meeting.noisy[meeting.covered]))
     scales = np.broadcast_to(meeting.scale, meeting.noisy.shape)[meeting.covered]
     return bool(np.median(steps) > ROUNDED * np.median(scales))

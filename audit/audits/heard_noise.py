@@ -1,7 +1,8 @@
-"""The audit `differential` for a user's model: tests its claim by the random numbers that the tool records ("hears").
+"""The audit `differential` for a user's model: tests the claim by the random numbers that the recorder found ("heard").
 
-The result is exact. The audit computes how far one secret moves the means along one recorded history, in units of the noise. It
-recorded the numbers, the distribution and the scale of that noise.
+The audit computes, without samples, how far one secret moves the means along one recorded history, in units of the noise. The
+recorder knows the numbers, the distribution and the scale of this noise. A statistical test checks whether the numbers follow
+this distribution.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ ALONE = Condition(
 
 
 def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
-    """Bounds from the examination of the model: certificates, the largest move by one secret, the distribution of the noise.
+    """Bounds from the examination of the model: certificates, the largest move by one secret, and a test of the noise's
+    distribution.
 
-    past: array -> why a path past the noise within the run is not excluded; it replaces the examination's own reason why
+    past: array -> why a path past the noise within the run is not excluded. This reason replaces the examination's own reason why
     nothing is stated about the array.
     """
     case, alpha = setting.case, setting.alpha
@@ -75,15 +77,15 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
 
 
 def looked_for(found: Examination, arrays: tuple[str, ...]) -> dict[str, str]:
-    """For each array the kind of violation that the audit would have detected."""
+    """For each of these arrays, the kind of violation that the audit would have detected."""
     noisy = found.noisy
     return {a: "noise too small anywhere in" if a in noisy else "a path past the noise to" for a in arrays}
 
 
 def mismatch(case: Case, found: Examination) -> str | None:
-    """Why the recorded noise contradicts the law in the ledger, or why its trade-off curve is not known.
+    """Why the recorded noise contradicts the law in the ledger, or why the trade-off curve of the noise is not known.
 
-    None if it agrees with the ledger, or if there is no ledger or no noise.
+    None if the noise agrees with the ledger, or if there is no ledger or no noise.
     """
     ledger, laws = case.model.ledger, found.laws
     if not laws or isinstance(ledger, dp.UnsupportedDpEvent):
@@ -164,7 +166,9 @@ def exact(epsilon: float, method: str, theorem: str, conditions: tuple[Condition
 
 
 def noticed(most: float, moved: float) -> float:
-    """The smallest detectable factor by which all noise is too small: `most`, the ledger's mu, over the largest move found."""
+    """The smallest detectable violation, as a factor of the noise: `most`, the ledger's mu, divided by `moved`, the largest move
+    found.
+    """
     return max(1.0, most / (moved * (1 - SLACK))) * (1 + SLACK) if moved > 0 else math.inf
 
 

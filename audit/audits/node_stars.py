@@ -1,6 +1,6 @@
 """Audits of claims about nodes on released sums and on PageRank rows.
 
-The canaries on sums are the centres of stars, which send to as many nodes as the degree bound allows. The canary on PageRank rows
+The canaries on sums are the centres of stars. A centre has as many leaves as the degree bound allows. The canary on PageRank rows
 is a hub.
 """
 
@@ -42,13 +42,13 @@ def refuses(case: Case) -> str | None:
 
 
 def play_stars(setting: Setting) -> Outcome:
-    """Runs in which a coin decides for the centre of every star whether it is present.
+    """Plays runs in which a coin decides for the centre of every star whether it is present.
 
     Without the centre, the rows of its leaves are only noise.
 
-    In hop k the centre adds the same row to all its leaves. From the second hop on that row depends on the centre's own noisy
-    sum, which the model need not release. The audit uses only the direction of the row, so the standardised score is exactly
-    normal and contains no more information than the ledger charges for the leaves' rows.
+    In hop k the centre adds the same row to all its leaves. From the second hop on, this row depends on the centre's own noisy
+    sum, which the model need not release. The audit uses only the direction of the row. Therefore the standardised score is
+    exactly normal, and contains no more information than the ledger charges for the leaves' rows.
     """
     case = setting.case
     played = [
@@ -102,7 +102,7 @@ class StarRun:
 
 
 def run_stars(case: Case, graph: Graph, key: Key, device: str, count: int) -> StarRun | None:
-    """One run with coins, and its means with all centres present, along the same released history.
+    """One run with coins, and the means of the same run with all centres present, along the released history of the first.
 
     None if the model reports no noise.
     """
@@ -155,7 +155,8 @@ def weigh_rows(setting: Setting) -> Outcome:
 def drawn_rows(
     recipe: Model, graph: Graph, canary: NDArray[np.int64], key: Key, device: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The move of every noisy row of one draw by one node, and the noise without the node: (rows, nodes) each, in noise sds.
+    """How far one node moves each noisy row of one draw, and the noise in the run without the node: (rows, nodes) each, in noise
+    sds.
 
     Rows are drawn before the training, so one training epoch is enough.
     """

@@ -1,4 +1,5 @@
-"""The audit `differential` for a user's program: it judges the draws that were recorded in the program, and tests its seeds.
+"""The audit `differential` for a user's program. It computes a bound from the draws that were recorded in the program, and tests
+the program's seeds.
 
 The same seed must repeat a run, and another seed must not.
 """
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
     from ...models.base import Release
 
 NAME = "differential"
-SEEDS = 32  # trainings in each world, to distinguish a constant answer from a rare one
+SEEDS = 32  # trainings in each world, to distinguish a constant release from a rare one
 THEOREM = "Clopper-Pearson bounds on how often each of the two graphs gives one answer (Kairouz, Oh and Viswanath 2015)"
 FIXED = proved("the counted answer was fixed beforehand", "four earlier trainings gave this answer")
 SHARE = "every seed gives the same answer"
 
 
 def of_program(setting: Setting) -> Outcome:
-    """Judges the draws that were recorded in the program's own Python. If they do not refute the claim, tests the seeds."""
+    """Computes a bound from the draws that were recorded in the program's own Python.
+
+    If this bound does not refute a claim about edges, or if nothing may be recorded, the audit tests the seeds too.
+    """
     case, union = setting.case, setting.case.counted(setting.graph)
     assert isinstance(case.model, External)
     if not case.model.record:
@@ -56,8 +60,8 @@ def of_program(setting: Setting) -> Outcome:
 
 
 def repeat_seeds(setting: Setting) -> Outcome:
-    """Trains twice with one seed and once with each of two others. If all four releases are equal, counts how often fresh seeds
-    give this release with and without one secret.
+    """Trains twice with one seed and once with each of two others. If all four releases are equal, looks for a secret whose
+    removal changes the release, and counts how often fresh seeds give the first release with and without this secret.
 
     A program whose noise ignores its seed gives one fixed release for each graph. The two counts then prove a bound that assumes
     no shape of the trade-off function.

@@ -18,9 +18,9 @@ from . import added_up, blackbox, differential, edge_sums, gradients, node_stars
 class Audit:
     """An audit by name. refuses: why it cannot audit a case, or None. play: the function that runs it.
 
-    looks: the number of its bounds that are statistical tests; each of them spends a share of alpha. masks: whether it removes
-    units by masks; its bounds then hold only if the model treats a masked unit as absent. trial_limited: whether more rounds
-    alone let it detect smaller violations; see `second_look`.
+    looks: how many of its bounds are statistical tests; each of them spends a share of alpha. masks: whether it removes units by
+    masks; its bounds then hold only if the model treats a masked unit as absent. trial_limited: whether more rounds alone let it
+    detect smaller violations; see `second_look`.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Audit:
     trial_limited: bool = False
 
     def run(self, setting: Setting) -> Outcome:
-        """The bounds of the audit and the seconds that they took. Each test has the setting's alpha.
+        """Runs the audit, and measures the seconds that it takes. Each test has the setting's alpha.
 
         Raises ValueError if the recorded draws of a user's model do not confirm what the audit assumes.
         """

@@ -66,9 +66,9 @@ def play(setting: Setting) -> Outcome:
 def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key) -> Outcome:
     """For each secret in `absent`, compares a run on the whole graph with the same run without the secret.
 
-    The audit makes every noisy value the same as before. So it computes, and does not estimate, how the values before noise
-    change, and compares the change with the move that the ledger's noise covers. It leaves out rows that only their own node
-    sees.
+    The audit makes every noisy value the same as before. Therefore it computes the change of the values before noise, and does
+    not estimate it. It compares this change with the move that the ledger's noise covers. The removed node's own rows are left
+    out if the model does not release them.
     """
     model = keeping(case.model, offered(case.model))
     whole = world(graph, key.fold("frozen").seed)
@@ -98,7 +98,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
 def worth(case: Case, factor: float) -> float:
     """The epsilon that the ledger gives if every mean moves `factor` times as far as its noise covers.
 
-    If the privacy-loss distribution overflows, a smaller factor gives a smaller epsilon, which is still a lower bound.
+    If the privacy-loss distribution overflows, the function uses half of the factor. The smaller epsilon is still a lower bound.
     """
     if factor <= 1 + ROUNDING:
         return 0.0

@@ -1,4 +1,6 @@
-"""Replay of released sums: the same noise on neighbouring graphs, so that the effect of one edge is computed, not estimated."""
+"""Replay of released sums: runs on neighbouring graphs with the same noise, so that the audit computes the effect of one edge and
+does not estimate it.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,8 @@ def reads_no_edge(case: Case) -> bool:
 
 
 def replay(setting: Setting) -> Outcome:
-    """Runs with one seed: the whole graph, and the graph without each edge of a catalogue and without each of the worst edges.
+    """Runs the whole graph, the graph without each edge of a catalogue, and the graph without each of the worst edges, all with
+    one seed.
 
     With the noise fixed, a released sum minus its known mean must be the same in all runs. Then the edge moves the means by
     exactly (A - A') inputs, where A and A' are the adjacency matrices with and without the edge. If noise of the stated size does
@@ -152,7 +155,9 @@ def moves(parts: Iterable[Release], graph: Graph, edges: NDArray[np.int64]) -> t
 
 
 def summed(graph: Graph, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum over every node's neighbours, for a part of the nodes at a time, because there may be very many arcs."""
+    """The sums over every node's neighbours. They are computed for a part of the nodes at a time, because there may be very many
+    arcs.
+    """
     total = np.empty_like(rows)
     for some, starts, senders in graph.into(np.arange(graph.nodes)):
         ones = np.ones(len(senders), dtype=np.float32)

@@ -1,1 +1,3 @@
-"""Audits of single mechanisms: votes, users' reports, adjacency entries, messages; and the exact epsilon of finite channels."""
+"""Audits of single mechanisms: votes, users' reports, adjacency entries and messages; and the exact epsilon of finite
+channels.
+"""

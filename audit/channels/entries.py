@@ -1,4 +1,4 @@
-"""The game on randomised response: guesses from the randomised graph whether each edge was in the true graph."""
+"""The game on randomised response: the audit guesses from the randomised graph whether each edge was in the true graph."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def refuses(case: Case) -> str | None:
 def play_entries(setting: Setting) -> Outcome:
     """Draws randomised graphs. The score of a pair is the number of its entries that the randomised graph has.
 
-    The declared probabilities fix the threshold. The network reads the edges only in the randomised graph, so the audit trains
-    nothing. Given the noisy density, entries are independent. In mode "sound" one density serves all pairs. In mode "paper" each
-    block of rows has its own density, so the audit leaves out pairs without an edge, which are in other blocks.
+    The declared probabilities fix the threshold beforehand. The network reads the edges only through the randomised graph, so the
+    audit trains nothing. Given the noisy density, entries are independent. In mode "sound" one density serves all pairs. In mode
+    "paper" each block of rows has its own density. The audit then leaves out pairs without an edge, because they are in other
+    blocks.
     """
     case, key, rounds, alpha = setting.case, setting.key, setting.rounds, setting.alpha
     model = case.model
@@ -84,10 +85,10 @@ def unjoined(graph: Graph, count: int, key: Key) -> NDArray[np.int64]:
 
 
 def rates(case: Case, graph: Graph, kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The error rates (false positive, false negative) of the test "at least one entry is present".
+    """The error rates (false positive, false negative) of the test "at least one entry is present", as two arrays.
 
-    If the two entries of a pair are randomised separately, it also returns the error rates of "both are present". Entries are
-    randomised with `kappa` times the epsilon, at the graph's own density.
+    If the two entries of a pair are randomised separately, the arrays also hold the error rates of the test "both are present".
+    kappa: entries are randomised with `kappa` times the epsilon, at the graph's own density.
     """
     assert isinstance(case.model, RandomisedEdges)
     density = graph.arc_count / (graph.nodes * (graph.nodes - 1))

@@ -39,10 +39,11 @@ def refuses(case: Case) -> str | None:
 
 
 def enumerate_channels(setting: Setting) -> Outcome:
-    """Computes epsilon from the channels and the noise as declared.
+    """Computes epsilon from the channels and the noise as the model declares them.
 
     Each channel costs the epsilon of its worst pair of inputs times the number of its copies. These costs add up, because the
-    draws about one person are independent. The games test whether the model draws as declared, and state what they could detect.
+    draws about one person are independent. Other audits, the games on these channels, test whether the model draws as it
+    declares.
 
     For noisy labels, the teachers are certain of one class, or of another class if the node is sampled. The composition over all
     votes is exact and includes the secret samples. For randomised response on edges, the bound covers one flipped entry and the
@@ -97,10 +98,10 @@ def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 
 
 
 def response_epsilon(model: RandomisedEdges, ledger: DpEvent, delta: float) -> tuple[float, float]:
-    """A lower bound on epsilon (nats) of one edge under randomised response, and the graph density where it is largest.
+    """A lower bound on epsilon (nats) of one edge under randomised response, and the graph density at which it is largest.
 
-    The probabilities are those that the model draws with, and the noise on the density is as declared. The two privacy losses add
-    up, because one more edge raises both entry and density.
+    The bound uses the probabilities with which the model draws, and the declared noise on the density. The two privacy losses add
+    up, because one more edge raises both the entry and the density.
     """
     from dp_accounting import LaplaceDpEvent
 

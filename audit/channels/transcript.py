@@ -1,4 +1,4 @@
-"""The game on the messages that one party sends to another: scores are log-likelihood ratios of the messages."""
+"""The game on the messages that one party sends to another. Scores are log-likelihood ratios of the messages."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def play_messages(setting: Setting) -> Outcome:
     """The likelihood-ratio game on all messages, with many disjoint canary edges in every run.
 
     Given the earlier messages, canaries that move different rows are independent. A message contains the direction of a noisy sum
-    but not its length, so the log-likelihood ratio is only nearly normal, and a rank test compares it with the ledger's curve.
-    If the effect of an edge is Gaussian with strength mu, the edge raises the mean of the ratio by about mu squared. The audit
-    computes mu from the measured means, and from mu the smallest detectable violation.
+    but not its length. Therefore the log-likelihood ratio is only nearly normal, and a rank test compares the scores with the
+    ledger's curve. If the effect of an edge is Gaussian with strength mu, the edge raises the mean of the ratio by about mu
+    squared. The audit computes mu from the measured means, and the smallest detectable violation from mu.
     """
     case = setting.case
     wider, edges, ends = pairs(setting.graph, CANARIES, DECOYS)

@@ -1,4 +1,4 @@
-"""The game on users' reports under local privacy: planted users have all features at one end of the range or at the other."""
+"""The game on users' reports under local privacy. A coin sets all features of a planted user to one end of their range."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def play_reports(setting: Setting) -> Outcome:
     """A coin gives each planted user all features low and label 0, or all high and label 1. The audit guesses each bit and label.
 
     An elementary channel randomises one bit or label. If all channels have separate draws, the lower bounds of a user's channels
-    add up; the audit checks this. If the check fails, a test of whole reports replaces the first test. The second test needs only
-    independent users. Its score is the log-likelihood ratio of the declared channels, whose distribution fixes the threshold
-    beforehand. Each of the two tests spends its own share of alpha. The smallest detectable violation is that of channels whose
-    log-ratios are all larger by one factor. Reports are drawn before the training, so one training epoch is enough.
+    add up. The audit checks this. If the check fails, a test of whole reports replaces the first test, and needs only independent
+    users. Its score is the log-likelihood ratio of the declared channels, whose distribution fixes the threshold beforehand. Each
+    of the two tests spends its own share of alpha. The smallest detectable violation assumes that one factor multiplies all
+    log-ratios of the channels. Reports are drawn before the training, so one training epoch is enough.
     """
     case, graph, key = setting.case, setting.graph, setting.key
     model = case.model
@@ -168,7 +168,7 @@ def rates(model: RandomisedReports, graph: Graph, kappa: float) -> tuple[NDArray
 
 
 def _louder(channel: NDArray[np.float64], kappa: float) -> NDArray[np.float64]:
-    """Randomised response with all log-ratios of `channel` multiplied by kappa. channel: (inputs, outputs)."""
+    """The channel with all its log-ratios multiplied by kappa, and each row normalised. channel: (inputs, outputs)."""
     powers: NDArray[np.float64] = (channel / channel.max(axis=1, keepdims=True)) ** kappa
     return powers / powers.sum(axis=1, keepdims=True)
 

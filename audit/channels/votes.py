@@ -48,9 +48,9 @@ def play_votes(setting: Setting) -> Outcome:
     """For each vote, a coin makes the teachers certain of class 0 or of class 1, the largest effect that a node can have.
 
     The model itself adds the noise. All votes together prove a lower bound on the epsilon of one vote, and the ledger's curve
-    composes it with the secret samples. This needs separate noise for all votes; the audit checks this. If the check fails, a
-    test of whole sets of votes replaces the first test. Each of the two tests spends its own share of alpha. This audit tests
-    neither the sampling nor the training of the teachers.
+    composes this bound with the secret samples. The composition needs separate noise for all votes, which the audit checks. If
+    the check fails, a test of whole sets of votes replaces the first test. Each of the two tests spends its own share of alpha.
+    This audit tests neither the sampling nor the training of the teachers.
     """
     model, key = setting.case.model, setting.key
     assert isinstance(model, NoisyVotes)
@@ -107,8 +107,8 @@ def of_votes(setting: Setting, labels: NDArray[np.int64], turned: NDArray[np.boo
 
 
 def factor(of: Callable[[float], float], value: float) -> float:
-    """The factor on the noise, between 1/1000 and 1000, at which the increasing function `of` has this value, to the relative
-    precision NEAR.
+    """The factor on the noise, between 1/1000 and 1000, at which the increasing function `of` has this value. The relative
+    precision is NEAR. If no factor in this range fits, the function returns an end of the range.
     """
     low, high = 1.0, 1.0
     while low > LEAST and of(low) > value:
@@ -123,7 +123,7 @@ def factor(of: Callable[[float], float], value: float) -> float:
 def of_whole_sets(setting: Setting) -> Bound:
     """The bound from the log-likelihood ratios of whole sets of votes.
 
-    The attacker does not know which samples hold the canary, so the score of a query is ln(1 - q + q e^z), where z is the
+    The attacker does not know which samples contain the canary, so the score of a query is ln(1 - q + q e^z), where z is the
     log-ratio of its vote.
     """
     key, model = setting.key.fold("whole"), setting.case.model
@@ -154,7 +154,7 @@ def votes(model: NoisyVotes, worlds: Worlds, queries: NDArray[np.int64], turned:
 
 
 def log_ratio(model: NoisyVotes, classes: int, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(K,) the log-likelihood ratio of all votes of a run. The adversary does not see in which samples the canary is.
+    """(K,) the log-likelihood ratio of all votes of a run. The adversary does not see which samples contain the canary.
 
     labels: (K, queries).
     """

@@ -54,7 +54,7 @@ def account(
     options: dict[str, Any] = {"models": models, "mode": mode, "epsilon": epsilon, "delta": delta, "data": data}
     plan = read(None, {**options, "data_dir": data_dir, "param": param})
     graph = load(plan.data, plan.data_dir, trust=trust)
-    # A ledger depends on public facts only. So the whole answer is cached, and a second call computes no epsilon.
+    # A ledger depends only on public facts, so the whole document is cached, and a second call computes no epsilon.
     here = Path(__file__).parents[1]
     code = [sources(folder) for folder in (here, here.parent / "models")]
     wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), tuned_over, code)
@@ -167,7 +167,9 @@ def cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _reason(row: dict[str, Any]) -> str:
-    """Why the value of an accountant differs or is missing. The percentage is left out, because the table shows both values."""
+    """Why the value of an accountant differs or is missing. A percentage at the start of the note is left out, because the table
+    shows both values.
+    """
     if row["accountant"] == "published":
         return ""
     return row["unsupported"] or row["note"].partition(": ")[2] or row["note"]

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ...accounting.lower.bounds import Bound
 
 COUNTED = 1_000_000  # largest number of rows for which distinct scores are counted
-UNFAIR = 2e-6  # below this p-value of the number of ones, the bits do not count as fair coins
+UNFAIR = 2e-6  # if the number of ones has a smaller p-value, the bits do not count as fair coins
 COUNTED_COINS = "Steinke et al. 2023"  # name of the method for which `limits` computes the largest provable bound
 USUALS = (1.0, 2.0, 4.0, 8.0)  # nats: true epsilons for which the limit is printed if nothing is claimed
-# nats: the number of guesses is the best one for this epsilon and does not depend on the claim; other choices give similar bounds
+# nats: the number of guesses is optimal for this epsilon, so it does not depend on the claim; other choices give similar bounds
 USUAL = 2.0
 
 
@@ -259,7 +259,7 @@ def _one_run(columns: dict[str, NDArray[Any]], claim: Claim, shape: str, alpha: 
 
 
 def _gaussian(claim: Claim) -> Any:
-    """A stand-in for the Gaussian trade-off curve of the claim. It has only mu, so that no accountant is loaded.
+    """The Gaussian trade-off curve of the claim, as an object that has only mu. So the command loads no accountant.
 
     Raises ValueError for delta = 0, at which no Gaussian mechanism has a finite epsilon (Dong, Roth & Su 2022, Cor. 2.13).
     """
@@ -317,7 +317,7 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
 def limits(found: Bound, claim: Claim) -> dict[float, float]:
     """Epsilon (nats) of a Gaussian mechanism -> the largest bound that any rule valid for every mechanism usually proves.
 
-    It depends on the number of coins. Empty for other methods than COUNTED_COINS, and for delta = 0.
+    This limit depends on the number of coins. Empty for other methods than COUNTED_COINS, and for delta = 0.
     """
     from ...accounting.lower.guessing import most_provable
 

@@ -57,7 +57,7 @@ def findings(
 
 
 def _on_checkout(ids: list[str], folder: Path, python: str, seed: str, json: bool) -> int:
-    """Prints what one experiment shows on the code in a folder. Returns the exit code."""
+    """Runs one experiment on the code in a folder and prints its result. Returns the exit code."""
     from ..findings import page
     from ..findings.checkout import CHECKOUTS, play
     from ..key import Key

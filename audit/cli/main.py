@@ -155,7 +155,7 @@ def main() -> None:
     return 3.
 
     Any other exception, in a user's model or in this package, prints its traceback and exits with 3. Exit code 1 means "refuted"
-    and 0 "not refuted". So code that crashed or called sys.exit must return neither.
+    and 0 "not refuted". So a run that crashed, or whose model called sys.exit, must return neither.
     """
     warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
     # set before torch is loaded, because its thread pools take minutes on busy cores
@@ -199,8 +199,8 @@ def main() -> None:
 
 
 def misused(fault: Any) -> str:
-    """A sentence about a wrong command line. It names the option, its value, the mistake, and the command that prints
-    an example.
+    """A sentence about a wrong command line. It names the option, its value, the mistake, and the command whose help has an
+    example.
     """
     names = getattr(getattr(fault, "param", None), "opts", [])
     given = [word for name, word in pairwise(sys.argv) if name in names]

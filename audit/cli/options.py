@@ -1,4 +1,4 @@
-"""Shared by all commands: options with the same meaning everywhere, and the printing of documents and tables."""
+"""What all commands share: options with the same meaning everywhere, and the printing of documents and tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table(*columns: Any, title: str | None = None, compact: bool = False, **opti
 
 
 def literal(value: str) -> Text:
-    """A cell printed as it is: brackets in a name are no markup."""
+    """A cell that is printed as it is; brackets in its text are not read as markup."""
     from rich.text import Text
 
     return Text(value)

@@ -1,4 +1,4 @@
-"""`audit scan`: points at patterns in Python source that have broken privacy promises."""
+"""`audit scan`: points out patterns in Python source that have broken privacy promises."""
 
 from __future__ import annotations
 

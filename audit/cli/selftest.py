@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..case import Outcome
     from ..faults.fault import Fault
 
-ALPHA = 1e-4  # level of each test: an honest recipe fails with one in ten thousand seeds
+ALPHA = 1e-4  # level of each test: a test fails an honest model with at most one in ten thousand seeds
 
 
 def selftest(
@@ -51,7 +51,7 @@ def selftest(
 
 
 def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
-    """One row for each planted fault and each honest recipe: the audit, what it found, and the seconds it took."""
+    """One row for each planted fault and each honest model: the audit, its result, and the seconds that it took."""
     from ...models.data.loading import load
     from ...models.facts import Facts
     from ..faults.planted import FAULTS, HONEST
@@ -83,7 +83,7 @@ def results(seed: str, data: str, data_dir: Path | None, trust: bool = False) ->
 
 
 def as_strangers(seed: str, data: str, data_dir: Path | None, trust: bool = False) -> list[dict[str, Any]]:
-    """The rows of `results` for every model, run as a user's own model; in the column "audit" they have "run"."""
+    """The rows of `results` for all models, each run as a user's own model. The column "audit" then holds "run"."""
     from ...models.data.loading import load
     from ...models.facts import Facts
     from ..faults.as_strangers import everything, whole_run
@@ -120,7 +120,7 @@ def audited(fault: Fault, model: Any, graph: Graph, seed: str) -> tuple[bool, fl
 
 
 def outcome_of(fault: Fault, model: Any, graph: Graph, seed: str) -> Outcome:
-    """What the audit that should catch the fault finds, at the self-test's level."""
+    """The outcome of the audit that should catch the fault, at the self-test's level."""
     from ..audits.registry import AUDITS
     from ..case import Case, Setting
     from ..key import Key

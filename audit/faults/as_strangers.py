@@ -87,7 +87,8 @@ class Stranger:
 
 
 def everything(facts: Facts) -> Iterator[tuple[str, bool, Claim, Model]]:
-    """(name, whether the model is faulty, claim, model) of all planted faults, all honest models, and models as users write them.
+    """Yields (name, whether the model is faulty, claim, model) for all planted faults, all honest models, and models as users
+    write them.
 
     Faults that no sampling can show are left out.
     """

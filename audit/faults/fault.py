@@ -37,7 +37,7 @@ class Fault:
     name: the fault. audit: the audit that must catch it, or "account", which compares the ledger with the claim. shortfall(model,
     graph): the factor by which the noise is too small for the claim, computed from what the model does; infinite if no noise
     would be enough, None for honest models. undetectable: whether no sampling can show the fault; the self-test then says so.
-    rounds: trainings or draws of the audit. With this number, the audit misses the fault with less than one in a thousand seeds.
+    rounds: trainings or draws of the audit. With this number, the audit misses the fault for fewer than one in a thousand seeds.
     """
 
     name: str

@@ -44,7 +44,7 @@ class ShuffledCoins:
         self.random_order, self.batches, self.step = random, max(1, round(1 / rate)), 0
 
     def random(self, population: int) -> NDArray[np.float64]:
-        """Returns the numbers that replace the coins: 0 for the nodes of this batch, which then join it, and 1 for all others."""
+        """The numbers that replace the coins: 0 for the nodes of this batch, which then join it, and 1 for all others."""
         if self.step % self.batches == 0:
             self.order = self.random_order.permutation(population)
         part = np.array_split(self.order, self.batches)[self.step % self.batches]

@@ -1,4 +1,4 @@
-"""Local reports, teachers' votes and ledgers, each with one privacy fault."""
+"""Models with local reports, teachers' votes or their own accounting, each with one privacy fault."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class EitherOfTwoReports(Lpgnn):
 
 @dataclass(frozen=True)
 class StoredZeros(EdgeRand):
-    """Keeps each edge that the response drops as a stored zero of the sparse matrix, as LinkTeller's baselines do."""
+    """Keeps each edge that the randomised response drops, as a stored zero of the sparse matrix. LinkTeller's baselines do so."""
 
     def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
         true = worlds.graph.arcs[:, arc_present(worlds[run : run + 1])[0]]

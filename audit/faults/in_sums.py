@@ -197,8 +197,8 @@ class UnchargedSumsForPredictions(Gap):
 
 @dataclass(frozen=True)
 class GreedyDegreeCap(Gap):
-    """Visits the edges in turn and keeps an edge if both ends have kept fewer than `most`. So removing one edge can let other
-    edges be kept.
+    """Visits the edges in turn, and keeps an edge if both of its ends have kept fewer than `most` edges. So the removal of one
+    edge can let other edges be kept.
     """
 
     most: int = 10

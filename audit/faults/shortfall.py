@@ -67,7 +67,10 @@ def changed_rows(model: Any, graph: Graph) -> float:
 
 
 def with_own_row(model: Any, graph: Graph) -> float:
-    """A node moves the max_degree rows that its features enter, and its own row, which sums the rows of all its neighbours."""
+    """The factor by which the noise is too small if a node's own sum is released too.
+
+    A node moves the max_degree rows that its features enter, and its own row, which sums the rows of all its neighbours.
+    """
     return math.sqrt(1 + float(graph.degree.max()) ** 2 / model.max_degree)
 
 
@@ -83,9 +86,9 @@ def largest_degree(model: Any, graph: Graph) -> float:
 
 
 def undivided_budget(model: Any, graph: Graph) -> float:
-    """The spent budget, divided by the claimed budget.
+    """The budget that the model spends, divided by the claimed budget.
 
-    It spends twice the feature budget, for two features or two reports, and the label budget.
+    The model spends the label budget, and the feature budget twice: for two features or for two reports.
     """
     return (2 * model.feature_budget + model.label_budget) / LOCAL.epsilon
 

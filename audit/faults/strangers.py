@@ -1,4 +1,6 @@
-"""Models as a user would write them: noisy sums of unit rows, without any call to the tool. Each fault overrides one method."""
+"""Models as a user would write them: noisy sums of unit rows, without any call to the tool. Each faulty model overrides one
+method.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,7 @@ class NodesLast(Sums):
 
 
 class AroundTheSum(Sums):
-    """The clean sum is the location of the draw."""
+    """Draws the noisy sum directly, with the clean sum as the location of the draw."""
 
     def noise(self, seed: int, shape: tuple[int, ...], hop: int) -> Floats:
         torch.manual_seed(int(seed) % 2**63 + hop)
@@ -148,7 +150,7 @@ class TrainedHead(Sums):
 
 @dataclass(frozen=True)
 class LaplaceSums(Sums):
-    """Laplace noise of scale sigma times the L1 sensitivity of counts."""
+    """Laplace noise of scale sigma times the L1 sensitivity of the sums: an edge moves two rows by a unit vector each."""
 
     hops: int = 1
 
@@ -293,7 +295,9 @@ class SecondPass(Sums):
 
 
 class CentredByFew(TrainedHead):
-    """Centres noisy rows by their mean over nodes with many neighbours. One edge in twenty changes which nodes these are."""
+    """Centres noisy rows by their mean over the nodes with the most neighbours. About one edge in twenty changes which nodes
+    these are.
+    """
 
     def scores(self, rows: Floats, graph: Graph, degree: Floats, seed: int) -> Floats:
         many = degree >= np.quantile(degree, 0.9)

@@ -1,4 +1,6 @@
-"""The result of one experiment: a bound on epsilon, a summary, a figure, and for exact bounds the value of each computation."""
+"""The result of one experiment: a bound on epsilon, a summary, a figure, and, for exact bounds, the value of each independent
+computation.
+"""
 
 from __future__ import annotations
 

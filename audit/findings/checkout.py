@@ -1,4 +1,4 @@
-"""The experiment of a finding on a user's copy of the public code. The user's file runs in a process of its own."""
+"""Runs the experiment of a finding on a user's copy of the public code. The user's file runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ CHILD, SECONDS = Path(__file__).parent / "checkout_child.py", 300
 
 @dataclass(frozen=True)
 class Checkout:
-    """files: paths in the checkout, of which the first that exists is imported. needs: the name in that file that is called.
+    """The part of a public repository that an experiment runs.
 
-    claim: the claim that is tested. score: what the score of one round is, as the label of the figure.
+    files: paths in the checkout; the first that exists is imported. needs: the name in that file that the experiment calls.
+    claim: the claim that is tested. score: the meaning of a round's score, as the label of the figure.
     """
 
     files: tuple[str, ...]

@@ -64,7 +64,9 @@ def needs_stand_in() -> bool:
 
 
 def load(path: Path) -> ModuleType:
-    """Imports the file as a module of its own name, and puts its folder on the path, so that its worker processes find it."""
+    """Imports the file as a module with the file's own name. Puts its folder on the path, so that its worker processes find the
+    module.
+    """
     if needs_stand_in():
         stand_in: Any = ModuleType("torch_sparse")
         stand_in.SparseTensor = SparseTensor
@@ -80,9 +82,9 @@ def load(path: Path) -> ModuleType:
 
 
 def density_chunk(module: ModuleType, seed: int) -> Scores:
-    """The last chunk of a graph is one row, with no edge or one.
+    """The last chunk of the graph is a single row, which has no edge in one world and one edge in the other.
 
-    The score is the number of ones in the released row; -1 if the mechanism stops.
+    The score is the number of ones in the released row; -1 if the mechanism stops with an error.
     """
     import torch
     from torch_sparse import SparseTensor as Sparse  # type: ignore[import-not-found,unused-ignore]
@@ -124,7 +126,7 @@ def symmetric_response(module: ModuleType, seed: int) -> Scores:
 
 
 def pooled_counts(module: ModuleType, seed: int) -> Scores:
-    """Nodes j and 20 + j have 40 neighbours in cluster 0, and j has one more or not.
+    """Nodes j and 20 + j have 40 neighbours in cluster 0, and node j may have one more.
 
     The score is whether their noisy counts differ by exactly 1.
     """
@@ -170,7 +172,7 @@ def stored_zeros(module: ModuleType, seed: int) -> Scores:
 def kept_directions(module: ModuleType, seed: int) -> Scores:
     """A star with or without the edge between its centre and one leaf.
 
-    The score is the released entry of this pair; -1 if the mechanism stops.
+    The score is the released entry of this pair; -1 if the mechanism stops with an error.
     """
     import scipy.sparse as sp
 

@@ -51,7 +51,7 @@ def read(path: Path) -> dict[str, Description]:
 
 
 def described(file: str, name: str, table: Any) -> Description:
-    """One table of a file. file: its name, for errors."""
+    """The description in one table of a file. file: its name, for errors."""
     if not isinstance(table, dict):
         raise ValueError(f"{file}: unknown key {name!r} outside a finding. A finding is a table: [its-id].")
     unknown, missing = [k for k in table if k not in KEYS], [k for k in KEYS if k not in table]

@@ -61,9 +61,9 @@ def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
     """`count` isolated pairs of nodes joined by an edge, and `decoys` pairs without one; all outside of the split.
 
-    The two ends have the mean features of two classes. So the edge changes the direction of both rows, not only their length,
-    because normalised rows do not show a change of length. Returns the graph, the ids of the edges (count,) (of their first arcs
-    on a directed graph), and the ends of all pairs (count + decoys, 2), those with an edge first.
+    The two ends of a pair have the mean features of two classes, so that the edge changes the direction of both rows. A change of
+    their length alone would be lost when the model normalises the rows. Returns the graph, the ids of the edges (count,) (of
+    their first arcs on a directed graph), and the ends of all pairs (count + decoys, 2), those with an edge first.
     """
     means, classes = aligned(graph)
     ends = np.arange(2 * (count + decoys)).reshape(2, -1)
@@ -74,8 +74,8 @@ def pairs(graph: Graph, count: int, decoys: int = 0) -> tuple[Graph, NDArray[np.
 def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int64], NDArray[np.int64]]:
     """`count` separate stars: a training node and `leaves` test nodes around it.
 
-    With `leaves` equal to the degree bound, the centre changes as many rows as possible. Its neighbours have equal features,
-    so that they add up in its own row. Returns the graph, the centres (count,) and the leaves (count, leaves).
+    With `leaves` equal to the degree bound, the centre changes as many rows as possible. The leaves have equal features, so that
+    they add up in the centre's row. Returns the graph, the centres (count,) and the leaves (count, leaves).
     """
     means, classes = aligned(graph)
     size = leaves + 1
@@ -90,8 +90,8 @@ def stars(graph: Graph, count: int, leaves: int) -> tuple[Graph, NDArray[np.int6
 
 
 def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
-    """A graph with a training node that is joined to all other training nodes, so random walks often visit it; and its id as
-    (1,).
+    """A graph with a new training node that is joined to all other training nodes, so that random walks often visit it; and the
+    node's id as (1,).
     """
     means, classes = aligned(graph)
     wider, ids = beside(graph, means[:1], classes[:1], np.zeros((2, 0), dtype=np.int64), "train")
@@ -104,9 +104,9 @@ def hub(graph: Graph) -> tuple[Graph, NDArray[np.int64]]:
 def cap_breaker(graph: Graph, cap: int, senders: int) -> tuple[Graph, NDArray[np.int64]]:
     """`senders` nodes joined to the same cap + 1 receivers, so that a degree cap of `cap` drops one edge of each sender.
 
-    If one receiver is removed, every sender whose edge to it had been kept keeps the edge that it had dropped before. So the
-    removal moves the sums of other receivers once for each such sender. Returns the graph and the cap + 1 receivers; all new
-    nodes are training nodes.
+    Consider the senders that keep their edge to one receiver. If this receiver is removed, each of them keeps the edge that it
+    had dropped before. So the removal moves the sums of other receivers once for each such sender. Returns the graph and the cap
+    + 1 receivers; all new nodes are training nodes.
     """
     means, classes = aligned(graph)
     new = senders + cap + 1
@@ -131,7 +131,7 @@ def double_star(graph: Graph, floor: int) -> tuple[Graph, int]:
 def strange_rows(graph: Graph) -> tuple[Graph, dict[str, int]]:
     """Training nodes with features that clipping or normalisation may mishandle, each joined to an ordinary test node.
 
-    Returns the graph and the ids by name: zero, huge, negative, twin and other twin, of which the twins have equal rows.
+    Returns the graph and the ids by name: zero, huge, negative, twin and other twin. The two twins have equal rows.
     """
     means, classes = aligned(graph)
     rows = {

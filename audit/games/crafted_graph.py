@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 KINDS = 24  # kinds of nodes, each with its own feature and class; more classes preserve more directions of the posteriors
 SINGLES = 60  # training nodes of every kind without edges, so that the classifier learns all kinds
-# The words cell, side, pool and end are explained in `crafted`.
+# The function `crafted` explains the words cell, side, pool and end.
 POOL = 80  # common neighbours of the ends of a side; their sum determines the direction of an end's row despite the noise
-RING = 8  # edges from each pool node to the next ones in the ring of the pool
-ENDS = 48  # ends on each side of a cell, without the pool; the second half of them has edges to the other side
+RING = 8  # each pool node has edges to this many next nodes in the ring of the pool
+ENDS = 48  # ends on each side of a cell; the second half of them has edges to the other side
 STRONG = 4  # edges to the other side at each joined end
 TAUGHT = 4  # cells (see `crafted`) whose ends are training nodes; with one cell the classifier would fit the noise of that cell
 REFERENCES = 30  # cells without a canary, which show the effect of edges between two sides on the posteriors
@@ -45,15 +45,15 @@ class Crafted:
 def crafted(canaries: int) -> Crafted:
     """A graph with this number of private edges, each in its own cell.
 
-    A cell has two sides of different kinds. A side is a pool and some ends, each joined to the whole pool, so noise hardly
-    changes the direction of an end's sum at any hop. An edge between ends of the two sides adds a nearly orthogonal direction,
-    which normalisation of the row preserves. Half of the ends of a cell are joined to ends of the other side; a canary joins
-    two of the remaining ends. All cells are isomorphic apart from canaries. So the joined ends of the reference cells, whose
-    edges the adversary knows, show the effect of a canary's edge on the posteriors of its ends.
+    A cell has two sides of different kinds. A side consists of a pool and some ends. Each end is joined to the whole pool, so
+    noise hardly changes the direction of an end's sum at any hop. An edge between ends of the two sides adds a nearly orthogonal
+    direction, which normalisation of the row preserves. Half of the ends of a cell are joined to ends of the other side; a canary
+    joins two of the remaining ends. All cells are isomorphic apart from canaries. In the reference cells the adversary knows all
+    edges. So the joined ends of these cells show the effect of a canary's edge on the posteriors of its ends.
 
-    Training nodes: isolated ones of every kind, and the ends of the first cells, labelled by side and by whether they are
-    joined, which aligns the classifier with the direction of an edge. Cells are components: given the trained classifier,
-    canaries are independent trials for any number of hops.
+    The training nodes are isolated nodes of every kind, and the ends of the first cells. These ends are labelled by their side
+    and by whether they are joined, which aligns the classifier with the direction of an edge. Cells are components of the graph.
+    Therefore, given the trained classifier, canaries are independent trials for any number of hops.
     """
     kinds = np.repeat(np.arange(KINDS), SINGLES)
     first = TAUGHT + REFERENCES  # index of the first cell with a canary
@@ -82,7 +82,7 @@ def crafted(canaries: int) -> Crafted:
 
 
 def _around(side: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(2, m): the edges within one side: a ring of the pool, and every end with all of the pool."""
+    """(2, m): the edges within one side: a ring of the pool nodes, and an edge from every end to every pool node."""
     pool, ends = side[:POOL], side[POOL:]
     rings = [np.stack([pool, np.roll(pool, step)]) for step in range(1, RING + 1)]
     return np.concatenate([*rings, np.stack([np.repeat(pool, ENDS), np.tile(ends, POOL)])], axis=1)

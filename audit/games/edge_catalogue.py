@@ -1,4 +1,4 @@
-"""A selection of edges that audits remove one by one: at hubs, low degrees, the last node, and some at random."""
+"""A selection of edges that audits remove one by one: at hubs, at nodes of low degree, at the last node, and some at random."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EACH = 3  # largest number of edges of each kind in the catalogue
 
 
 def catalogue(graph: Graph, key: Key) -> NDArray[np.int64]:
-    """Edge ids (c,) int64, ascending: between hubs, at ends of low degree, at the last node, and some at random."""
+    """Edge ids (c,) int64, ascending: between hubs, between nodes of low degree, at the last node, and some at random."""
     degree, last = graph.degree, max((int(block.max()) for block in graph.edge_blocks() if block.size), default=-1)
     most, least, at_last, at = np.zeros((2, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.int64), [], 0
     for block in graph.edge_blocks():

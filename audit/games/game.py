@@ -42,7 +42,9 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """The releases of rounds, with their challenge and bits. Slices of it serve as pilot runs and as target runs."""
+    """The releases of rounds, with their challenge and bits. A slice holds some of the runs, such as the pilot runs or the target
+    runs.
+    """
 
     release: Release
     challenge: Challenge
@@ -103,7 +105,7 @@ class Game:
 
     @property
     def challenge(self) -> Challenge:
-        """The units, and the public graph without them."""
+        """The challenge for the attacker: the units, and the public graph without them."""
         g = self.graph
         if not self.items.size:
             return Challenge(self.kind, g, np.empty((0, 2), dtype=np.int64) if self.kind == "edge" else self.items)
@@ -145,10 +147,11 @@ def matching(graph: Graph, limit: int, key: Key) -> NDArray[np.int64]:
 
 
 def shuffled(graph: Graph, used: NDArray[np.bool_], key: Key) -> Iterator[int]:
-    """Edge ids in random order. Edges at nodes that are `used` when they are drawn may be repeated or missing.
+    """Yields edge ids in random order. The caller marks nodes in `used` meanwhile; edges at marked nodes may be repeated or
+    missing.
 
-    On a large graph a random sample comes first and then a shuffle of the free edges, so that no permutation of all edges is
-    stored.
+    On a large graph, a random sample of edges comes first, and then a shuffle of the edges whose ends are not marked. So the
+    function never stores a permutation of all edges.
     """
     random, count = key.generator(), graph.edges.shape[1]
     if count > MANY:

@@ -1,3 +1,3 @@
-"""Audits a user's model without its help: records the random numbers that it draws, finds where they act as noise, and computes
-what follows for its claim. "Heard" means recorded in this way.
+"""Audits a user's model that does not report its own noise. The recorder records ("hears") the random numbers that the model
+draws. These files find which of the numbers act as noise, and compute what follows for the model's claim.
 """

@@ -1,6 +1,7 @@
 """Examines a model by recording its random draws.
 
-The result states certain faults, how far one secret moves the noisy means, and about which arrays nothing is known, and why.
+The result states faults that are certain, how far one secret moves the means of noisy values, and the arrays about which nothing
+is known, with the reason.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
-SHARED = 3  # two draws may have this many values in common by chance
+SHARED = 3  # two draws may share this many values by chance; also the number of rows that `weakest` lists for each source
 NOTHING = 1e-4  # in units of the noise; a smaller move counts as rounding error
-ATTEMPTS = 4  # number of secrets, among those that change an entry, for which a certificate is tried
+ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
 SECRETS = ((5_000, 24), (20_000, 6))  # number of nodes -> number of secrets that are removed one by one; three for larger graphs
 
 
 @dataclass(frozen=True)
 class Move:
-    """How far one secret moves the means, given the released history, in units of the noise at scale 1.
+    """How far one secret moves the means along the released history, in units of the noise at scale 1.
 
     euclidean: the norm over all cells with Gaussian noise. entries: the moves of single entries with other noise. each: the move
-    of each source of noise alone, Euclidean for Gaussian noise, else the sum.
+    of each source of noise alone; Euclidean for Gaussian noise, else the sum of absolute values.
     """
 
     secret: str
@@ -57,7 +58,7 @@ class Examination:
     """study: the study of the model on the whole graph. faults: certificates, each of an infinite epsilon. moves: one for each
     removed secret.
 
-    told: a summary in words. doubts: array -> why nothing is stated about it; the key "" is about all arrays.
+    told: a summary in words. doubts: array -> why nothing is stated about it; the key "" stands for all arrays.
     """
 
     study: Study
@@ -138,7 +139,9 @@ def _examined(model: Model, graph: Graph, unit: Unit, key: Key) -> Examination:
 
 
 def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[str, str]]:
-    """The entries that change without a secret, the run without it, and for each changed array why nothing is stated about it."""
+    """Three results: the entries that change without a secret, the run without it (None if it draws other numbers), and for each
+    changed array why nothing is stated about it.
+    """
     try:
         other = forced(made.model, absent.worlds, made.base, made.sources, made.copies)
     except Diverged as line:
@@ -165,9 +168,9 @@ def _move(made: Study, other: Forced, absent: Without) -> Move:
 
 
 def resized(made: Study, absent: Without, other: Forced) -> str | None:
-    """Says whether the noise itself has another size without a secret; None if not.
+    """A sentence if the noise itself has another size without a secret, or if this cannot be tested; else None.
 
-    If it has, the move of a mean does not determine epsilon.
+    If the size of the noise changes, the move of a mean does not determine epsilon.
     """
     for i, source in enumerate(made.sources):
         change = nudge(source.block, i)
@@ -189,14 +192,16 @@ def resized(made: Study, absent: Without, other: Forced) -> str | None:
 
 
 def weakest(made: Study) -> NDArray[np.int64]:
-    """The rows with the least noise; none if all have the same noise."""
+    """The few rows with the least noise, for each source of uneven noise; none if all rows have the same noise."""
     uneven = [s.factor for s in made.sources if s.factor.ndim and np.ptp(np.abs(s.factor)) > NOTHING * np.abs(s.factor).max()]
     rows = [np.argsort(np.abs(f.reshape(len(f), -1)).min(1), kind="stable")[:SHARED] for f in uneven]
     return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
 
 
 def reseeded(made: Study, absent: Without) -> dict[str, str]:
-    """array -> a doubt, if the same seed draws other noise in a world without some secrets: then no draw can be held fixed."""
+    """A doubt about all arrays, if the same seed draws other noise in a world without some secrets. Then no draw can be kept
+    while the world changes.
+    """
     draws = play(made.model, absent.worlds).draws
     for source in made.sources:
         for at, _ in source.block.parts:
@@ -206,7 +211,7 @@ def reseeded(made: Study, absent: Without) -> dict[str, str]:
 
 
 def used_twice(made: Study) -> str | None:
-    """Says which numbers serve as noise twice, at two places or with two seeds; None if no numbers do."""
+    """A sentence if the same numbers serve as noise at two places, with two seeds, or twice in one source; else None."""
     seen: dict[str, NDArray[np.float64]] = {}
     for number, draws in enumerate((made.base.draws, made.others[0])):
         for source in made.sources:

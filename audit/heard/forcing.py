@@ -1,4 +1,4 @@
-"""Runs a model on another graph and adjusts its noise until every noisy cell has the same value as before."""
+"""Runs a model on another graph, and adjusts its noise until every noisy cell of the release has the same value as before."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Forced:
 
 
 def forced(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], copies: Mapping[int, int]) -> Forced:
-    """A run on `worlds` with the draws of `base`, whose noise is adjusted so that the noisy values are those of `base`.
+    """Runs the model on `worlds` with the draws of `base`, and adjusts the noise until the noisy values are those of `base`.
 
     Each number of a source becomes number + (clean value in `base` - clean value here) / factor. The clean values of a hop follow
     from the earlier releases, so each repetition makes one more hop the same. If several sources add to one entry, each changes
-    in proportion to its variance. A change of whole numbers cannot be divided among several
-    sources, so only the first of these sources changes.
+    in proportion to its variance. A change of integers cannot be divided among several sources, so only the first of them
+    changes.
     """
     shifts = [np.zeros(s.block.size) for s in sources]
     variance: dict[Cell, Floats] = {}

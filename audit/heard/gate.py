@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 # audits that assume sums of the inputs with Gaussian noise; replay assumes this only for claims about edges
 OF_SUMS = ("replay", "residual", "game")
 EQUAL = 1e-3  # relative tolerance between the stated and the recorded size of the noise
-INSIDE: list[tuple[Any, str, Inside | str]] = []  # the mechanisms within a run of the current model
-LAST: list[tuple[Any, str, Examination]] = []  # examinations of the current model, which several audits use
+INSIDE: list[tuple[Any, str, Inside | str]] = []  # cache of `followed`, for the current model
+LAST: list[tuple[Any, str, Examination]] = []  # cache of `examined`, for the current model
 
 
 def a_strangers(model: Model) -> bool:
-    """Whether the model is a user's and runs in this process. Built-in models report their noise themselves."""
+    """Whether the model is a user's own and runs in this process. Built-in models report their noise themselves."""
     return not isinstance(model, External) and not is_built_in(model)
 
 
 def examined(case: Case, graph: Graph, key: Key) -> Examination:
-    """The examination of the case's model when it releases all arrays that it offers. Cached for other audits."""
+    """The examination of the case's model, asked for all arrays that it offers. Cached, because several audits use it."""
     for model, digest, found in LAST:
         if model is case.model and digest == graph.digest:
             return found
@@ -49,7 +49,7 @@ def examined(case: Case, graph: Graph, key: Key) -> Examination:
 
 
 def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
-    """The mechanisms within a run of the case's model, or why none are known. Cached for other audits."""
+    """The mechanisms within a run of the case's model, or why they are not known. Cached, because several audits use them."""
     for model, digest, heard in INSIDE:
         if model is case.model and digest == graph.digest:
             return heard
@@ -62,7 +62,9 @@ def followed(case: Case, graph: Graph, key: Key) -> Inside | str:
 
 
 def _with_small(heard: Inside, model: Model, graph: Graph, unit: Unit, key: Key) -> Inside:
-    """Adds the arrays that secrets of a small graph of unusual nodes change although every mechanism gives the same value."""
+    """Adds the paths past the noise on a small graph of unusual nodes: the arrays that its secrets change although every
+    mechanism gives the same value.
+    """
     try:
         made = study(model, small(graph), key)
         other = None if made.doubts else inside(made, unit, key)
@@ -79,7 +81,10 @@ def heard_at_all(model: Model) -> bool:
 
 
 def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examination:
-    """The same examination, with a doubt about all arrays if the release depends on which arrays the model is asked to keep."""
+    """The examination with a doubt about all arrays, if the release depends on which arrays the model is asked to keep.
+
+    In this case the faults are those of the model with the arrays that it releases by itself.
+    """
     if set(case.model.releases) == set(offered(case.model)) or "" in found.doubts:
         return found
     served = play(case.model, Worlds.of(graph, found.study.whole.seeds))
@@ -100,7 +105,7 @@ def disbelieved(name: str, setting: Setting) -> str | None:
     union = case.counted(setting.graph)
     found = examined(case, union, setting.key)
     arrays = {cell.array for cell in found.study.base.cells}
-    doubted_all = arrays <= found.doubts.keys()  # then no array can be compared, also if the model releases no sums
+    doubted_all = arrays <= found.doubts.keys()  # then any doubt counts, even if the model releases no sums
     unclear = ["", *(("aggregates", "inputs") if not doubted_all else sorted(arrays))]
     reason = next((found.doubts[a] for a in unclear if a in found.doubts), None)
     if found.faults or reason:

@@ -1,7 +1,7 @@
-"""Mechanisms within a run, whose noisy values need not be released: how far one secret moves their clean values.
+"""Computes how far one secret moves the clean values of the mechanisms within a run. The noisy values need not be released.
 
-A clean value is a value before its noise is added. A run is repeated without the secret, with every noisy value made the same as
-before. If the release then still changes, a path past the noise leads from the secret to the release.
+A clean value is a value before its noise is added. The tool repeats the run without the secret, and gives every mechanism the
+same noisy value as before. If the release still changes, a path past the noise leads from the secret to the release.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Inside:
 
     meetings: the mechanisms in order. Each is a place where noise is added to data.
     moves: for each secret, the move of each mechanism in units of its scale.
-    past: for each array that is changed although every mechanism gives the same value, the secret that changes it.
+    past: for each array with a path past the noise, a sentence that names the secret which changes the array.
     doubts: why some secrets could not be tried.
     worst: the secret with the largest total move.
     shifts: the moves of `worst`, one array for each mechanism.
-    again: for each mechanism that uses the noise of an earlier mechanism at all entries, the place of the earlier one.
+    again: mechanism -> the earlier mechanism whose noise it uses at all entries, both as positions.
     sums: groups of mechanisms. The run uses only the sum of the noisy values of a group.
     shared: why mechanisms share noise in another way, so that their moves cannot be composed; "" if none do.
-    together: whether a run without very many secrets at once was possible.
+    together: whether the run could be repeated without many secrets at once.
     idle: the mechanisms that the run does not read. It is empty if there are more than EACH mechanisms.
     """
 
@@ -75,11 +75,11 @@ class Inside:
     idle: frozenset[int] = frozenset()
 
     def counted(self, shifts: Shifts) -> Shifts:
-        """The moves, with 0 in place of a move that repeats another one or is part of a sum.
+        """The moves that count in the composition; all other moves are set to 0.
 
-        A value that is computed again has the noise of an earlier value and moves as that value does, so it gets 0. In a group of
-        `sums`, only the sum counts. The last term then gets the move of the sum, divided by the noise of the sum. The other terms
-        get 0.
+        A mechanism with the noise of an earlier one, which moves as the earlier one does, repeats the same noisy value, so its
+        move does not count. In a group of `sums`, only the sum counts. The last term gets the move of the sum, divided by the
+        noise of the sum. The other terms get 0.
         """
         each = [
             np.zeros_like(by) if i in self.again and np.abs(by - shifts[self.again[i]]).max(initial=0) <= REPEATED else by
@@ -96,10 +96,12 @@ class Inside:
 
 
 def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
-    """Groups of mechanisms of one line of code, with normal noise, whose noisy values the run uses only in their sum.
+    """Yields groups of mechanisms whose noisy values the run uses only in their sum. A group has one line of code and normal
+    noise.
 
-    The test changes all noisy values of a group at once by random amounts. They are terms of a sum if amounts that add up to 0
-    change nothing else, or if each amount changes only the clean value of the next term, by the same amount, as in a running sum.
+    The test changes all noisy values of a group at once, by random amounts. The values are terms of a sum if amounts that add up
+    to 0 change nothing else. They are also terms of a sum if each amount changes only the clean value of the next term, by the
+    same amount, as in a running sum.
     """
     lines: dict[object, list[int]] = {}
     for i, m in enumerate(first.meetings):
@@ -117,7 +119,7 @@ def sums(made: Study, first: History, again: Mapping[int, int]) -> Iterator[tupl
 
 
 def added_only(made: Study, first: History, i: int, j: int) -> bool:
-    """Whether the run uses two noisy values only in their sum."""
+    """Whether the run uses the noisy values of two mechanisms only in their sum."""
     one, other = first.meetings[i], first.meetings[j]
     if one.clean.shape != other.clean.shape or REPORT in (one.law, other.law):
         return False
@@ -127,7 +129,7 @@ def added_only(made: Study, first: History, i: int, j: int) -> bool:
 
 
 def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts, expected: Shifts) -> bool:
-    """Whether these amounts, added to the noisy values of a group, change their clean values as expected, and nothing else."""
+    """Whether these amounts, added to the noisy values of a group, change its clean values as expected, and nothing else."""
     moved = {}
     for k, by in zip(group, amounts, strict=True):
         noisy = first.meetings[k].noisy
@@ -144,7 +146,9 @@ def _changes(made: Study, first: History, group: Sequence[int], amounts: Shifts,
 
 
 def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
-    """The mechanisms of the run on the whole graph; or why they are not known, "" if no noise is added to data."""
+    """The mechanisms of the run on the whole graph, with the moves by secrets. If the mechanisms are not known, the reason
+    instead; "" if the run adds no recorded noise to data.
+    """
     first = history(made, 0)
     cells = made.base.cells
     same = first.play.cells.keys() == cells.keys() and all(np.array_equal(a, first.play.cells[c]) for c, a in cells.items())
@@ -199,7 +203,11 @@ def inside(made: Study, unit: Unit, key: Key) -> Inside | str:
 def _used(
     made: Study, first: History, idle: Collection[int], shifts: Shifts, read: Mapping[int, dict[Entry, bool | None]]
 ) -> tuple[Shifts, list[str]]:
-    """The moves of the mechanisms, and of the entries of reports, that the run reads; and for which reports that is not known."""
+    """The moves, set to 0 for mechanisms and entries of reports that the run does not read.
+
+    The second result lists the reports for which the tool could not find out which entries the run reads. read: for each report,
+    what is known of its entries.
+    """
     kept, doubts = [], []
     for i, by in enumerate(shifts):
         if i in idle or i not in read:
@@ -213,7 +221,7 @@ def _used(
 
 
 def changed(made: Study, first: History, absent: Without, after: Play, known: dict[str, str]) -> dict[str, str]:
-    """`known`, with the arrays added that differ without the secret although every mechanism gives the same value."""
+    """`known` with more arrays: those that differ without the secret although every mechanism gives the same value."""
     past = dict(known)
     for cell, before in made.base.cells.items():
         other = after.cells.get(cell)
@@ -241,7 +249,9 @@ def parted(made: Study, first: History, absent: Without) -> str:
 
 
 def without_idle(again: Mapping[int, int], idle: Collection[int]) -> dict[int, int]:
-    """`again` among the mechanisms that are read: if the first one with some noise is idle, the next one stands in its place."""
+    """`again`, restricted to the mechanisms that the run reads. If the first mechanism with some noise is idle, the next
+    mechanism with this noise replaces it.
+    """
     firsts: dict[int, int] = {}
     left = {}
     for i, j in sorted(again.items()):
@@ -253,7 +263,7 @@ def without_idle(again: Mapping[int, int], idle: Collection[int]) -> dict[int, i
 def history(made: Study, number: int) -> History:
     """A run on the whole graph with its mechanisms. Number 0 has the seed of the study; every other number has another seed.
 
-    These seeds are hashed, because a model may drop the lowest bits of its seed.
+    The other seeds are hashes, because a model may ignore the lowest bits of its seed.
     """
     if number < len(made.histories):
         return made.histories[number]
@@ -289,7 +299,7 @@ def without(made: Study, first: History, absent: Without) -> tuple[Play, Shifts]
 
 
 def _shift(one: Meeting, other: Meeting, absent: Without) -> NDArray[np.float64]:
-    """How far the clean value moves, in units of the scale."""
+    """How far the clean value of a mechanism moves, in units of the scale. The rows of absent nodes do not count."""
     by = one.over(other.clean - one.clean)
     if absent.gone and absent.hidden is not None and by.ndim and len(by) == absent.worlds.graph.nodes:
         by[absent.hidden] = 0.0

@@ -1,6 +1,7 @@
 """The laws of noise whose trade-off function is known: which ledgers charge for them, and the epsilon of a move of the means.
 
-The epsilon is exact for means that move by known amounts (Dong, Roth and Su 2022; for whole numbers by enumeration).
+Each epsilon is a lower bound for means that move by known amounts (Dong, Roth and Su 2022; for integers by enumeration). It is
+exact up to rounding, the accountant's grid, and small moves that are left out.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ GRID = 1e-2  # relative: grid error of the accountant for noise other than Gauss
 MOST = 64  # largest number of moved entries whose curves are composed; smaller moves are left out
 LARGEST = 64.0  # largest factor of the noise in the search for the smallest detectable one
 TAIL = 1e-10  # smallest delta for which the accountant's value is taken
-LONGEST = 1000  # geometric numbers from here on share a cell of a chi-squared test
-CELLS = 5.0  # smallest expected count of a value in a chi-squared test
-PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # events that bound the likelihood ratio
+LONGEST = 1000  # geometric numbers from here on share one bin of a chi-squared test
+CELLS = 5.0  # smallest expected count of a bin in a chi-squared test
+PURE = (dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent, PureDpEvent, FiniteDpEvent)  # mechanisms of pure differential privacy
 
 
 @dataclass(frozen=True)
 class Law:
-    """charged: the name of the mechanisms in a ledger that charges for this noise. pays: whether a ledger consists of them.
+    """charged: how messages name the mechanisms of a ledger that charges for this noise. pays: whether a ledger consists of them.
 
-    costs(found, move, factor, delta): the epsilon (nats) of a move of the means with all noise divided by a factor.
-    p_value: of the hypothesis that the numbers of a source, at location 0 and scale 1, follow the law that the model requested.
+    costs(found, move, factor, delta): the epsilon (nats) of a move of the means with all noise divided by a factor. p_value: of
+    the hypothesis that the numbers of a source, at location 0 and scale 1, follow the law that the model requested.
     """
 
     charged: str
@@ -95,7 +96,7 @@ def _choice_cost(found: Examination, move: Move, factor: float, delta: float) ->
 
 
 def shifted(chances: Floats, steps: int) -> FiniteDpEvent:
-    """Noise on a lattice with these probabilities, around 0 and around a whole number of steps."""
+    """Noise on a lattice with these probabilities, once around 0 and once shifted by `steps` steps of the lattice."""
     gap = np.zeros(min(steps, len(chances)))
     return FiniteDpEvent((*chances, *gap), (*gap, *chances))
 
@@ -116,7 +117,8 @@ def reports_epsilon(pairs: Sequence[tuple[Floats, Floats]], delta: float, factor
 
 
 def cost(meetings: Sequence[Meeting], moves: Sequence[Floats], delta: float, factor: float = 1.0) -> float:
-    """The epsilon (nats) of the moves of some mechanisms. If several laws occur, it is the largest epsilon that one law gives.
+    """A lower bound on the epsilon (nats) of the moves of some mechanisms. If several laws occur, the largest epsilon of one law
+    counts.
 
     moves: as `Meeting.over` gives them. factor: divides all noise; the probabilities of a report are raised to this power.
     """
@@ -155,9 +157,9 @@ def shares_an_outcome(event: FiniteDpEvent) -> bool:
 
 
 def shifted_geometric(rate: float, steps: int) -> FiniteDpEvent:
-    """Two-sided geometric noise, P(z) ~ exp(-rate |z|), around 0 and around a whole number of steps.
+    """Two-sided geometric noise, P(z) ~ exp(-rate |z|), once around 0 and once shifted by `steps`, a whole number.
 
-    The likelihood ratio is constant up to 0 and from `steps` on, so one outcome stands for each of these tails.
+    The likelihood ratio is constant up to 0 and from `steps` on, so one outcome represents each of these tails.
     """
     ratio = math.exp(-rate)
     near, tail = (1 - ratio) / (1 + ratio), 1 / (1 + ratio)
@@ -182,7 +184,7 @@ def two_sided(found: Examination) -> float | None:
 
 
 def lattice(found: Examination) -> tuple[float, Floats] | None:
-    """The spacing and the probabilities of noise that is drawn from numbers at equal distances, by `choice` with probabilities.
+    """The spacing and the probabilities of noise that `choice` draws from equally spaced numbers with given probabilities.
 
     None unless every noisy cell holds one such draw, all with the same values and probabilities.
     """
@@ -222,7 +224,9 @@ def _listed(source: Source, found: Examination) -> float:
 
 
 def as_often(counts: Sequence[int], expected: Floats) -> float:
-    """The p-value of a chi-squared test. Values with a small expected count share the cell of the least expected other value."""
+    """The p-value of a chi-squared test. Values with small expected counts share the bin of the least expected of the other
+    values.
+    """
     often = np.flatnonzero(expected >= CELLS)
     if len(often) < 2:
         return 1.0

@@ -1,4 +1,6 @@
-"""The observed ledger: the mechanisms that were recorded in a training, in order, compared with the model's ledger and claim."""
+"""The observed ledger: the mechanisms that the recorder found in a training, in order, compared with the model's ledger and
+claim.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,10 @@ Moves = list[tuple[str, tuple[float, ...]]]  # a secret, and how far it moves ea
 
 
 def observe(case: Case, graph: Graph, key: Key) -> Observed:
-    """The recorded mechanisms of the case's model, as a ledger.
+    """Lists the recorded mechanisms of the case's model, as a ledger.
 
-    They are the mechanisms within the run, unless more mechanisms were found on the release; then they are those on the release.
-    graph: with one edge for each unit of the claim.
+    The list holds the mechanisms within the run. If the search of the release found more mechanisms, the list holds those
+    instead. graph: each of its edges is one unit of the claim, see `Case.counted`.
     """
     found = examined(case, graph, key)
     made = found.study
@@ -81,7 +83,9 @@ def observe(case: Case, graph: Graph, key: Key) -> Observed:
 
 
 def _on_releases(found: Examination) -> tuple[tuple[Mechanism, ...], Moves]:
-    """The noise that was found on released values. Normal noise from several draws on the same value counts as one mechanism."""
+    """The mechanisms on released values, and their moves. Normal noise from several draws on the same value counts as one
+    mechanism.
+    """
     sources = found.study.sources
     first = [source.block.parts[0] for source in sources]
     groups: dict[object, list[int]] = {}
@@ -104,7 +108,9 @@ def _on_releases(found: Examination) -> tuple[tuple[Mechanism, ...], Moves]:
 
 
 def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
-    """The mechanisms within the run: noise that was followed to the data that it is added to. The sum need not be released."""
+    """The mechanisms within the run. The recorder followed their noise to the data to which it is added. The sum need not be
+    released.
+    """
     found = []
     for number, m in enumerate(within.meetings, 1):
         sizes, covered = np.asarray(m.scale), float(m.covered.mean())
@@ -118,7 +124,9 @@ def _within(within: Inside, made: Study) -> tuple[Mechanism, ...]:
 
 
 def _stale(within: Inside, i: int, made: Study) -> str:
-    """Why the noise of a mechanism is not fresh; "" if it is."""
+    """Why the noise of mechanism `i` is not fresh: an earlier mechanism or draw has it too, or every seed gives it. "" if it is
+    fresh.
+    """
     meeting = within.meetings[i]
     if i in within.again and (not within.shifts or np.any(within.counted(within.shifts)[i])):
         return f"the noise of mechanism {within.again[i] + 1} again: {meeting.draw.where}"
@@ -128,12 +136,14 @@ def _stale(within: Inside, i: int, made: Study) -> str:
 
 
 def _is(meeting: Meeting, cell: NDArray[np.float64]) -> bool:
-    """Whether the noisy value of a mechanism is released as it is."""
+    """Whether the cell holds the noisy value of a mechanism unchanged, up to rounding."""
     return cell.shape == meeting.noisy.shape and bool((np.abs(cell - meeting.noisy) <= rounding(cell)).all())
 
 
 def _worst(mechanism: Mechanism, i: int, moves: Moves) -> Mechanism:
-    """The mechanism with its largest move and the secret that causes it, the first one if several moves are equally large."""
+    """Mechanism `i` with its largest move and the secret that causes it. Of equally large moves, the first one counts. A
+    mechanism that the run does not read gets no move.
+    """
     if mechanism.released == UNREAD:
         return mechanism
     by, secret = max(((each[i], name) for name, each in moves), key=lambda t: float(f"{t[0]:.4g}"), default=(None, ""))
@@ -141,7 +151,7 @@ def _worst(mechanism: Mechanism, i: int, moves: Moves) -> Mechanism:
 
 
 def _released(found: Examination, doubts: Mapping[str, str]) -> tuple[Released, ...]:
-    """Every released array, and how it depends on the secrets: noisy, computed from noisy values, past the noise, not known."""
+    """Each released array, and how it depends on the secrets: noisy, computed from noisy values, past the noise, or not known."""
     noisy, arrays = set(found.noisy), dict.fromkeys(cell.array for cell in found.study.base.cells)
     told = []
     for array in arrays:
@@ -199,7 +209,9 @@ def _costs(found: Examination, within: Inside | None, laws: list[str], moves: Mo
 def _compared(
     case: Case, mechanisms: Sequence[Mechanism], moves: Moves, known: bool, costs: float | None
 ) -> tuple[bool | None, tuple[str, ...]]:
-    """Whether the declared ledger covers the recorded mechanisms, None if that is not known; and the comparison in sentences."""
+    """Two results: whether the declared ledger covers the recorded mechanisms (None if not known), and the comparison in
+    sentences.
+    """
     ledger, claim = case.model.ledger, case.claim
     moved = sum(1 for m in mechanisms if m.secret or m.move is None)
     still = len(mechanisms) - moved

@@ -1,7 +1,4 @@
-"""Finds paths from a secret to the release that no noise covers.
-
-Such a path shows in entries that change although every noisy value stays the same.
-"""
+"""Finds paths past the noise: ways in which a secret changes entries of the release although every noisy value stays the same."""
 
 from __future__ import annotations
 
@@ -26,7 +23,10 @@ Masks = Mapping[Cell, "NDArray[np.bool_]"]
 
 @dataclass(frozen=True)
 class Certificate:
-    """A proof that epsilon is infinite: one secret changes entries that no draw can change."""
+    """A proof that epsilon is infinite: one secret changes entries of a cell that no draw changes.
+
+    rows, entries: how many rows and entries of the cell change. size: the largest change.
+    """
 
     secret: str
     cell: Cell
@@ -40,7 +40,9 @@ class Certificate:
 
 
 def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -> dict[Cell, NDArray[np.bool_]]:
-    """The entries of each cell that differ by more than rounding. hidden: nodes whose own rows are not compared."""
+    """For each cell, the entries that differ from the study's first run by more than rounding; cells without any are left out.
+    hidden: nodes whose own rows are not compared.
+    """
     found = {}
     for cell, before in made.base.cells.items():
         other = after.cells.get(cell)
@@ -56,11 +58,13 @@ def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -
 
 
 def certificate(made: Study, worlds: Worlds, other: Forced, differ: Masks, secret: str) -> Certificate | None:
-    """A certificate of entries that differ between two neighbouring worlds and that no draw changes in one of the worlds.
+    """A certificate for entries that differ between two neighbouring worlds, and that no draw changes in one of the worlds.
 
     Given the noisy values, these entries are a function of the graph alone, so they certainly differ between the two graphs. The
-    result is None if there are no such entries. It is also None if a noisy cell differs in other entries, because then no
-    adjusted noise gives the cell its earlier value.
+    function returns None if there are no such entries. It also returns None if other entries of a noisy cell differ, because then
+    no adjustment of the noise gives the cell its earlier value.
+
+    worlds, other: the second world, and the run in it with adjusted noise. differ: the entries of each cell that differ.
     """
     sides = ((made.whole, None), (worlds, other))
     found: dict[Cell, NDArray[np.bool_]] = {}
@@ -87,7 +91,7 @@ def exchanged(made: Study, cell: Cell) -> NDArray[np.bool_]:
     """The entries of a cell that change if two draws, whose sum is the noise on another cell, change by opposite amounts.
 
     The noisy value of the other cell then stays the same. So these entries have noise although all noisy values are fixed, and no
-    certificate may use them.
+    certificate may use them. If one of the two draws consists of integers, the function tests nothing and returns all entries.
     """
     loose = np.zeros(made.base.cells[cell].shape, dtype=bool)
     for other in {s.cell for s in made.sources} - {cell}:
@@ -107,9 +111,9 @@ def exchanged(made: Study, cell: Cell) -> NDArray[np.bool_]:
 def fixed(made: Study, worlds: Worlds, other: Forced | None, cell: Cell) -> NDArray[np.bool_]:
     """The entries of a cell that no draw changes while the noise on other cells stays the same.
 
-    On a noisy cell, this function notes the entries that the first replacement of draws does not change. All later replacements
-    must leave them unchanged too. Otherwise these entries have another kind of noise, and the result has no entries. In a cell
-    without noise of its own, all entries must stay the same.
+    The function replaces the draws several times (see `tried_hard`). In a cell without noise of its own, all entries must stay
+    the same every time. In a noisy cell, all entries that the first replacement leaves unchanged must stay unchanged in the later
+    ones. If an entry violates this, it has noise of another kind, and the function returns no entries.
     """
     shifts = other.shifts if other is not None else tuple(np.zeros(s.block.size) for s in made.sources)
     start: dict[int, NDArray[Any]] = moved_by(

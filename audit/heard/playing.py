@@ -52,11 +52,11 @@ class Play:
 def play(
     model: Model, worlds: Worlds, instead: Numbers | None = None, script: list[Draw] | None = None, follow: Follow | None = None
 ) -> Play:
-    """One run of one world. script: the draws of another run, whose numbers this run gets. instead: place -> other numbers for
-    some of them.
+    """Runs the model once on one world. script: the draws of another run; this run gets their numbers. instead: position of a
+    draw -> the numbers that replace those of the script.
 
     follow: replaces drawn arrays by arrays that know their origin, as in `Hearing`. Raises Diverged if the run makes other draws
-    than the script.
+    than the script, or if the model fails with the numbers of `instead`.
     """
 
     if isinstance(model, External):
@@ -98,7 +98,7 @@ def same_numbers(one: Draw, other: Draw) -> bool:
 
 
 def cells(release: Release) -> dict[Cell, NDArray[np.float64]]:
-    """The released values of the first run, by cell."""
+    """The released values of the first run, by cell. An array with three axes per run has one cell for each hop."""
     found = {}
     for name, array in release.arrays.items():
         only = np.asarray(array[0], dtype=np.float64)

@@ -1,6 +1,6 @@
 """Finds out which mechanisms of a run, and which entries of a randomised report, the run reads.
 
-A value that is not read changes neither the release nor another mechanism when it is replaced by another value.
+If the run does not read a value, another value in its place changes neither the release nor another mechanism.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from .playing import Play
     from .study import Study
 
-SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report for which a released number is searched
+SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report that are tested for a released number that shows them
 RUNS, RUNS_OF_PROGRAM = 64, 12  # largest number of runs that test, for one secret, which moved entries of a report are read
 Entry = tuple[int, ...]
 
 
 def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozenset[int]:
-    """The mechanisms that the run does not read, tested group by group; a group that is read counts as read as a whole."""
+    """The mechanisms that the run does not read. The mechanisms of a group are tested together, and all count as read if one is
+    read.
+    """
     found: set[int] = set()
     for some in groups:
         other = repeated(made, first, {i: elsewhere(first.meetings[i], i) for i in some})
@@ -40,9 +42,10 @@ def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozen
 
 
 def repeated(made: Study, first: History, instead: Mapping[int, Meeting], draws: list[Draw] | None = None) -> History | None:
-    """A run again, in which some mechanisms, by place, give other noisy values. draws: replace its other draws.
+    """Repeats a run, in which some mechanisms give other noisy values.
 
-    None if the run cannot go on, because later mechanisms depend on these values or the model refuses them.
+    instead: position of a mechanism -> the mechanism with its other noisy value. draws: if given, they replace the other draws of
+    the run. Returns None if the run cannot go on, because later mechanisms depend on these values or the model refuses them.
     """
     heard = Meetings([instead.get(i, m) for i, m in enumerate(first.meetings)])
     try:
@@ -63,7 +66,9 @@ def alike(first: History, other: Play) -> bool:
 
 
 def elsewhere(meeting: Meeting, seed: int) -> Meeting:
-    """A mechanism with another noisy value, which no softmax or normalisation maps to the same result."""
+    """The mechanism with another noisy value. The entries move by separate random amounts, because a softmax or a normalisation
+    may undo a common change. A report gets the values of `others`.
+    """
     if meeting.law == REPORT:
         return replace(meeting, noisy=others(meeting).astype(meeting.noisy.dtype))
     return moved_by(meeting, 1.0, seed)
@@ -77,7 +82,7 @@ def moved_by(meeting: Meeting, size: float, seed: int) -> Meeting:
 
 
 def others(report: Meeting) -> NDArray[np.float64]:
-    """For each entry of a report another value, the next in order."""
+    """For each entry of a report another possible value: the next in order, or the first after the last."""
     values = np.array(report.values)
     return values[(np.abs(np.asarray(report.noisy, dtype=np.float64)[..., None] - values).argmin(-1) + 1) % len(values)]
 
@@ -85,16 +90,20 @@ def others(report: Meeting) -> NDArray[np.float64]:
 def unread(
     made: Study, first: History, i: int, by: NDArray[np.float64], known: dict[Entry, bool | None]
 ) -> tuple[NDArray[np.float64], int]:
-    """The move of a report, 0 at the entries that the run does not read; and the number of entries for which this is not known.
+    """The move of a report, set to 0 at the entries that the run does not read, and the number of entries for which this is not
+    known.
 
-    Groups of entries are halved until each group is unread or has one entry. After RUNS runs, the other entries are not known,
-    and get 0 too. known: entry -> whether it is read, None if that is not known; entries are added.
+    The search halves groups of entries until each group is unread or has one entry. After RUNS runs (RUNS_OF_PROGRAM for a
+    program), the remaining entries are not known, and get 0 too. known: entry -> whether the run reads it, None if this is not
+    known. The function adds entries to it.
     """
     moved = [tuple(entry) for entry in np.argwhere(first.meetings[i].moved(by)).tolist()]
     left = RUNS_OF_PROGRAM if isinstance(made.model, External) else RUNS
 
     def told(group: list[Entry], certain: bool = False) -> bool | None:
-        """Writes to `known`. Returns whether an entry of the group is read. certain: this is known to be so."""
+        """Tests a group and writes to `known`. Returns whether the run reads an entry of the group, None if this is not known.
+        certain: it is already known that the run reads one.
+        """
         nonlocal left
         if not group:
             return False
@@ -126,7 +135,9 @@ def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool
 
 
 def shown(made: Study, first: History, i: int, by: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The move of a report, 0 at the entries that no released number shows. Only the first entries are tested."""
+    """The move of a report, set to 0 at the entries that no released number shows. Only the first moved entries are tested; all
+    others get 0.
+    """
     left = np.zeros_like(by)
     most = SHOWN_OF_PROGRAM if isinstance(made.model, External) else SHOWN
     for entry in map(tuple, np.argwhere(first.meetings[i].moved(by))[:most].tolist()):
@@ -138,7 +149,8 @@ def shown(made: Study, first: History, i: int, by: NDArray[np.float64]) -> NDArr
 def _shown(made: Study, first: History, i: int, entry: Entry) -> bool:
     """Whether some released number depends on this entry of a report and on no other report, noise or draw.
 
-    All others are replaced, twice. The number must stay the same, and must change as before if the entry changes.
+    The test replaces all other random values, twice. Each time the number must stay the same, and must change as before if the
+    entry changes.
     """
     runs = [_replaced(made, first, i, entry, changed, seed) for seed in (None, 0, 1) for changed in (False, True)]
     before, after, *others_ = [None if run is None else run.play.cells for run in runs]
@@ -156,7 +168,9 @@ def _shown(made: Study, first: History, i: int, entry: Entry) -> bool:
 
 
 def _replaced(made: Study, first: History, i: int, entry: Entry, changed: bool, seed: int | None) -> History | None:
-    """The first run, with another value of an entry if `changed`. If `seed` is given, all other random values are replaced."""
+    """The first run, with another value of one entry if `changed`. If `seed` is given, all other random values are replaced; in
+    the same report, about half of the other entries.
+    """
     report = first.meetings[i]
     script, draws = list(first.meetings), None
     other, noisy = others(report), report.noisy.copy()

@@ -1,7 +1,7 @@
-"""Finds where drawn noise is in a release: which numbers of which draw are added to which entry, and with what factor.
+"""Finds which drawn numbers are noise in a release: to which entry each number is added, and with what factor.
 
-The search changes some drawn numbers, twice. An entry that equals a mean + factor × number moves by factor × change both times;
-other entries do not.
+The search repeats the run twice, each time with other changes of the same drawn numbers. If an entry equals mean + factor ×
+number, it moves by factor × change in both runs. Other entries do not.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MOST = 24  # largest number of blocks that are tested one by one
-AGREE = 0.9  # at least this share of the moved entries must move in proportion to the numbers of a block
-WHOLE = ("choice", "geometric", "poisson", "binomial", "integers")  # laws of whole numbers
+MOST = 24  # if there are more blocks, the release is not searched for noise
+AGREE = 0.9  # a block is noise if at least this share of the moved entries move in proportion to its numbers
+WHOLE = ("choice", "geometric", "poisson", "binomial", "integers")  # laws of integers
 ADDED = (*SHIFTED, *WHOLE)  # laws whose numbers may be added to a value
-Part = tuple[int, slice]  # a draw, and a slice of its numbers
+Part = tuple[int, slice]  # the position of a draw, and a slice of its numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Consecutive numbers of one or several draws, as many as a cell has entries. line: the line of code that draws them."""
+    """Consecutive numbers of one or several draws, as many as some cell of the release has entries (see `Cell`). line: the line
+    of code that draws them.
+    """
 
     parts: tuple[Part, ...]
     size: int
@@ -43,9 +45,10 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A block that is noise on a cell. factor: for each entry, in units of the law at scale 1; 0 for entries without this noise.
+    """A block whose numbers are noise on a cell.
 
-    across: the numbers fill the cell column by column.
+    factor: for each entry of the cell, the factor by which its number at scale 1 is multiplied; 0 for entries without this noise.
+    across: whether the numbers fill the cell column by column.
     """
 
     block: Block
@@ -58,18 +61,18 @@ class Source:
         return self.factor != 0
 
     def numbers(self, draws: Sequence[Draw]) -> Floats:
-        """The numbers of the source in a run with these draws, at location 0 and scale 1, in the order of the cell's entries."""
+        """The source's numbers in a run with these draws, standardised to location 0 and scale 1, in the shape of the cell."""
         line = np.concatenate([draws[at].units.ravel()[part] for at, part in self.block.parts])
         return laid_out(line, self.factor.shape, self.across)
 
 
 def laid_out(numbers: Floats, shape: tuple[int, ...], across: bool) -> Floats:
-    """Numbers of a block in the order of a cell's entries."""
+    """The numbers of a block in the shape of a cell. across: whether they fill it column by column."""
     return numbers.reshape(shape[::-1]).T if across else numbers.reshape(shape)
 
 
 def in_line(entries: Floats, across: bool) -> Floats:
-    """The reverse of `laid_out`."""
+    """The inverse of `laid_out`."""
     return (entries.T if across else entries).ravel()
 
 
@@ -77,7 +80,7 @@ def blocks(draws: Sequence[Draw], sizes: Iterable[int], known: Iterable[int] = (
     """The blocks that may be noise on a cell: a draw as large as the cell, equal parts of a larger draw, or consecutive smaller
     draws of one line of code.
 
-    known: places of draws that are left out.
+    sizes: the numbers of entries of the cells. known: positions of draws that are left out.
     """
     allowed, found = set(sizes), []
     pending: list[Part] = []
@@ -108,8 +111,10 @@ def blocks(draws: Sequence[Draw], sizes: Iterable[int], known: Iterable[int] = (
 def moved_by(
     draws: Sequence[Draw], changes: Iterable[tuple[Block, Floats]], copies: Mapping[int, int] | None = None
 ) -> dict[int, NDArray[Any]]:
-    """The new numbers of all draws that contain a changed block. changes: blocks and the amounts by which they change, in units
-    of the scale. copies: place of a draw -> place of the earlier draw that it repeats; it gets the same new numbers.
+    """Position of a draw -> its new numbers, for all draws that contain a changed block.
+
+    changes: blocks and the amounts by which they change, in units of the scale. copies: position of a draw -> position of the
+    earlier draw that it repeats; the copy gets the same new numbers.
     """
     new: dict[int, NDArray[Any]] = {}
     for block, change in changes:
@@ -129,14 +134,14 @@ def moved_by(
 
 
 def nudge(block: Block, seed: int, size: float = 1.0) -> Floats:
-    """A separate change for each number, never near zero, and a whole number for laws on whole numbers."""
+    """A random change for each number of a block: from `size` to 2 `size` in absolute value, rounded for laws of integers."""
     rng = np.random.default_rng([seed, block.size, block.parts[0][0], block.parts[0][1].start])
     change = (1 + rng.random(block.size)) * rng.choice([-1.0, 1.0], size=block.size) * size
     return np.rint(change) if block.law in WHOLE else change
 
 
 def located(model: Model, worlds: Worlds, base: Play, tried: Sequence[Block], copies: Mapping[int, int]) -> list[Source]:
-    """The blocks that are noise on a cell, each with the first cell that it is added to."""
+    """The blocks among `tried` that are noise on a cell, each with the first cell to which it is added."""
     return [source for block in tried if (source := _located(model, worlds, base, block, copies)) is not None]
 
 
@@ -157,7 +162,7 @@ def _located(model: Model, worlds: Worlds, base: Play, block: Block, copies: Map
 
 
 def _factor(before: Floats, after: Sequence[Floats], changes: Sequence[Floats]) -> Floats | None:
-    """The factor of the noise on each entry; None unless nearly all entries that move do so in proportion to their own number."""
+    """The factor of the noise on each entry. None unless nearly all moved entries move in proportion to their own number."""
     one, other = (a - before for a in after)
     slack = rounding(np.maximum(np.abs(before), np.maximum(np.abs(after[0]), np.abs(after[1]))))
     moves = (np.abs(one) > slack) | (np.abs(other) > slack)

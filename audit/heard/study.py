@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 SEEDS = 3  # number of seeds: one for the run, two for other numbers
-CHANCE = 1e-12  # draws that would be the same for two seeds with a smaller probability are constant
+CHANCE = 1e-12  # equal draws of two seeds count as constant if chance would give them with a smaller probability
 MANY = 20_000  # largest number of draws, because each one is recorded
 CONTINUOUS = (*SHIFTED, "uniform", "exponential")
 FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clipping or comparison
@@ -37,7 +37,7 @@ FAR = 1000.0  # in units of the noise: large enough to dominate any sum, clippin
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A run. meetings: its mechanisms, in order. complete: whether all of them fitted into memory."""
+    """A run. meetings: its mechanisms, in order. complete: whether the values of all of them fitted into the memory limit."""
 
     worlds: Worlds
     play: Play
@@ -51,13 +51,13 @@ class Study:
 
     base: the first run. others: the draws of runs with other seeds.
     sources: noise that was located in the release.
-    constant: the places of draws that are the same for every seed.
-    copies: place of a draw -> place of the earlier draw that it repeats.
-    free: the places of all other draws that are no sources.
+    constant: the positions of draws that are the same for every seed.
+    copies: position of a draw -> position of the earlier draw that it repeats.
+    free: the positions of all draws that are neither sources nor constant nor copies.
     slack: how far rounding alone moves each cell.
     doubts: why nothing can be stated about this model.
     unplaced: why no noise was searched for in the release; "" if it was.
-    histories: runs with different seeds whose mechanisms were recorded. The first is `base`.
+    histories: for a program, runs with different seeds whose mechanisms were recorded. The first is `base`.
     """
 
     model: Model
@@ -85,12 +85,13 @@ class Study:
 def study(model: Model, graph: Graph, key: Key) -> Study:
     """Runs the model on the whole graph a few times, and finds the noise in its release.
 
-    For a program, which starts anew for each run, the study records mechanisms and does not search the release for noise.
+    A program starts anew for each run. Therefore the study of a program records mechanisms, and does not search the release for
+    noise.
     """
     if isinstance(model, External):
         return study_of_program(model, graph, key)
     worlds = [Worlds.of(graph, np.array([key.fold("heard", i).seed], dtype=np.uint64)) for i in range(SEEDS)]
-    plain = play(model, worlds[0])  # draws at the first use of a library do not belong to the model
+    plain = play(model, worlds[0])  # a library may draw at its first use; such draws do not belong to the model
     if len(plain.draws) > MANY:
         return _doubted(Study(model, worlds[0], plain), f"{len(plain.draws)} numbers are drawn one by one, too many to record")
     base, *others = (play(model, w) for w in worlds)
@@ -157,28 +158,32 @@ def same(one: Play, other: Play) -> bool:
 
 
 def close(one: Play, other: Play) -> bool:
-    """Whether the releases of two runs are equal up to the rounding that reusing standardised numbers causes."""
+    """Whether the releases of two runs are equal up to rounding. Draws from a script are standardised and scaled again, which
+    rounds.
+    """
     pairs = ((a, other.cells.get(c)) for c, a in one.cells.items())
     return all(b is not None and a.shape == b.shape and bool((np.abs(a - b) <= 10 * rounding(a)).all()) for a, b in pairs)
 
 
 def _fixed(draw: Draw, others: Sequence[Draw]) -> bool:
-    """Whether every seed draws the same numbers, from a law for which this is no chance."""
+    """Whether every seed draws the same numbers, from a law under which equal numbers are practically impossible."""
     if draw.law not in CONTINUOUS and not improbable(draw):
         return False
     return all(alike(draw, o) and np.array_equal(draw.values, o.values) for o in others)
 
 
 def improbable(draw: Draw) -> bool:
-    """Whether two seeds would hardly ever draw the same numbers from finitely many values of known probabilities."""
+    """Whether two seeds would draw the same numbers with a probability below CHANCE. False unless the draw chooses between
+    finitely many values with known probabilities.
+    """
     if draw.chances is None:
         return False
-    equal = np.log((draw.chances**2).sum(-1))  # of one number of each row
+    equal = np.log((draw.chances**2).sum(-1))  # log-probability of equal numbers from two seeds, by row
     return float(equal.sum() * draw.values.size / equal.size) < np.log(CHANCE)
 
 
 def repeats(runs: Sequence[Sequence[Draw]]) -> dict[int, int]:
-    """Draws that repeat the numbers of an earlier draw in every run: place of the copy -> place of the original."""
+    """Draws that repeat the numbers of an earlier draw in every run: position of the copy -> position of the original."""
     first: dict[Any, int] = {}
     found = {}
     for at, draws in enumerate(zip(*runs, strict=False)):
@@ -207,9 +212,10 @@ def _slack(model: Model, worlds: Worlds, base: Play, sources: Sequence[Source], 
 
 
 def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArray[Any]], list[tuple[Any, Floats]]]]:
-    """Six replacements of all free draws, each with large changes of the noise on `cell`.
+    """Yields six replacements of all free draws, each with large changes of the noise on `cell`.
 
-    They are chosen so that every draw that can affect the entries of the cell changes them.
+    Two replacements take draws of other seeds. Where the law allows, two others take the ends of the draws' ranges, and two take
+    numbers far outside of the usual range. A draw that can affect the entries of the cell should change them in one of the six.
     """
     rng = np.random.default_rng(1)
     own = [] if cell is None else made.on(cell)
@@ -231,7 +237,7 @@ def tried_hard(made: Study, cell: Cell | None) -> Iterator[tuple[dict[int, NDArr
 
 
 def withstands(made: Study) -> bool:
-    """Whether no free draw changes the noisy cells. If so, the recorded noise is all of their noise."""
+    """Whether the noisy cells stay the same when the free draws are replaced. If so, the recorded noise is all of their noise."""
     if not made.free:
         return True
     cells = {s.cell for s in made.sources}

@@ -1,7 +1,7 @@
 """Worlds that lack one secret or many, and a small graph with unusual nodes that a real graph may lack.
 
-A secret is an edge, a node, or the features of a node. It is removed, not masked, so results in these worlds do not depend on how
-the model treats masks.
+A secret is an edge, a node, or the features of a node. Edges and nodes are removed from the graph, and features are replaced in
+it. Nothing is masked, so results in these worlds do not depend on how the model treats masks.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from ..key import Key
 
 LEAVES, ALONE, CLIQUE = 130, 5, 12  # in the small graph: degree of the hub, number of nodes without edges, size of the clique
-NEAR = 6  # number of rows at which one secret is removed, among the rows that changed when many secrets were removed
+NEAR = 6  # largest number of secrets that are chosen at the nodes `rows` of `without_one`
 
 
 @dataclass(frozen=True, eq=False)
 class Without:
     """One run in a world without some secrets. secret: their description. hidden: nodes whose own released rows are not compared.
 
-    gone: whether these nodes are absent, so that the mechanisms have no rows for them either. Nodes whose features are secret
-    keep their rows, which hold the reports of these features.
+    gone: whether the hidden nodes are absent, so that the mechanisms have no rows for them either. If only their features are
+    secret, the nodes keep their rows in the mechanisms, because these rows hold the reports of the features.
     """
 
     secret: str
@@ -44,8 +44,8 @@ class Without:
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
-    """For edges, a world without any edge; for nodes, two worlds, each without one half of the nodes; for features, two worlds,
-    each with the features of one half replaced.
+    """Yields, for edges, one world without any edge; for nodes, two worlds, each without one half of the nodes; for features, two
+    worlds, each with the features of one half replaced.
     """
     graph = whole.graph
     if unit in EDGES:
@@ -57,8 +57,9 @@ def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
 
 
 def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without, ...]]:
-    """The worlds of `without_any`, then worlds that lack fewer secrets. Some models cannot be trained if very many secrets are
-    absent.
+    """Yields the worlds of `without_any`, then one world without half of the secrets, then one without a tenth of them.
+
+    Some models cannot be trained if very many secrets are absent.
     """
     yield tuple(without_any(whole, unit, key))
     graph, in_edges = whole.graph, unit in EDGES
@@ -72,9 +73,10 @@ def without_many(whole: Worlds, unit: Unit, key: Key) -> Iterator[tuple[Without,
 
 
 def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], limit: int | None = None) -> Iterator[Without]:
-    """Worlds without one edge or node, or with one node's features replaced.
+    """Yields worlds without one edge or node, or with one node's features replaced.
 
-    rows: rows that changed in a world without many secrets; edges at these rows come first. limit: largest number of worlds.
+    rows: nodes whose rows changed in a world without many secrets, or have the least noise. Edges at these nodes come first.
+    limit: largest number of worlds.
     """
     graph = whole.graph
     if unit in EDGES:

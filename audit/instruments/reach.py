@@ -1,4 +1,4 @@
-"""The smallest detectable violation of a test, given the effect of its canaries."""
+"""The smallest detectable violation of a test, given how far its canaries move the means."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ NOTHING = "this model reports nothing about its noise"
 
 
 def unknown(bound: Bound) -> Bound:
-    """The bound without a smallest detectable violation, for an attack whose power is unknown because it may not be optimal."""
+    """The bound without a smallest detectable violation. The power of its attack is unknown, because the attack may not be
+    optimal.
+    """
     return dataclasses.replace(bound, notices=math.inf, reach=math.inf)
 
 
@@ -44,7 +46,7 @@ def weaker(bound: Bound, claim: Claim, strength: float) -> Bound:
 
 
 def assumed(residuals: NDArray[np.float64]) -> str:
-    """The p-values of the tests of what is assumed about residuals, in words."""
+    """In words, the p-values of the tests that check what the bound assumes about residuals."""
     return ", ".join(f"{name} p={p:.2g}" for name, p in assumptions(residuals).items())
 
 

@@ -1,4 +1,6 @@
-"""Records the samples, draws and noisy values of one run, and can impose them on another run, such as one without a secret."""
+"""Records the samples, draws and noisy values of one run. Can also impose those of another run, for example to repeat it without
+a secret.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,8 @@ class Diverged(Exception):
 class Record:
     """The record of one run. script: the releases of another run, whose noisy values replace those of this run.
 
-    join: candidates that are forced into every sample, whatever their coins. coins: the samples of another run, which replace
-    those of this run.
+    join: gives the candidates that are forced into every sample, whatever their coins. coins: gives the samples of another run,
+    which replace those of this run.
     """
 
     script: Sequence[Noisy] | None = None

@@ -1,4 +1,4 @@
-"""Repeats a run without some edges or nodes, with every noisy value made the same, and reports what changes."""
+"""Repeats a run without some edges or nodes while every noisy value stays the same, and reports what changes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ Nodes = np.ndarray[Any, np.dtype[np.int64]]  # ids
 def repeated(model: Model, graph: Graph, whole: Release, record: Record, ledger: Charged, key: Key) -> tuple[float, list[str]]:
     """The largest move by one secret, divided by the move that the ledger's noise covers; and the contradictions that were found.
 
-    whole, record: the run on the whole graph, with the seed `key.fold("frozen", 0)`. Given the released history, a sum moves by
-    exactly the amount computed here, and all else that is released must be a function of noisy values and public data. One
-    repetition lacks many secrets at once. It does not measure moves, but shows whether any of them reaches the release past the
+    whole, record: the run on the whole graph, with the seed `key.fold("frozen", 0)`. Given the released history, the computed
+    move of a sum is exact, and all else that is released must be a function of noisy values and public data. The last repetition
+    lacks many secrets at once. It does not measure moves, but shows whether any of these secrets reaches the release past the
     noise.
     """
     moves: dict[str, float] = {}
@@ -70,8 +70,8 @@ def world(graph: Graph, seed: int) -> Worlds:
 
 
 def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, Nodes]]:
-    """Worlds of one run that lack one edge or one node, with the seed of the run on the whole graph, and the ids of the absent
-    nodes.
+    """Yields worlds of one run that lack one edge or one node, each with the ids of its absent nodes. The seed is that of the run
+    on the whole graph.
     """
     whole, absent = world(graph, key.fold("frozen", 0).seed), np.zeros((1, 1), dtype=bool)
     count = next((secrets for nodes, secrets in SECRETS if graph.nodes <= nodes), 2)
@@ -86,10 +86,9 @@ def neighbours(unit: Unit, graph: Graph, key: Key) -> Iterator[tuple[Worlds, Nod
 
 
 def without_many(unit: Unit, graph: Graph, key: Key) -> tuple[Worlds, Nodes]:
-    """One run without any edge, or without a random half of the training nodes.
+    """One run without any edge, or without a random half of the training nodes; and the ids of the absent nodes.
 
-    Some paths to the release show only for few nodes, for example if a count must pass a threshold. Removing many nodes at once
-    shows such a path.
+    Some paths to the release have an effect only if many units are absent, for example if a count must cross a threshold.
     """
     whole = world(graph, key.fold("frozen", 0).seed)
     if unit in EDGES:
@@ -101,7 +100,7 @@ def without_many(unit: Unit, graph: Graph, key: Key) -> tuple[Worlds, Nodes]:
 
 
 def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
-    """The samples of a run, for its repetition without these nodes: all other nodes join the same batches as before.
+    """The samples of a run, for its repetition without the nodes `absent`: all other nodes join the same batches as before.
 
     The candidates of a sample must be the training nodes in ascending order, with or without the absent nodes. Samples of other
     candidates are not changed.
@@ -121,9 +120,7 @@ def same_coins(first: Record, graph: Graph, absent: Nodes) -> Coins:
 
 
 def shift(before: Noisy, after: Noisy, hidden: Nodes, nodes: int) -> NDArray[np.float64]:
-    """The distance by which every entry of a release's mean moves. hidden: nodes whose own rows are not released, and are left
-    out.
-    """
+    """The move of every entry of a release's mean. hidden: nodes whose own rows are not released; these rows are left out."""
     change = after.clean - before.clean
     if hidden.size and before.shapes[0][1:-1] == (nodes,):
         return np.delete(change.reshape(nodes, -1), hidden, axis=0)
@@ -144,7 +141,9 @@ def moved(before: Noisy, after: Noisy, ledger: Charged, hidden: Nodes, nodes: in
 
 
 def kept_rows(release: Release, absent: Nodes) -> Nodes:
-    """The absent nodes if their own sums are not released; no nodes if these are released, or if the secret is an edge."""
+    """The absent nodes whose own rows no release contains: all of them, or none if the model releases the nodes' own sums or the
+    secret is an edge.
+    """
     return NO_NODE if "aggregates" in release and np.any(release["aggregates"][:, :, absent]) else absent
 
 
@@ -160,7 +159,9 @@ def differs(a: NDArray[Any], b: NDArray[Any], own: Nodes, nodes: int) -> bool:
 
 
 def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
-    """For local mechanisms: the reports of other users that change with one user's features although the coins stay the same."""
+    """Checks a local mechanism. Returns a sentence for each array in which the reports of other users change with one user's
+    features, although the coins stay the same.
+    """
     # the result of the training does not matter
     quick = dataclasses.replace(model, epochs=1) if hasattr(model, "epochs") else model
     user = int(graph.degree.argmax())

@@ -1,4 +1,4 @@
-"""Checks whether the noisy sums that a program releases are Gaussian noise on sums over neighbours, as audits of sums assume."""
+"""Checks whether the noisy sums of a program are sums over neighbours plus Gaussian noise, as the audits of sums assume."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 ONCE = 1e-9  # the probability that an honest program fails a check
 MOST = 1_000_000  # largest number of noise values whose law is tested
-EQUAL = 1e-3  # relative: how much the rounding of float32 sums adds to the size of the noise
+EQUAL = 1e-3  # relative: largest amount that the rounding of float32 sums adds to the size of the noise
 
 
 def doubted(name: str, setting: Setting) -> str | None:
     """Why the audit `name` may conclude nothing from a program's sums; None if it may.
 
-    The check trains twice, on the whole graph and without one edge. In both, the released sums minus the sums of the inputs must
-    pass a test for Gaussian noise. For a replay, the noise must also not be larger than stated. Smaller noise only makes the
-    bound of a replay too low.
+    The check trains twice, on the whole graph and without one edge. In both trainings, the released sums minus the sums of the
+    inputs must pass a test for Gaussian noise. For a replay, this noise must also not be larger than stated. If it is smaller
+    than stated, the bound of a replay is only too low.
     """
     case = setting.case
     if name == "replay" and isinstance(case.model.ledger, NoOpDpEvent):

@@ -1,4 +1,4 @@
-"""Membership attacks on one pool of runs per game: shadow runs with known bits, and target runs."""
+"""Membership attacks. For each game they share one pool of runs: shadow runs with known bits, and target runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The challenges; the shadow runs (`pilot`), whose bits the attacker knows; and the target runs, which are different runs."""
+    """asked: the challenges. pilot: the shadow runs, whose bits the attacker knows. target: the target runs, which are different
+    runs.
+    """
 
     asked: Question
     pilot: Seen
@@ -64,7 +66,9 @@ def membership(
     targets: int,
     games: tuple[str, ...] = tuple(GAMES),
 ) -> Measured:
-    """Every named attack on one pool of runs per game. Of these runs, the first `shadows` are shadows, the others targets."""
+    """Runs every named attack on each game. Of a game's pool of runs, the first `shadows` are shadow runs, the others target
+    runs.
+    """
     found, seen = Measured(), view(case)
     for kind, query in ((kind, query) for kind, query in GAMES.items() if kind in games):
         attacks = [a for a in (ATTACKS[name](query) for name in names) if kind in a.kinds]
@@ -109,7 +113,9 @@ def attacked(
 
 
 def with_models(attacks: list[Any], model: Any, split: Pool, device: str) -> Iterator[Any]:
-    """The attacks with the models that they query: the runs of the pool, trained again from the same seeds."""
+    """Yields the attacks with the models that they query. These models are the runs of the pool, trained again from the same
+    seeds.
+    """
     shadows, targets = len(split.pilot), len(split.target)
     worlds = split.asked.game.rounds(shadows + targets).worlds
     behind_api = functools.cache(lambda: model.deployed(worlds[shadows:], device))
@@ -162,8 +168,10 @@ def measured(scores: NDArray[np.float64], bits: NDArray[np.bool_]) -> Leak | str
 
 
 def answers_of(attack: Any, split: Pool, bits: NDArray[np.bool_]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
-    """The result of `scored` for an attack fitted on the shadow runs. An attack with `within` is fitted on half of the challenges
-    of each target and scored on the other half.
+    """The result of `scored` for an attack that is fitted on the shadow runs.
+
+    An attack with `within` needs no shadow runs. It is fitted on half of the challenges of each target, and scored on the other
+    half.
     """
     asked, target = split.asked, split.target
     if not getattr(attack, "within", False):

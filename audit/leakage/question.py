@@ -29,8 +29,8 @@ class Question:
     """A game, and all challenges that attacks score on its runs.
 
     challenge: the game's units first, then fixed pairs; the attacker knows the graph without any of them. there: (pairs,) bool,
-    which of the fixed pairs are edges. kinds: for every kind of non-member, the columns of the challenge that hold these
-    non-members and the members with which they are compared.
+    which of the fixed pairs are edges. kinds: kind of non-member -> the columns of the challenge that hold these non-members, and
+    the members with which they are compared.
     """
 
     game: Game
@@ -64,7 +64,7 @@ def question(graph: Graph, kind: str, key: Key) -> Question:
         game = Game(graph, kind, items, key.fold(kind), watch=items, paired=True)
         return Question(game, game.challenge, np.zeros(0, dtype=bool), {UNITS[kind]: np.arange(len(items))})
     order = key.fold("edges").generator().permutation(graph.edges.shape[1])
-    some = min(ASKED, order.size // 3 or order.size)  # the attacker knows the last third of the edges
+    some = min(ASKED, order.size // 3 or order.size)  # at least a third of the edges stay known to the attacker
     items, told = np.sort(order[:some]), np.sort(order[some : 2 * some])
     parts = {"known": graph.edges[:, told].T, **{name: pairs(graph, ASKED, key.fold(name)) for name, pairs in NON_EDGES.items()}}
     asked = np.concatenate([graph.edges[:, items].T, *parts.values()])

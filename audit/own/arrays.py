@@ -1,4 +1,6 @@
-"""Reads an array from a user's program: checks the kind of file, type, shape and size before it reads the data."""
+"""Reads an array from a user's program. Checks the kind of the file, and the type, shape and size of the array, before it reads
+the data.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.re
 
 
 def read_array(path: Path, shape: tuple[Any, ...], most: int) -> np.ndarray:
-    """The finite real numbers of a .npy file. shape: as expected; an Ellipsis stands for any further axes. most: bytes.
+    """The finite real numbers of a .npy file. shape: the expected shape; an Ellipsis stands for any further axes. most: bytes.
 
     Raises ValueError with the name of the file, what it holds and what is expected.
     """

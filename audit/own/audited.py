@@ -1,4 +1,4 @@
-"""What was audited, for the report: the files of a user's own model or program, with their hashes."""
+"""The files of a user's own model or program, with their hashes. The report lists them as what was audited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model contract as executable checks. A failed check is reported with the smallest graph on which it fails."""
+"""The model contract as executable checks. A failed check is reported with the smallest test graph on which it fails."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -
 
 
 def tiny(nodes: int) -> Graph:
-    """A random undirected graph with two classes, noisy one-hot features, and a node without edges."""
+    """A random undirected graph with two classes, noisy one-hot features, and at least one node without edges."""
     rng = stream(nodes, "contract")
     pairs = np.array([(u, v) for u in range(nodes - 1) for v in range(u + 1, nodes - 1)], dtype=np.int64)
     chosen = np.sort(rng.permutation(len(pairs))[: max(nodes, 3)])
@@ -129,7 +129,7 @@ def same_key(model: Model, graph: Graph) -> str | None:
 
 def other_key(model: Model, graph: Graph) -> str | None:
     sampled = worlds(graph, "edge")
-    other = dataclasses.replace(sampled, seeds=~sampled.seeds)  # all bits differ: a model may drop the lowest
+    other = dataclasses.replace(sampled, seeds=~sampled.seeds)  # all bits differ: a model may ignore the lowest bits of a seed
     return (
         None if differs(model.fit(sampled), model.fit(other), 0.0) else "another seed gives the same release: the noise is fixed"
     )

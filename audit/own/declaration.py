@@ -1,7 +1,7 @@
 """A program with a declaration: a TOML file that says what the program releases, and what its ledger charges for it.
 
-With it, audits that need a ledger, noisy sums or the size of the noise work on a program as they do on a model in a file.
-A recipe is a declaration that comes with the tool, for the checkout of a public repository.
+With a declaration, audits that need a ledger, noisy sums or the size of the noise work on a program as they do on a model in a
+Python file. A recipe is a declaration that comes with the tool, for the checkout of a public repository.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Declared(External):
         return dict(self.about)
 
     def read(self, out: Path, worlds: Worlds) -> Release:
-        """Raises ValueError with the file and the expected shape."""
+        """The declared arrays of the program's output as a release. Raises ValueError with the file and the expected shape."""
         release = super().read(out, worlds)
         for name in self.releases:
             if name not in release:
@@ -109,8 +109,8 @@ class Declared(External):
 def declared(path: Path, *, checkout: Path | None = None, python: str | None = None, **limits: Any) -> Declared:
     """The program that a declaration describes. limits: values for other fields of `External`, by name.
 
-    checkout, python: replace the folder and the interpreter that the declaration names. Raises ValueError, one line, with the
-    file, the key, the value and the way out.
+    checkout, python: replace the folder and the interpreter that the declaration names. Raises ValueError with one line, which
+    names the file, the key, the value and a remedy.
     """
     table, digest = read_toml(path)
     if checkout is not None:
@@ -183,7 +183,9 @@ def _typed(table: Mapping[str, Any]) -> None:
 
 
 def _command(text: str, folder: Path, python: str, values: Mapping[str, float], checkout: Path | None) -> tuple[str, list[Path]]:
-    """The command, with its placeholders replaced and full paths for files beside the declaration; and the program's files."""
+    """Two results: the command, with its placeholders replaced and full paths for files beside the declaration; and the program's
+    files.
+    """
     try:
         words = shlex.split(text)
     except ValueError as fault:

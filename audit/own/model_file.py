@@ -20,7 +20,7 @@ PROTOCOL = ("name", "mode", "unit", "releases", "public", "ledger", "with_noise"
 
 
 def load_model(address: str) -> Any:
-    """The object that FILE.py:Name names. Raises ValueError if there is none, or if the file raises an exception."""
+    """The object that the address FILE.py:Name names. Raises ValueError if there is none, or if the file raises an exception."""
     file, _, name = address.rpartition(":")
     path = Path(file)
     if not name or path.suffix != ".py":
@@ -60,7 +60,7 @@ def is_built_in(model: Model) -> bool:
 
 
 def own_models(program: External | None, model: str | None) -> dict[str, Any]:
-    """The user's own models as catalogue factories: name -> (mode, facts, private) -> Model."""
+    """Factories for the user's own models, as for the systems of this package: name -> (mode, facts, private) -> Model."""
     found: dict[str, Any] = {}
     if program is not None:
         found[program.name] = lambda mode, facts, private: program

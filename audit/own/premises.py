@@ -1,4 +1,6 @@
-"""Checks what audits assume about a user's model before they run. If an assumption fails, bounds that need it are withdrawn."""
+"""Checks, before the audits run, what they assume about a user's model. If an assumption fails, bounds that need it are
+withdrawn.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ WITHOUT = {
     Unit.UNDIRECTED_EDGE: "a masked edge is an absent edge",
     Unit.DIRECTED_EDGE: "a masked edge is an absent edge",
     Unit.NODE: "a masked node is an absent node",
-}  # unit -> the clause by which a run with a masked unit is a run on the graph without it
+}  # unit -> the clause that makes a run with a masked unit equal to a run on the graph without the unit
 
 
 def checked_first(model: Model) -> tuple[Check, ...]:

@@ -41,13 +41,13 @@ LAST = 1000  # characters of the last line of output that are reported
 class External:
     """A user's own program: it reads worlds from one folder and writes posteriors to another. Its code is never imported.
 
-    command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is
-    not calibrated. Its mechanisms are unknown, so every accountant declines. unit: the protected unit that the plan claims.
-    seconds: time limit of one training, after which the program is ended. memory: largest size in bytes of an array, and of a
-    file that the program writes. run: the folder of the run. The program's output is kept there, and the system hides the folder
-    from the program if it can. record: whether the random draws of the program may be recorded.
+    command: contains {worlds} and {out}, which are replaced by the two folders. The program chooses its own noise, so it is not
+    calibrated. Its mechanisms are unknown, so every accountant declines. unit: the protected unit that the plan claims. seconds:
+    time limit of one training, after which the program is ended. memory: largest size in bytes of an array, and of a file that
+    the program writes. run: the folder of the run. The program's output is kept there, and the tool hides the folder from the
+    program if the system allows this. record: whether the random draws of the program may be recorded.
 
-    Raises ValueError if this machine has no such program.
+    Raises ValueError if the command lacks a placeholder, or if this machine has no such program.
     """
 
     command: str
@@ -105,7 +105,9 @@ class External:
         return release, found[0]
 
     def _fit_one(self, world: Worlds, request: Request | None = None, heard: list[Recording] | None = None) -> Release:
-        """request: what the run must repeat, if the program is recorded. heard: the recording is appended to this list."""
+        """Runs the program on one world. request: what a recorded run must repeat; None if nothing is recorded. heard: the
+        recording is appended to this list.
+        """
         with temporary() as folder:
             inputs, out = folder / "worlds", folder / "out"
             inputs.mkdir()
@@ -131,7 +133,7 @@ class External:
         return read_release(out, world, self.memory)
 
     def _call(self, words: list[str], folder: Path, environment: dict[str, str] | None = None) -> None:
-        needed = (Path.cwd(), folder, *(Path(word) for word in words))  # a program in the folder of the run could not start
+        needed = (Path.cwd(), folder, *(Path(word) for word in words))  # the program needs these, so they must stay visible
         hidden = None if self.run is None or any(at.absolute().is_relative_to(self.run) for at in needed) else str(self.run)
         asked = {"words": words, "folder": str(folder), "seconds": self.seconds, "hide": hidden}
         command = [sys.executable, "-I", str(SUPERVISOR), json.dumps({**asked, "bytes": self.memory})]
@@ -155,7 +157,9 @@ class External:
             raise ValueError(f"target: {words[0]} ended with exit code {told['code']}: {last}")
 
     def _keep(self, output: str, errors: str) -> str:
-        """Appends the program's output to RUN/target.log if that is below LOG_BYTES, and returns a sentence with its path."""
+        """Appends the program's output to RUN/target.log, unless the file has reached LOG_BYTES, and returns a sentence with its
+        path.
+        """
         path = None if self.run is None else self.run / "target.log"
         if path is None or not output + errors:
             return ""
@@ -182,7 +186,7 @@ def last_line(output: str) -> str:
 
 
 def write_worlds(world: Worlds, folder: Path) -> None:
-    """Writes graph.npz and worlds.npz, in the format of docs/own-model.md, for one world: absent edges are gone.
+    """Writes graph.npz and worlds.npz for one world, in the format of docs/own-model.md. Absent edges are left out of graph.npz.
 
     All nodes are watched, because the list of nodes that an audit reads would reveal the challenge.
     """

@@ -40,15 +40,16 @@ class Unheard(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a recorded run must repeat from another run: its draws, and the noisy values of its
-    mechanisms. None means that it need not repeat them."""
+    """What a recorded run must repeat from another run: its draws, and the noisy values of its mechanisms. None: nothing to
+    repeat.
+    """
 
     draws: Sequence[Draw] | None = None
     meetings: Sequence[Meeting] | None = None
 
 
 def brought(folder: Path, request: Request) -> dict[str, str]:
-    """The environment variables for a recorded program. Copies the recorder to `folder`."""
+    """Copies the recorder to `folder`, and returns the environment variables for a recorded program."""
     path, own = folder / f"{CARRIED}-path", folder / "record"
     shutil.copytree(Path(hearing.__file__).parent, path / CARRIED, ignore=shutil.ignore_patterns("__pycache__"))
     (path / "sitecustomize.py").write_text(FIRST)
@@ -60,7 +61,7 @@ def brought(folder: Path, request: Request) -> dict[str, str]:
 
 
 def received(folder: Path, most: int) -> Recording:
-    """What the recorder wrote. most: the largest size in bytes. Raises Unheard if nothing was recorded."""
+    """The recording that the recorder wrote. most: the largest size in bytes. Raises Unheard if nothing was recorded."""
     own = folder / "record"
     if not own.is_symlink() and (own / "unheard").is_file():
         raise Unheard(f"the recorder could not start in the program's Python ({_reason(own / 'unheard')})")
@@ -74,7 +75,9 @@ def received(folder: Path, most: int) -> Recording:
 
 
 def _reason(path: Path) -> str:
-    """What the recorder wrote about its own failure. A link is not followed: it could lead to the key of the run."""
+    """The text that the recorder wrote about its own failure. A link is not followed, because it could lead to the key of the
+    run.
+    """
     try:
         with open(path, encoding="utf-8", errors="replace", opener=no_link) as file:
             return "".join(c if c.isprintable() else " " for c in file.read(200))

@@ -1,4 +1,4 @@
-"""Scores and bits from a CSV file, checked. Errors name the file, what is wrong, and the line."""
+"""Reads scores and bits from a CSV file, and checks them. Errors name the file, the line, and what is wrong."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def check(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 
 
 def first_wrong(path: Path) -> str:
-    """The first row that is not a score and a bit, as ", line 17", counted as editors count lines; "" if there is none."""
+    """The first row that is not a score and a bit, as ", line 17". Lines count as in an editor. "" if all rows are right."""
     import pyarrow
 
     with pyarrow.input_stream(str(path), compression="detect") as stream:

@@ -2,10 +2,11 @@
 
     python -I supervisor.py '{"words": […], "folder": …, "seconds": …, "hide": …, "bytes": …}'
 
-A run starts it, and it starts the program. It imports nothing of gnnaudit and lives as long as the program. Its standard input is
-a pipe from the run, which closes when the run dies, even by SIGKILL. It prints one JSON document: code (exit code, negative for a
-signal; null if the program did not end by itself), error (why it could not be started), hidden (whether `hide` was out of the
-program's sight), output and errors (the end of what it printed). It opens no file of the program's: links could lead to the key.
+A run starts this script, and the script starts the program. The script imports nothing of gnnaudit and lives as long as the
+program. Its standard input is a pipe from the run, which closes when the run dies, even by SIGKILL. The script prints one JSON
+document: code (exit code, negative for a signal; null if the program did not end by itself), error (why the program could not be
+started), hidden (whether the folder `hide` was hidden from the program), output and errors (the end of what the program printed).
+The script opens no file that the program wrote, because links could lead to the key of the run.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ PRIVATE, RECURSIVE = 1 << 18, 1 << 14
 def hide(folder: str) -> None:
     """Hides `folder` behind an empty folder, for this process and its children only. Raises OSError if the system refuses.
 
-    Afterwards the process is in a user namespace. There the program has no rights over the processes of the run, and even root
-    cannot remove the empty folder, because mounts from outside of the namespace are locked.
+    Afterwards the process is in a user namespace. In this namespace the program has no rights over the processes of the run. Even
+    root cannot remove the empty folder, because mounts from outside of the namespace are locked.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     root = libc.unshare(NEW_MOUNTS) == 0
@@ -50,7 +51,9 @@ def hide(folder: str) -> None:
 
 
 def _without_rights(libc: ctypes.CDLL) -> None:
-    """Enters a user namespace that has all users of the present one: root keeps its rights over files, and loses all others."""
+    """Enters a user namespace that has all users of the present one. There root keeps its rights over files, and loses all
+    others.
+    """
     maps = {kind: Path(f"/proc/self/{kind}_map").read_text().splitlines() for kind in ("uid", "gid")}
     pid, (entered, tell) = os.getpid(), os.pipe()
     child = os.fork()
@@ -91,7 +94,7 @@ def can_hide(folder: str | None) -> bool:
 
 
 def limit(most: int) -> None:
-    """No core dumps, and no file beyond `most` bytes."""
+    """Forbids core dumps, and files of more than `most` bytes."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

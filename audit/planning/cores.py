@@ -1,4 +1,4 @@
-"""How many cores this process may use, by its affinity mask and its control groups. The machine may have more."""
+"""How many cores this process may use. Its affinity mask and its control groups may allow fewer than the machine has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ GROUPS = Path("/sys/fs/cgroup")
 
 
 def usable_cores(groups: Path = GROUPS, own: Path = Path("/proc/self/cgroup")) -> int:
-    """The smallest of the cores of the affinity mask and the quotas of all control groups above this process, rounded up.
+    """The smallest of two kinds of limits, rounded up: the cores of the affinity mask, and the quota of each control group above
+    this process.
 
     groups, own: where the system describes control groups. Both versions of control groups are read.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def accounted(plan: Plan, graph: Graph, tuned_over: int = 1) -> dict[str, Any]:
     """The epsilon of every case of a plan by every accountant, as {"rows": [...], "warnings": [...]}.
 
-    rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: sentences about what no accountant can see.
+    rows: of kind "account", "tuning" and "skipped", as in results.json. warnings: sentences about what accountants cannot know.
     tuned_over: the number of trainings from which the released one was chosen; 1 gives no rows of kind "tuning".
     """
     from ...models.facts import Facts

@@ -119,7 +119,9 @@ class Plan(BaseModel):
         return ("paper", "sound") if self.mode == "both" else (self.mode,)
 
     def chosen(self, names: tuple[str, ...], every: tuple[str, ...], what: str) -> tuple[str, ...]:
-        """ "all", "none", or names that exist, each once."""
+        """The names that an option chooses, each once. "all" stands for `every`, and "none" for no name. Raises ValueError for an
+        unknown name, and if no name is given.
+        """
         if not names:
             raise ValueError(f"{what}=: names nothing. Give all, none, or some of {', '.join(every)}.")
         if names in (("all",), ("none",)):
@@ -161,7 +163,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "ci": {
         "epsilon": (1.0,),
         "attacks": ("confidence", "lira", "edge-lira"),
-        # Without "transcript" and "gradients", which add half of the time; other audits test the same noise.
+        # Left out: "transcript" and "gradients", which add half of the time, and "added-up", "blackbox" and "one-run". The
+        # chosen audits test the same noise.
         "audits": ("replay", "differential", "exact", "residual", "game", "votes", "reports", "entries", "rows"),
         "alpha": 1e-4,
         "shadows": 4,

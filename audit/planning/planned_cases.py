@@ -35,7 +35,9 @@ Factory = Callable[[str, Facts, bool], Any]
 
 
 def recipes(plan: Plan) -> dict[str, Factory]:
-    """Factories by name, of the systems in the plan and of the user's own models. Raises ValueError for unknown names."""
+    """Factories by name: those of the systems in the plan, and those of the user's own models. Raises ValueError for unknown
+    names.
+    """
     limits: dict[str, Any] = {
         "seconds": plan.target_timeout,
         "memory": plan.memory,
@@ -68,7 +70,8 @@ def _program(plan: Plan, limits: Mapping[str, Any]) -> External | None:
 
 
 def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[Case], list[SkippedRow]]:
-    """Every model in every mode at every budget, calibrated; and a row with the reason for each that cannot be calibrated.
+    """The calibrated cases: every model in every mode at every budget. Also one row, with the reason, for each that cannot be
+    calibrated.
 
     Raises ValueError for wrong use: a field in `plan.param` that no model has, a value that a model refuses, and a unit that no
     model of the plan protects, or that a model named in the plan does not protect.
@@ -116,7 +119,8 @@ def cases(plan: Plan, graph: Graph, makes: Mapping[str, Factory]) -> tuple[list[
 def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
     """A case whose model is calibrated for its own unit.
 
-    In mode "paper", and for a program, the plan may claim another unit; the claim then has the delta of that unit.
+    In mode "paper", and for a program, the plan may claim another unit; the claim then has the plan's delta, or the default delta
+    of the claimed unit.
     """
     claimed = Unit(plan.unit) if plan.unit else recipe.unit
     own_delta, delta = (
@@ -134,9 +138,9 @@ def _case(recipe: Model, plan: Plan, facts: Facts, epsilon: float) -> Case:
 
 
 def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str, Any]) -> Any:
-    """The model with its fields set by `defaults`, and then by those pairs in `params` that name a field of the model.
+    """The model with its fields set by `defaults`, and then by those entries of `params` that name a field of the model.
 
-    name: the model's name, for MODEL.NAME=VALUE. Raises ValueError for a malformed pair, for sigma, and for a refused value.
+    name: the model's name, for MODEL.NAME=VALUE. Raises ValueError for a malformed entry, for sigma, and for a refused value.
     """
     taken = fitting(model, name, params)
     for _, field, value in taken:
@@ -150,7 +154,9 @@ def adjusted(model: Any, name: str, params: Iterable[str], defaults: Mapping[str
 
 
 def fitting(model: Any, name: str, params: Iterable[str]) -> list[tuple[str, str, Any]]:
-    """(text, field, value) of those pairs in `params` that name a field of the model. Raises ValueError for a malformed pair."""
+    """(text, field, value) of those entries of `params` that name a field of the model. Raises ValueError for a malformed
+    entry.
+    """
     fields = {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()
     pairs = [(text, *pair(text)) for text in params]
     return [(text, field, value) for text, owner, field, value in pairs if field in fields and owner in ("", name)]

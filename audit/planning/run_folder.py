@@ -140,7 +140,9 @@ def machine() -> dict[str, Any]:
 
 
 def arithmetic() -> dict[str, str]:
-    """Whether compiled loops or torch train the models, and for which processor. Long trainings amplify rounding errors."""
+    """Whether compiled loops or torch train the models, and for which processor. Their rounding differs, and long trainings
+    amplify rounding errors.
+    """
     return {"path": compiled.path(), "instruction_set": compiled.instruction_set()}
 
 

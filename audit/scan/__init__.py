@@ -1,4 +1,4 @@
-"""Searches Python source for patterns that have broken privacy promises. A hit is a place to check, and never a verdict.
+"""Searches Python source for patterns that have broken privacy promises. A hit is a place to check, never a verdict.
 
 A line that ends with `# scan: intended` is skipped.
 """

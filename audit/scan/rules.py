@@ -1,4 +1,6 @@
-"""The rules: patterns in Python source that have broken privacy promises. Each has a function that finds its places in a file."""
+"""The rules: patterns in Python source that have broken privacy promises. Each rule has a function that finds the pattern in a
+file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applies the rules to a file or a folder, and writes the places that they point at as text, JSON or SARIF."""
+"""Applies the rules to a file or a folder, and writes the hits as text, JSON or SARIF."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One parsed Python file, and questions about its parts: calls, names, and the names that a value is computed from."""
+"""One parsed Python file, and functions that find its calls, its names, and the names from which a value is computed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def below(node: ast.AST) -> tuple[ast.AST, ...]:
 
 
 def name_of(node: ast.AST | None) -> str:
-    """The last part of a dotted name or of what is called: `a.b.c(…)` -> "c"."""
+    """The last part of a dotted name, of a call or of a subscript: `a.b.c(…)` -> "c"."""
     while isinstance(node, ast.Call | ast.Subscript):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
@@ -73,7 +73,7 @@ def assigned(function: ast.AST) -> dict[str, set[str]]:
 
 
 def traced(names: set[str], made: dict[str, set[str]]) -> set[str]:
-    """The names and all names that they are computed from, over any number of assignments."""
+    """The given names, and all names from which they are computed, over any number of assignments."""
     seen: set[str] = set()
     while names - seen:
         new = names - seen
@@ -83,7 +83,7 @@ def traced(names: set[str], made: dict[str, set[str]]) -> set[str]:
 
 
 def factors(tree: ast.AST, call: ast.Call) -> set[str]:
-    """The names that scale a draw of noise: its arguments, and what the draw is multiplied with."""
+    """The names that scale a draw of noise: those in its arguments, and those in products with the draw."""
     found = set().union(*(names_in(a) for a in (*call.args, *call.keywords))) if call.args or call.keywords else set()
     for n in below(tree):
         if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) and call in below(n):

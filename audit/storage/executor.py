@@ -54,7 +54,7 @@ def without_graph(tasks: list[Task]) -> list[Task]:
 
 
 def with_graph(graph: Graph, tasks: list[Task]) -> list[Task]:
-    """The reverse of `without_graph`."""
+    """The inverse of `without_graph`."""
     return [(model, replace(worlds, graph=graph), where, device) for model, worlds, where, device in tasks]
 
 
@@ -124,7 +124,9 @@ def say_alone(reason: str) -> None:
 
 
 def workers_context() -> Any:
-    """Workers are forked from a process that has loaded little but torch. Without fork, each worker imports torch itself."""
+    """The way to start workers: they are forked from a process that has loaded little but torch. Without fork, each worker
+    imports torch itself.
+    """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -134,7 +136,9 @@ def workers_context() -> Any:
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Execute]:
-    """`jobs` workers that live as long as the context; started at the first batch of more than one chunk."""
+    """Runs chunks in `jobs` worker processes, which live as long as the context. They start at the first request for several
+    chunks.
+    """
     pool: ProcessPoolExecutor | None = None
 
     def start() -> ProcessPoolExecutor:
@@ -152,7 +156,7 @@ def processes(jobs: int) -> Iterator[Execute]:
 
         def submit(batch: list[Task]) -> Any:
             nonlocal pool
-            for _ in range(2):  # runs a second time if the workers were killed
+            for _ in range(2):  # the second attempt follows if the workers were killed
                 try:
                     pool = pool or start()
                     return pool.submit(compute_batch, str(path), without_graph(batch))
@@ -185,10 +189,10 @@ def processes(jobs: int) -> Iterator[Execute]:
 
 @contextmanager
 def ray_cluster(address: str, jobs: int) -> Iterator[Execute]:
-    """Chunks as Ray tasks on `address`; "local" starts `jobs` workers on this machine.
+    """Runs chunks as Ray tasks on `address`; "local" starts `jobs` workers on this machine.
 
-    Each node's object store holds the graph once. Releases return through it too, so no shared folder is needed. The nodes
-    need this package; a model from a user's own file is pickled by value. Raises ValueError if Ray is not installed or
+    Each node's object store holds the graph once. Releases return through the object store too, so no shared folder is needed.
+    The nodes need this package; a model from a user's own file is pickled by value. Raises ValueError if Ray is not installed or
     the cluster cannot be reached.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -1,4 +1,4 @@
-"""What every worker needs, imported once by the process that workers are forked from."""
+"""Modules that every worker needs. The process from which workers are forked imports them once."""
 
 from __future__ import annotations
 

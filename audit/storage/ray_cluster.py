@@ -1,4 +1,4 @@
-"""A separate process as the client of Ray, because Ray kills its client when the cluster is lost."""
+"""A separate process that is the client of Ray, because Ray kills its client when the cluster is lost."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ClusterLost(Exception):
 
 @dataclass(frozen=True)
 class Cluster:
-    """A handle of the process that runs `serve`. Its methods raise the exceptions of that process again, and ClusterLost if the
-    process has ended.
+    """A handle of the process that runs `serve`. Its methods raise exceptions of that process again. They raise ClusterLost if
+    the process has ended.
     """
 
     process: Any

@@ -1,4 +1,4 @@
-"""Finished chunks of runs on disk: named by a hash of their inputs, written atomically, checked when read."""
+"""Finished chunks of runs on disk. A chunk is named by a hash of its inputs, written atomically, and checked when it is read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ CHUNK_BYTES = 24 << 20  # bytes of working memory for one chunk; larger chunks m
 
 @functools.cache
 def code_version() -> str:
-    """A hash of the source of models/ and its sub-packages. Parts that other code computed are not reused."""
+    """A hash of the source of models/ and its sub-packages. It is part of a part's name, so parts that other code computed are
+    not reused.
+    """
     return sources(Path(models.__file__).parent)
 
 
@@ -85,14 +87,14 @@ def save(release: Release, path: Path) -> None:
 
 
 def _for_others_to_read(path: str, flags: int) -> int:
-    """Opens a file that only this user may write, even if the umask would allow others to. Otherwise others could replace the
-    releases of a run.
+    """Opens a file that only this user may write, even if the umask would let others write it and so replace the releases of a
+    run.
     """
     return os.open(path, flags, 0o644)
 
 
 def load(path: Path) -> Release | None:
-    """A stored part, or None if it is absent, another user's, or damaged (every array in the file has a checksum)."""
+    """A stored part, or None if it is absent, belongs to another user, or is damaged. Every array in the file has a checksum."""
     try:
         with open_own(path) as file, np.load(file, allow_pickle=False) as f:
             members = {n: f[n] for n in f.files}  # reads all arrays: only then are all checksums verified

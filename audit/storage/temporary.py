@@ -34,7 +34,9 @@ def temporary() -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder and its contents, even without write permissions in it. Of a link, removes the link, not its target."""
+    """Removes a folder and its contents, even without write permissions in it. If `folder` is a link, removes the link and not
+    its target.
+    """
     if folder.is_symlink():
         folder.unlink()
         return
@@ -46,7 +48,7 @@ def remove(folder: Path) -> None:
 
 @cache
 def sweep(root: str) -> None:
-    """Removes the user's folders whose lock no process holds."""
+    """Removes the temporary folders of this user whose lock no process holds."""
     for folder in Path(root).glob(f"{PREFIX}*"):
         try:
             about = folder.lstat()

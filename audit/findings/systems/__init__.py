@@ -1,1 +1,1 @@
-"""The findings, by the system or the kind of system that they are about: claim, experiment and words."""
+"""The findings, grouped by the system or the kind of system that they are about: claims, experiments and texts."""

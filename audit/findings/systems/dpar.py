@@ -1,4 +1,4 @@
-"""DPAR (Zhang et al., WWW 2024, arXiv 2210.04442), as its public code computes it: experiments."""
+"""Experiments on DPAR (Zhang et al., WWW 2024, arXiv 2210.04442), as its public code computes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ NODE_RATE, SIGMA, RECORDS, BATCH, EPOCHS = 0.09, 0.95, 211, 60, 200  # the defau
 
 
 def amplification(linear: bool) -> Certificate:
-    """Randomised response on a sampled node. linear: it has epsilon 1 / q, for which the code's linear amplification gives 1."""
+    """Randomised response on a node that is sampled with probability q.
+
+    linear: the response has epsilon 1 / q, for which the code's linear amplification gives 1. Otherwise its epsilon is such that
+    sampling truly reduces it to 1.
+    """
     from ....accounting.closed_forms import channel_epsilon
 
     claim = Claim(1.0, 0.0, Unit.NODE)
@@ -58,7 +62,7 @@ def as_run(sigma: float, epochs: int) -> float:
 
 
 def repaired_sigma() -> float:
-    """The sigma at which the cached batches cost what is printed."""
+    """The sigma at which the cached batches cost just less than the printed epsilon."""
     return exact.sigma_for(lambda sigma: as_run(sigma, EPOCHS), 0.999 * printed(EPOCHS))
 
 
@@ -71,7 +75,8 @@ def printed(epochs: int) -> float:
 def many_lists(cap: int | None) -> Certificate:
     """One step over 60 rows that all list one node.
 
-    cap: the largest number of lists that hold a node besides its own list, for which the noise is made; None: no cap.
+    cap: the largest number of lists, besides its own, that may hold a node; the noise is made for this number. None: no cap, and
+    noise for one list.
     """
     claim = Claim(1.0, 1e-5, Unit.NODE, exposes=("gradients",))
     rows = np.array([1, 2, 5, 10, 20, 60])
@@ -140,9 +145,9 @@ def leaf_row(teleport: float, leaves: int = 30) -> float:
 
 
 def known_noise(key: Key, fixed: bool) -> Certificate:
-    """One DP-SGD step on ten nodes with one feature each. The adversary subtracts the noise of seed 0.
+    """One DP-SGD step on ten nodes with one feature each. The adversary subtracts the noise that seed 0 gives.
 
-    fixed: whether the mechanism drew its noise from that seed.
+    fixed: whether the mechanism drew its noise from seed 0.
     """
     from ....models.dpar.dpar import Dpar
     from ....models.graph.graph import Graph, Mask, Worlds

@@ -1,4 +1,4 @@
-"""The DP-GNN baseline (Daigavane et al. 2021) as the code of ProGAP and GAP runs it: experiments."""
+"""Experiments on the DP-GNN baseline (Daigavane et al. 2021), as the code of ProGAP and GAP runs it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def hub_leaves(own: bool) -> Certificate:
 
 
 def accountant(key: Key) -> Certificate:
-    """The noise of the plain DP-SGD accountant against that of the multi-term accountant."""
+    """Compares the noise that the plain DP-SGD accountant sets with the noise that the multi-term accountant asks for."""
     names = ("D = 10", "D = 100")
     used, needed = np.array([0.6403835, 0.6403835]), np.array([0.6720876, 0.3054855])
     figure = Figure("", "noise used / noise that its accountant asks for", {"sigma": (names, used / needed)}, "bars", level=1.0)

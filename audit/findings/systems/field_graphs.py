@@ -1,4 +1,4 @@
-"""Released graphs, counts and scores of public systems (LPGNet, Eclipse, Blink, LinkTeller, EdgeRand, PushFlow): experiments.
+"""Experiments on graphs, counts and scores that public systems release: LPGNet, Eclipse, Blink, LinkTeller, EdgeRand, PushFlow.
 
 Each mechanism is written from the description of the fault, in the smallest form that shows it. No public code is copied.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FRIENDS, CALLS = 40, 100
 LEAVES, RANK, RELEASES = 200, 20, 1500
-# SIZE: number of nodes; the row of the last node is a chunk of its own. MOST: this row may hold 0 … MOST - 1 other entries 1
+# SIZE: number of nodes; the row of the last node is a chunk of its own. MOST: its other ones are counted from 0 to MOST - 1
 SIZE, MOST = 501, 60
 HUB, KEPT = 200, 0.8  # the number of leaves of the hub; beta, the share of the flow that continues at each step
 EDGE = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("edges",))
@@ -85,9 +85,10 @@ def singular_vectors(key: Key, all_entries: bool) -> Certificate:
 
 
 def answered_twice(diagonal: int) -> Certificate:
-    """Randomised response on the pairs of three nodes. The answers up to the given diagonal are mirrored.
+    """Randomised response on the pairs of three nodes, by enumeration of all answers. The outcome is the released entry of the
+    pair (0, 1).
 
-    All answers are enumerated, for the pair (0, 1).
+    diagonal: the answers up to this diagonal of the matrix are kept and mirrored.
     """
     flip, nodes, table = 1 / (1 + math.e), 3, np.zeros((2, 2))
     for bits in itertools.product((False, True), repeat=nodes * nodes):
@@ -108,7 +109,9 @@ def answered_twice(diagonal: int) -> Certificate:
 
 
 def stored_zero(dropped: bool) -> Certificate:
-    """The outcomes on one pair of randomised response as a sum of sparse matrices. dropped: stored zeros are removed."""
+    """Enumerates the outcomes on one pair, for randomised response that is computed as a sum of sparse matrices. dropped: stored
+    zeros are removed.
+    """
     hit = 2 / (math.e + 1)  # the chance that the pair gets a new draw
     table = np.zeros((2, 3))
     for world in (0, 1):
@@ -139,8 +142,8 @@ def row_outcomes(noisy: NDArray[np.float64], edge: int) -> NDArray[np.float64]:
 
 
 def density(rows: int) -> Certificate:
-    """A chunk that is one row of 501 entries, with one edge or none. rows: the number of rows that the noise on its density
-    assumes.
+    """A chunk that is one row of 501 entries, with one edge or none. rows: the number of rows for which the noise on the chunk's
+    density is made.
     """
     from scipy.integrate import simpson
 
@@ -189,9 +192,9 @@ def pushed(leaves: int, limit: float) -> NDArray[np.float64]:
 
 
 def push_limit(public: bool) -> Certificate:
-    """A hub loses a leaf. The limit is eta times the largest degree.
+    """The scores of a star whose hub loses a leaf. The limit on a push is eta times the largest degree.
 
-    public: the limit is eta times a public degree bound, for which the noise is made too.
+    public: the limit is eta times a public degree bound, and the noise is made for this bound too.
     """
     claim, eta = Claim(1.0, 0.0, Unit.UNDIRECTED_EDGE, exposes=("scores",)), 1e-6
     limits = [eta * (HUB if public else leaves) for leaves in (HUB, HUB - 1)]

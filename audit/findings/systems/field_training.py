@@ -1,4 +1,4 @@
-"""Training with noise in public systems (DPDGC, DP-GNN, DP-GNNs, SE-PrivGEmb, FedPerGNN, AdvSGM): experiments.
+"""Experiments on noisy training in public systems: DPDGC, DP-GNN, DP-GNNs, SE-PrivGEmb, FedPerGNN, AdvSGM.
 
 Each mechanism is written from the description of the fault, in the smallest form that shows it. No public code is copied.
 """
@@ -159,7 +159,7 @@ def opacus_rdp(multiplier: float, rate: float, steps: int, delta: float) -> floa
 
 
 def touched_rows(key: Key, all_rows: bool) -> Certificate:
-    """25 steps on the embeddings of three nodes; node 2 has one edge or none. all_rows: rows with gradient 0 also get noise."""
+    """25 steps on the embeddings of three nodes; node 2 has one edge or none. all_rows: rows without a gradient get noise too."""
     moves = np.zeros((2, 2))  # rows: the two worlds; columns: the vector stays, the vector changes
     for world in (0, 1):
         rng = key.fold("noise", world).generator()
@@ -216,7 +216,7 @@ def friendship(covered: float) -> Certificate:
 
 
 def reading(summary: str, y: str, values: dict[str, float]) -> Certificate:
-    """A certificate from reading the code. Nothing is run, so it refutes nothing."""
+    """A certificate from reading the code. Nothing is run, so the certificate refutes nothing."""
     return computed(Claim(1.0, 1e-5, Unit.NODE), 0.0, summary, bars(y, values), "reading")
 
 

@@ -1,4 +1,4 @@
-"""GAP and ProGAP (Sajadmanesh et al., USENIX Security 2023; Sajadmanesh and Gatica-Perez, WSDM 2024): experiments."""
+"""Experiments on GAP (Sajadmanesh et al., USENIX Security 2023) and ProGAP (Sajadmanesh and Gatica-Perez, WSDM 2024)."""
 
 from __future__ import annotations
 
@@ -184,7 +184,9 @@ def best_epoch(key: Key, mode: str) -> Certificate:
 
 
 def delta_rule(delta: float) -> Certificate:
-    """Noise calibrated to epsilon = 1 at `delta`, tested at 1e-7: the paper's rule for Facebook's 2,117,924 directed edges."""
+    """Noise that is calibrated to epsilon = 1 at `delta`, and tested at delta = 1e-7. The paper's rule gives 1e-7 for Facebook's
+    2,117,924 directed edges.
+    """
     from ....accounting.gaussian import epsilon_of
     from ....models.gap.published import progap_edge_coded
 

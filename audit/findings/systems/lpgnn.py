@@ -1,4 +1,4 @@
-"""LPGNN (Sajadmanesh and Gatica-Perez, CCS 2021): local privacy of features, and accuracy at a tiny budget. Experiments."""
+"""Experiments on LPGNN (Sajadmanesh and Gatica-Perez, CCS 2021): local privacy of features, and accuracy at a tiny budget."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def scaling(by_data: bool) -> Certificate:
 
 
 def fair_coins(key: Key) -> Certificate:
-    """The accuracy of LPGNN at epsilon = 0.01 and with fair coins, at equal propagation: ten trainings each."""
+    """The accuracy of LPGNN at epsilon = 0.01, with fair coins in place of the reports, and at epsilon = 1: ten trainings each,
+    with equal propagation.
+    """
     from ....models.data.loading import load
     from ....models.graph.graph import Worlds
     from ....models.lpgnn.lpgnn import Lpgnn

@@ -1,4 +1,4 @@
-"""PrivGNN (Olatunji, Funke and Khosla, TMLR 2023): the cost of noisy labels, and the released code. Experiments."""
+"""Experiments on PrivGNN (Olatunji, Funke and Khosla, TMLR 2023): the cost of noisy labels, and the released code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RATE, QUERIES, DELTA = 0.3, 1000, 1e-4
 
 
 def argmax_probabilities(answers: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """The probability of each entry to be the largest after Laplace noise, by scipy's quadrature. (c,) -> (c,)."""
+    """The probability that each entry is the largest after Laplace noise, by scipy's quadrature. (c,) -> (c,)."""
     from scipy.integrate import quad
 
     def chance(j: int) -> float:
@@ -196,7 +196,7 @@ def optimiser(key: Key, as_coded: bool) -> Certificate:
 
 
 def fixed_size(key: Key) -> Certificate:
-    """The bound for samples of fixed size against that for Poisson samples."""
+    """Compares the bound for samples of fixed size with the bound for Poisson samples."""
     strengths = np.array([0.1, 0.2, 0.4, 0.8, 1.0])
     poisson = np.array([printed.privgnn_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths])
     fixed = np.array([printed.fixed_size_epsilon(float(s), RATE, QUERIES, DELTA) for s in strengths])

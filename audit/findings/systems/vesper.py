@@ -1,4 +1,4 @@
-"""VESPER (Wu et al., arXiv 2310.20552): party A holds the graph, party B the labels. Experiments."""
+"""Experiments on VESPER (Wu et al., arXiv 2310.20552), in which party A holds the graph and party B the labels."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def epsilon_at(delta_at: Any, delta: float) -> float:
 
 
 def mixture_by_library(visits: Any, std: float, delta: float) -> float:
-    """The epsilon of the mixture over visible counts, by dp_accounting."""
+    """The epsilon of the mixture over the counts, which B sees, computed by dp_accounting."""
     from ....accounting.events.mechanisms import gaussian_hops
     from ....accounting.events.types import VisibleMixtureDpEvent
     from ....accounting.upper.tradeoff import curve
@@ -106,10 +106,12 @@ def evaluation(charged: bool) -> Certificate:
 
 
 def shift(aggregator: str, floor: int, flips: bool) -> float:
-    """How far one edge moves one layer of this library's message passing, with weight 1, and -1 in the branch without edges.
+    """How far one edge moves the output of one layer of this library's message passing. The layer has weight 1.
 
-    flips: both ends have degree `floor`, so without the edge they take the other branch; all features are equal. Otherwise one
-    end has degree floor + 1, and the other end has degree 1 and the opposite feature. All other neighbours have degree 1.
+    In "gcn-truncated", a node below degree `floor` takes the branch without edges, which gives the node's own row times -1.
+
+    flips: both ends have degree `floor`, so without the edge they take this branch; all features are equal. Otherwise one end has
+    degree floor + 1, and the other end has degree 1 and the opposite feature. All other neighbours have degree 1.
     """
     import torch
 
