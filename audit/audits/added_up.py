@@ -19,7 +19,7 @@ from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.lower.residuals import Moves, added_up
 from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, declined, has, lacks
 from ...models.graph.graph import Mask, Worlds
-from ..case import Case, Outcome, Setting, keeping, offered
+from ..case import UNLIMITED, Case, Outcome, Setting, keeping, offered
 from ..games.canaries import hub, stars
 from ..heard.gate import a_strangers
 from ..instruments.reach import NOTHING
@@ -42,11 +42,11 @@ def refuses(case: Case) -> str | None:
     if case.claim.unit is not Unit.NODE:
         return f"it adds up the moves by one node; this claim is about {case.claim.unit}"
     if math.isinf(case.claim.epsilon):
-        return "nothing is claimed"
+        return UNLIMITED
     if isinstance(case.model, External):
         return "this audit does not read the recorded draws of a program"
     if a_strangers(case.model):
-        return "'differential' adds up the moves of a model of your own"
+        return "for a model of your own, the audit 'differential' adds up the moves"
     if case.claim.unit is not case.model.unit:
         return f"the ledger is for one {case.model.unit}, the claim for one {case.claim.unit}"
     return _obstacle(case) or declined(case.model, "RepeatsWithoutNode")
@@ -70,7 +70,7 @@ def _obstacle(case: Case) -> str | None:
     if not all(isinstance(event, dp.GaussianDpEvent) for event in kinds):
         return "its ledger is no composition of Gaussian mechanisms, on all records or on Poisson samples of them"
     if has(model, NoisyRows):
-        return "it trains on samples, and its rows need other training nodes, whose gradients hide that of the canary"
+        return "the model trains on samples, and its rows need other training nodes; their gradients hide the canary's gradient"
     if reason := lacks(model, ClippedGradients):
         return reason
     return None if _rate(case) else "its batches are not drawn by independent coins"

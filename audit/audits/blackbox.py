@@ -23,7 +23,7 @@ from ...attacks.canary.fisher import log_likelihood_ratio
 from ...attacks.links.similarity import LinkStealing
 from ...attacks.membership.threshold import Confidence
 from ...attacks.signals import logs
-from ..case import EDGES, Case, Outcome, Setting, keeping, offered
+from ..case import EDGES, UNLIMITED, Case, Outcome, Setting, keeping, offered
 from ..games.crafted_graph import STRONG, Crafted, crafted
 from ..games.game import Game, Seen, sample
 from ..instruments.reach import unknown
@@ -173,7 +173,7 @@ def refuses_coins(case: Case) -> str | None:
         )
     if "posteriors" not in offered(case.model):
         return f"{case.model.name} does not release 'posteriors'"
-    return "nothing is claimed" if np.isinf(case.claim.epsilon) else None
+    return UNLIMITED if np.isinf(case.claim.epsilon) else None
 
 
 def one_run(setting: Setting) -> Outcome:
@@ -186,7 +186,7 @@ def one_run(setting: Setting) -> Outcome:
     union = case.counted(setting.graph)
     ids = np.flatnonzero(setting.graph.train) if node else np.arange(union.edges.shape[1])
     if len(ids) < 2:
-        raise ValueError(f"{union.name} has {len(ids)} units that could have a coin; half of them get one.")
+        raise ValueError(f"{union.name} has {len(ids)} units that could have a coin; the audit needs at least two.")
     items = sample(ids, min(COINS, len(ids) // 2), key.fold("items"))
     watch = items if node else np.unique(union.edges[:, items])
     game = Game(union, "node" if node else "edge", items, key.fold("game"), watch=watch)

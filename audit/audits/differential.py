@@ -16,7 +16,7 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...accounting.upper.tradeoff import curve, scaled
-from ..case import EDGES, Case, Outcome, Setting, keeping, offered
+from ..case import EDGES, UNLIMITED, Case, Outcome, Setting, keeping, offered
 from ..heard.gate import a_strangers, examined, followed
 from ..heard.inside import Inside
 from ..instruments.recorder import Record, recorded
@@ -41,10 +41,11 @@ SEEDS = proved("the two runs are independent", "the two runs have different seed
 def refuses(case: Case) -> str | None:
     """The audit needs a training in this process with a non-empty ledger, or a program that is recorded or protects edges."""
     if math.isinf(case.claim.epsilon):
-        return "nothing is claimed"
+        return UNLIMITED
     if isinstance(case.model, External):
         known = case.claim.unit in EDGES or case.model.record
-        return None if known else f"a program that is not recorded; its seeds are tested for edges, not {case.claim.unit}"
+        why = "the program is not recorded, and its seeds are tested only for claims about edges; this claim is about"
+        return None if known else f"{why} {case.claim.unit}"
     empty = ("NonPrivateDpEvent",) if a_strangers(case.model) else ("NoOpDpEvent", "NonPrivateDpEvent")
     if type(case.model.ledger).__name__ in empty:
         return "the ledger lists no mechanism that could be counted"

@@ -17,7 +17,7 @@ from ...accounting.lower.residuals import ROUNDING, factorised
 from ...accounting.upper.tradeoff import Curve, approximate, curve, gaussian
 from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
 from ...models.capabilities import SUMS, NoisySums, lacks
-from ..case import EDGES, Case, Outcome, Setting, keeping
+from ..case import EDGES, UNLIMITED, Case, Outcome, Setting, keeping
 from ..games.game import Game, Seen, matching
 from ..instruments.reach import assumed, weaker
 from . import node_stars
@@ -46,7 +46,7 @@ def refuses(case: Case) -> str | None:
     if reason := lacks(case.model, NoisySums):
         return reason
     if np.isinf(case.claim.epsilon):
-        return "without noise the released sums show every edge, and there is no claim to test"
+        return UNLIMITED
     return None
 
 

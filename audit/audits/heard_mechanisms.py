@@ -79,7 +79,8 @@ def from_mechanisms(case: Case, made: Study, within: Inside) -> Bound:
     shifts = within.counted(each)
     if twice := next((first.meetings[i].line for i in within.again if np.any(each[i]) and np.any(shifts[i])), None):
         why = (
-            f"the value at {twice} has the noise of another value, and the run uses only their sum; no cost is computed for that"
+            f"the value at {twice} has the noise of another value, and the run uses only their sum; the tool cannot compute the "
+            "epsilon of such a sum"
         )
         return exact(0.0, why, MOVES, (REPEATED, Condition(FRESH.what, "failed", why)))
     if strange := {m.law for m in within.meetings} - {*LAWS, REPORT}:
@@ -141,7 +142,7 @@ def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | No
     triples = list(zip(first.meetings, moves, seen, strict=True))
     lost = next((m for m, by, left in triples if m.law == REPORT and m.size(by) > NOTHING and not np.any(left)), None)
     if lost is not None:
-        told = "and the ledger does not charge for them; a sum or a sample of them may cost less"
+        told = "and the ledger does not charge for them; if only a sum or a sample of them is released, epsilon may be smaller"
         return f"no released number shows the randomised reports at {lost.line}, {told}"
     still = [i for i, (m, by, _) in enumerate(triples) if m.law == REPORT and not np.any(by)]
     noisy = [i for i, (m, by, _) in enumerate(triples) if m.law != REPORT and m.size(by) > NOTHING]
@@ -261,7 +262,7 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
     least = smallest(first, within)
     masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
     if masks and not alike(first, play(made.model, made.whole, script=redrawn(made, masks), follow=Meetings(first.meetings))):
-        many = "change the release and are as many as the noisy values, so they may hide them as masks"
+        many = "change the release and have at least as many numbers as a noisy value, so they may mask that value"
         return f"the draws at {lines(first, masks)} {many}"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
     coins += compared(made, first, [at for at in free if first.play.draws[at].law == "uniform"])

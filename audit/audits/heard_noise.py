@@ -70,7 +70,7 @@ def listen(setting: Setting, past: Mapping[str, str] | None = None) -> Outcome:
     if "" in doubts:
         bounds = [dataclasses.replace(b, notices=math.inf, reach=math.inf) for b in bounds]
     silent = [
-        (f"nothing is stated about '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
+        (f"this audit cannot judge '{array}': " if array else "nothing is stated: ") + text for array, text in doubts.items()
     ]
     told = "; ".join([*silent, found.told])
     return Outcome(NAME, tuple(bounds), {}, told, offered(case.model), covers=looked_for(found, covers))
@@ -93,7 +93,7 @@ def mismatch(case: Case, found: Examination) -> str | None:
     kinds = [name for name, law in LAWS.items() if law.pays(ledger)]
     if not kinds:
         kind = next(type(event).__name__.removesuffix("DpEvent") for event, _ in parts(ledger))
-        return f"the ledger charges for {kind}, which cannot be recognised by single draws of noise"
+        return f"the ledger charges for {kind}, a mechanism that the recorder cannot recognise from its draws"
     if laws <= set(kinds) and law_of(found) is not None:
         return None
     lines = ", ".join(sorted({s.block.line for s in found.study.sources}))

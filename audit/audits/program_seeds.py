@@ -31,7 +31,7 @@ NAME = "differential"
 SEEDS = 32  # trainings in each world, to distinguish a constant release from a rare one
 THEOREM = "Clopper-Pearson bounds on how often each of the two graphs gives one answer (Kairouz, Oh and Viswanath 2015)"
 FIXED = proved("the counted answer was fixed beforehand", "four earlier trainings gave this answer")
-SHARE = "every seed gives the same answer"
+SHARE = "every seed gives the same release"
 
 
 def of_program(setting: Setting) -> Outcome:
@@ -70,10 +70,11 @@ def repeat_seeds(setting: Setting) -> Outcome:
     own, other, third = (setting.key.fold("seed", i).seed for i in range(3))
     first = answers(case.model.fit(Worlds.of(union, np.array([own, own, other, third], dtype=np.uint64))))
     if first[0] != first[1]:
-        return said(setting, "the same seed gives another answer in a second run, so no run can be repeated")
+        return said(setting, "a second run with the same seed gives another release, so no run can be repeated")
     if not first[0] == first[2] == first[3]:
         return said(
-            setting, "the same seed gives the same answer and another seed does not; this does not show what the noise covers"
+            setting,
+            "the release repeats with the same seed and changes with another seed; this does not show what the noise covers",
         )
     for absent in without_one(Worlds.of(union, np.array([own], dtype=np.uint64)), case.claim.unit, setting.key, NONE):
         if answers(case.model.fit(absent.worlds))[0] == first[0]:
@@ -82,7 +83,7 @@ def repeat_seeds(setting: Setting) -> Outcome:
         there = answers(case.model.fit(Worlds.of(union, seeds[:SEEDS])))
         gone = answers(case.model.fit(dataclasses.replace(absent.worlds, seeds=seeds[SEEDS:])))
         missed, false = SEEDS - there.count(first[0]), gone.count(first[0])
-        return said(setting, f"{SHARE}, and in a world that differs by {absent.secret} the answer is another", (false, missed))
+        return said(setting, f"{SHARE}, and in a world that differs by {absent.secret} the release differs", (false, missed))
     return said(setting, f"{SHARE}, and removing a secret did not change it")
 
 

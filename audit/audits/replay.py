@@ -16,7 +16,7 @@ from ...accounting.events.counts import charged
 from ...accounting.upper.tradeoff import curve, scaled
 from ...models.capabilities import BoundedDegree, DegreeFloor, declined, has
 from ...models.graph.graph import Mask
-from ..case import Case, Outcome, Setting, keeping, offered
+from ..case import UNLIMITED, Case, Outcome, Setting, keeping, offered
 from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
@@ -42,7 +42,7 @@ def refuses(case: Case) -> str | None:
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.refuses(case)
     if np.isinf(case.claim.epsilon):
-        return "nothing is claimed"
+        return UNLIMITED
     if type(model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
         return "the ledger charges for no mechanism that a node could move"
     if reason := declined(model, "RepeatsWithoutNode"):
@@ -81,7 +81,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             coins = same_coins(before, graph, own)
             _, after = recorded(model, worlds, store.device, before.releases, coins=coins)
         except Diverged as where:
-            worst, told = np.inf, f"without '{name}' the run takes other steps from '{where}' on"
+            worst, told = np.inf, f"without '{name}' the run makes other noisy releases, beginning with '{where}'"
             break
         hidden = kept_rows(release, own)
         for one, other in zip(before.releases, after.releases, strict=True):

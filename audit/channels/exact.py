@@ -11,7 +11,7 @@ from ...accounting.checks.conditions import assumed, proved
 from ...accounting.closed_forms import channel_epsilon
 from ...accounting.lower.bounds import Bound, resting
 from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has, lacks
-from ..case import Case, Outcome, Setting, offered
+from ..case import UNLIMITED, Case, Outcome, Setting, offered
 from ..own.model_file import is_built_in
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # densities of graphs; the pr
 def refuses(case: Case) -> str | None:
     """The audit needs finite channels that the model declares, labels by noisy argmax, or randomised response on edges."""
     if np.isinf(case.claim.epsilon):
-        return "nothing is claimed"
+        return UNLIMITED
     if any(has(case.model, capability) for capability in (NoisyVotes, RandomisedEdges, FiniteChannels)):
         return None
     if isinstance(case.model, FiniteChannels):

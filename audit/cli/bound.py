@@ -292,7 +292,8 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
     claimed = f"epsilon={claim.epsilon:g}, delta={claim.delta:g}"
     p = f"p = {found.p_value:.2g}" if found.p_value is not None else "exact"
     if found.refuted and found.assumed:
-        return [*lines, f"The claim of {claimed} would be refuted ({p}) if {' and '.join(found.assumed)}: nothing checked that."]
+        assumed = f"{' and '.join(found.assumed)}; the command cannot check this assumption"
+        return [*lines, f"The claim of {claimed} would be refuted ({p}) if {assumed}."]
     if found.refuted and found.against == "claim":
         return [*lines, f"The claim of {claimed} is REFUTED ({p})."]
     if found.refuted:

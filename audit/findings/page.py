@@ -164,7 +164,7 @@ def letter(result: Result) -> str:
         f"# {f.paper}: {f.short}\n\n{f.plain}\n\n"
         f"**What is claimed.** {f.claim} The adversary sees {f.view}.\n\n**Where.** {f.source}\n\n"
         f"**What happens.** {f.argument}\n\n**How to see it.** {c.summary} {shown}\n\n```\n{see}\n```\n\n"
-        f"**What remains true.** {f.remains}\n\n**How to mend it.** {f.repair[0].upper()}{f.repair[1:]}.{mended}\n"
+        f"**What remains true.** {f.remains}\n\n**Repair.** {f.repair[0].upper()}{f.repair[1:]}.{mended}\n"
     )
 
 

@@ -179,9 +179,7 @@ def resized(made: Study, absent: Without, other: Forced) -> str | None:
         try:
             after = play(made.model, absent.worlds, numbers, made.base.draws).cells[source.cell]
         except Diverged as line:
-            return (
-                f"the noise on {source.cell} cannot be moved to see its size in a world that differs by {absent.secret} ({line})"
-            )
+            return f"the noise on {source.cell} could not be tested in a world that differs by {absent.secret} ({line})"
         before = other.play.cells[source.cell]
         expected = before + source.factor * laid_out(change, before.shape, source.across)
         if (

@@ -90,7 +90,7 @@ def _as_served(case: Case, graph: Graph, key: Key, found: Examination) -> Examin
     served = play(case.model, Worlds.of(graph, found.study.whole.seeds))
     if all(np.array_equal(a, found.study.base.cells.get(cell, np.zeros(0))) for cell, a in served.cells.items()):
         return found
-    text = "the release changes when the model keeps more arrays, so an audit of all arrays is not an audit of the release"
+    text = "the release changes when the model is asked for more arrays, so results about all arrays do not apply to the release"
     alone = examine(case.model, graph, case.claim.unit, key)
     return dataclasses.replace(found, faults=alone.faults, doubts={**found.doubts, "": text})
 

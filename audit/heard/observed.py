@@ -215,7 +215,7 @@ def _compared(
     ledger, claim = case.model.ledger, case.claim
     moved = sum(1 for m in mechanisms if m.secret or m.move is None)
     still = len(mechanisms) - moved
-    heard = _counted(moved) + (f", and {still} that no secret moved (such as random first weights)" if still else "")
+    heard = _counted(moved) + (f", and {still} that no tried secret moved (such as random initial weights)" if still else "")
     told = []
     agrees: bool | None = None
     if isinstance(ledger, dp.UnsupportedDpEvent):

@@ -101,7 +101,7 @@ def study(model: Model, graph: Graph, key: Key) -> Study:
     try:
         heard = close(base, play(model, worlds[1], script=base.draws))
     except Diverged as line:
-        return _doubted(made, f"another seed draws more or fewer numbers ({line}), so no run can be repeated with them")
+        return _doubted(made, f"another seed draws more or fewer numbers ({line}), so recorded draws cannot be replayed")
     if not heard:
         return _doubted(made, "the release depends on random numbers that were not recorded")
     if any(len(o.draws) != len(base.draws) for o in others):
@@ -128,13 +128,14 @@ def study_of_program(model: External, graph: Graph, key: Key) -> Study:
             played = play(model, world, follow=heard)
             histories.append(History(world, played, tuple(heard.found)))
             if len(histories) == 1 and not same(bare, played):
-                return _doubted(Study(model, world, played), "recording the run, or the same seed again, gives another release")
+                why = "the release changes when the run is recorded or repeated with the same seed"
+                return _doubted(Study(model, world, played), why)
             if len(histories) == 1 and not close(played, _repeated(model, worlds[1], histories[0])):
                 return _doubted(Study(model, world, played), "the release depends on random numbers that were not recorded")
     except Unheard as reason:
         return _doubted(Study(model, worlds[0], bare), str(reason))
     except (Diverged, OtherMechanisms) as line:
-        told = f"another seed draws other numbers ({line}), so no run can be repeated with them"
+        told = f"with another seed the program makes other draws ({line}), so recorded draws cannot be replayed"
         return _doubted(Study(model, worlds[0], histories[0].play), told)
     base, *others = (h.play for h in histories)
     made = Study(model, worlds[0], base, tuple(o.draws for o in others), histories=tuple(histories))

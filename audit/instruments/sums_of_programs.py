@@ -33,7 +33,7 @@ def doubted(name: str, setting: Setting) -> str | None:
     """
     case = setting.case
     if name == "replay" and isinstance(case.model.ledger, NoOpDpEvent):
-        return "the ledger charges for nothing, so the program may draw other numbers on another graph"
+        return "the ledger lists no mechanism; without one, the program may draw other numbers on another graph"
     if name not in ("replay", "game") or case.claim.unit not in EDGES or not has(case.model, NoisySums):
         return None
     union = case.counted(setting.graph)

@@ -125,4 +125,4 @@ def _fits(row: dict[str, str]) -> bool:
 def _plain(fault: Exception) -> str:
     """Arrow's message in one line, without its own count of rows and columns."""
     text = " ".join(str(fault).split())
-    return text.partition("invalid value ")[2].join(("", " is no number")) if "conversion error to double" in text else text
+    return text.partition("invalid value ")[2].join(("", " is not a number")) if "conversion error to double" in text else text

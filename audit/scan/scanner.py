@@ -71,7 +71,7 @@ def sarif(hits: list[Hit]) -> dict[str, Any]:
         {
             "ruleId": hit.rule.name,
             "level": "note",
-            "message": {"text": f"Look here. {hit.rule.reason} {hit.rule.advice}"},
+            "message": {"text": f"Check this line. {hit.rule.reason} {hit.rule.advice}"},
             "locations": [
                 {
                     "physicalLocation": {

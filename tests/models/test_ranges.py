@@ -1,4 +1,4 @@
-"""Every number of every recipe has a range, which holds its usual value and refuses what is no number."""
+"""Every number of every recipe has a range, which holds its usual value and refuses what is not a number."""
 
 import dataclasses
 import math

@@ -180,7 +180,7 @@ def test_rounds_too_few_to_show_anything_do_not_let_a_claim_pass(app, tmp_path):
     told = ask(app, "bound", few, "--epsilon", 1)
     assert told.exit_code == 3
     assert "inconclusive" in told.stdout
-    assert ask(app, "bound", few).exit_code == 0  # nothing is claimed
+    assert ask(app, "bound", few).exit_code == 0  # the claim is epsilon = inf, so there is nothing to test
 
 
 def test_a_threshold_chosen_on_the_scores_themselves_is_no_pilot(app, leaky):
@@ -241,7 +241,7 @@ def test_ties_infinities_and_unequal_sides_are_answered(app, tmp_path):
         ("score,bit\n0.5,1\n0.6,\n", "1 rows have no bit"),
         ("score,label\n0.5,1\n", "needs score and bit"),
         ("score,bit\n", "no rows"),
-        ("score,bit\n1,1\nlow,0\n", "bad.csv, line 3: 'low' is no number"),
+        ("score,bit\n1,1\nlow,0\n", "bad.csv, line 3: 'low' is not a number"),
         ("", "needs score and bit"),
     ],
 )
