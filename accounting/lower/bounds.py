@@ -73,7 +73,7 @@ class Bound:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The conditions that a check found to be broken, with its p-value."""
+        """The conditions that a check rejected, each with the result of the check."""
         return tuple(f"{c.what} ({c.detail})" for c in self.conditions if c.how == "failed")
 
     def __str__(self) -> str:
@@ -182,7 +182,7 @@ def lower(
     notices, reach = power.notices(claim, *trials, alpha, "any" if shape == "any" else "gate")
     p_value = 1.0 if math.isinf(claim.epsilon) else p_value
     bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, notices, reach, attack, audit)
-    # The same two error rates also test the claim for every mechanism, at the same alpha.
+    # The same two error rates also test the claim for every mechanism, without more alpha.
     bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
     return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, proved("the threshold is fixed", fixed))
 
