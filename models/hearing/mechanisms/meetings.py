@@ -99,9 +99,7 @@ class Meetings:
 
     script: Sequence[Meeting] | None = None
     found: list[Meeting] = field(default_factory=list)
-    space: int = (
-        1 << 30
-    )  # bytes left for the values of mechanisms; at 0, later mechanisms are not recorded
+    space: int = 1 << 30  # bytes left for the values of mechanisms; at 0, later mechanisms are not recorded
     tensors: Any = None  # the PyTorch tensors that are noise and have not been added to data yet
     scores: Any = None  # the PyTorch tensors that are data with Gumbel noise and have not been used yet
     coins: Any = None  # the PyTorch tensors of coins that have not been used yet to choose between values of data
