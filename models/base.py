@@ -97,7 +97,7 @@ class Model(Protocol):
         ...
 
     def footprint(self, graph: Graph) -> int:
-        """Bytes of working memory that one run needs; the executor sizes its chunks by it."""
+        """Bytes of working memory that one run needs. The executor chooses the size of its chunks by this number."""
         ...
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:

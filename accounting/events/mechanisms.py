@@ -111,7 +111,7 @@ def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
 
 
 def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps: int) -> DpEvent:
-    """DP-SGD where one node enters `terms` of the `records` loss terms, of which a batch draws `batch` without replacement.
+    """DP-SGD on `records` loss terms. One node enters `terms` of them, and a batch draws `batch` terms without replacement.
 
     sigma: noise std / (2 terms clipping norms), where the denominator is the sensitivity if all terms are in one batch; terms = K
     + 1 for a degree bound K and one layer. The number of terms in a batch is hypergeometric, and the adversary is assumed to know

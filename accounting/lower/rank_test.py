@@ -47,7 +47,8 @@ def ranked(
 
     scores: any shape, float, higher means world 1; ties are broken by coins. bits: the same shape, True for world 1. family: the
     curve of the ledger with all noise divided by its argument; not needed for a Gaussian curve. shown: the curve of the attack's
-    scores with all noise divided by its argument, if the attack is weaker than the best one; the reach is computed from it.
+    scores with all noise divided by its argument, if the attack is weaker than the best one; the reach is computed from this
+    curve.
 
     The threshold is the score at a fixed rank of world 0, counted from the highest. Its false-positive rate has a Beta
     distribution for any continuous scores. The false-negative rate is then at least the curve's value at that rate, so the number

@@ -1,6 +1,6 @@
 """Cuts out-degrees at random, as GAP and ProGAP do at node level.
 
-This is not stable: when a node leaves, its neighbours may refill their lists with other nodes.
+The cut is not stable: when a node leaves, its neighbours may refill their lists with other nodes.
 """
 
 from __future__ import annotations

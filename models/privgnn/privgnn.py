@@ -47,8 +47,8 @@ class PrivGnn:
 
     Training nodes are private. For each of `queries` validation nodes (the query), a secret sample takes every private node with
     probability `rate`. A teacher is trained on the subgraph of the `neighbours` sampled nodes whose features are nearest to the
-    query's. It then predicts the query in the public graph. The released label is the argmax of its probabilities plus Laplace
-    noise. A student learns these labels on the public graph. Training reads no edge between a private and a public node.
+    query's. The teacher then predicts the query in the public graph. The released label is the argmax of its probabilities plus
+    Laplace noise. A student learns these labels on the public graph. Training reads no edge between a private and a public node.
 
     sigma: the scale of the Laplace noise (beta, one over the paper's lambda); 0 means no privacy. classes: the public number of
     classes; 0 charges for the number of classes at which the cost is highest. neighbours: 0 trains on the whole sample (the
