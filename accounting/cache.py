@@ -35,12 +35,12 @@ def folder() -> Path | None:
 
 
 def remembered(compute: Callable[[], Any], *key: object, holds: Callable[[Any], bool]) -> Any:
-    """The result of compute(). A stored result is returned instead if the key, the code of accounting/ and the library versions
-    are the same.
+    """The result of compute(), or the stored result of an earlier call with the same key, code of accounting/ and library
+    versions.
 
-    holds: a check that a stored result has the form of `compute()` and, if a verdict depends on the result, that it is correct.
-    The result must be a JSON value; infinities are allowed. If the file is damaged or the check fails, the result is computed
-    again, with a warning. A folder that other users can write to is neither read nor written.
+    holds: a check that a stored result has the form of compute()'s results and, if a verdict depends on the result, that it is
+    correct. The result must be a JSON value; infinities are allowed. If the file is damaged, or if the check fails and a new
+    computation gives another result, this logs a warning. A folder that other users can write to is neither read nor written.
     """
     where = folder()
     if where is None or not _usable(where):
@@ -87,7 +87,7 @@ def _read(path: Path, name: str) -> Any:
 
 
 def _sum(name: str, value: Any) -> str:
-    """A checksum of a value and of its name, so that a file under another name is detected."""
+    """A checksum of a value and of its name, which also detects a file that was renamed."""
     return hashlib.blake2b(f"{name} {json.dumps(value, sort_keys=True)}".encode(), digest_size=16).hexdigest()
 
 

@@ -27,9 +27,9 @@ class Relation(StrEnum):
 class Claim:
     """(epsilon, delta)-differential privacy of one `unit` against an adversary who sees `exposes`.
 
-    epsilon: nats; infinity claims nothing. delta: a public number in [0, 1). tuned_over: the number of trainings on the private
-    data from which one was chosen for release. All of them cost privacy. 1 if nothing was chosen on private data. Raises
-    ValueError for values outside those ranges.
+    epsilon: nats; infinity claims nothing. delta: a public number in [0, 1). tuned_over: the number of trainings on private data
+    from which one was chosen for release; each of them costs privacy. 1 if nothing was chosen on private data. Raises ValueError
+    for values outside those ranges.
     """
 
     epsilon: float

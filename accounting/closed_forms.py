@@ -33,7 +33,8 @@ def argmax_pair(classes: int, scale: float) -> tuple[tuple[float, ...], tuple[fl
 
 
 def argmax_top_probability(classes: int, scale: float) -> float:
-    """P(1 + Laplace(scale) exceeds the largest of classes-1 further draws), the largest accuracy of a noisy label.
+    """P(1 + Laplace(scale) exceeds the largest of classes-1 other draws of Laplace(scale)), the largest accuracy of a noisy
+    label.
 
     The integral of f(t) F(t + 1)^(c-1), split where f or F is not smooth. Raises ValueError for classes < 2 or scale <= 0.
     """
@@ -104,7 +105,7 @@ def amplified(epsilon: float, rate: float) -> float:
 
 
 def channel_epsilon(probabilities: ArrayLike, delta: float = 0.0) -> float:
-    """The exact epsilon (nats) at delta of a channel, over every ordered pair of inputs; infinity if delta is exceeded outright.
+    """The exact epsilon (nats) at delta of a channel, over every ordered pair of inputs; infinity if no epsilon reaches delta.
 
     probabilities: (inputs, outputs) float, rows that sum to 1. Solves max over pairs of sum(max(p - e^epsilon q, 0)) = delta
     by sorting the log-ratios, not by search.
@@ -121,7 +122,7 @@ def _pair(p: np.ndarray, q: np.ndarray, delta: float) -> float:
         ratio = np.where(p > 0, np.log(p) - np.log(q), -math.inf)
     order = np.argsort(-ratio)
     mass, other = np.cumsum(p[order]), np.cumsum(q[order])
-    for k, at in enumerate(ratio[order]):  # if the k+1 largest ratios are above epsilon, delta = mass - e^epsilon * other
+    for k, at in enumerate(ratio[order]):  # if only the k+1 largest ratios exceed epsilon, delta = mass - e^epsilon * other
         last = max(float(ratio[order][k + 1]) if k + 1 < len(order) else 0.0, 0.0)
         if at <= 0:
             return 0.0

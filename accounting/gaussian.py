@@ -29,7 +29,7 @@ def epsilon_of(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
     """The smallest epsilon at which mu-GDP is (epsilon, delta)-DP, in nats; infinity for delta = 0 < mu. Broadcasts."""
     mu, delta = np.broadcast_arrays(np.asarray(mu, float), np.asarray(delta, float))
     with np.errstate(invalid="ignore"):
-        # delta(epsilon) <= Phi(-epsilon/mu + mu/2), so this is never below the solution.
+        # delta(epsilon) <= Phi(-epsilon/mu + mu/2), so this value is never below the solution.
         high = np.maximum(mu * mu / 2 - mu * special.ndtri(delta), 0.0)
     low = np.zeros_like(high)
     for _ in range(STEPS):
@@ -76,7 +76,8 @@ def mu_lower(
     """A lower confidence bound at level 1 - alpha on the mu of two normal samples with a common sd. Broadcasts.
 
     difference: mean of world 1 minus mean of world 0. sd: the pooled sample sd (noncentral t with n0 + n1 - 2 degrees of
-    freedom), or the true one (`sd_known`: normal). Exact: the bound exceeds the true mu with probability alpha. Never below 0.
+    freedom), or the true sd (`sd_known`: normal). The bound is exact: before it is cut off at 0, it exceeds the true mu with
+    probability alpha.
     """
     n0, n1, alpha = np.asarray(n0, float), np.asarray(n1, float), np.asarray(alpha, float)
     error = np.sqrt(1 / n0 + 1 / n1)
@@ -85,7 +86,7 @@ def mu_lower(
         return np.maximum(seen + special.ndtri(alpha) * error, 0.0)
     t, freedom = np.broadcast_arrays(seen / error, n0 + n1 - 2)
     low, high = np.zeros_like(t), np.maximum(t, 0.0) * 1.5 + 10.0
-    for _ in range(STEPS // 2):  # scipy's own inverse is good to five digits only
+    for _ in range(STEPS // 2):  # scipy's own inverse has only five correct digits
         middle = (low + high) / 2
         rejected = special.nctdtr(freedom, middle, t) > 1 - alpha
         low, high = np.where(rejected, middle, low), np.where(rejected, high, middle)

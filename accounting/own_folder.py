@@ -29,7 +29,7 @@ def shared(folder: Path) -> str | None:
     replace what it contains.
     """
     if not hasattr(os, "getuid"):
-        return None  # on Windows, the access lists of a user's profile do this
+        return None  # on Windows, the access lists of a user's profile protect the folder
     if folder.is_symlink():
         return "is a symbolic link"
     for place in (folder, *folder.absolute().parents, *folder.resolve().parents):
@@ -70,7 +70,7 @@ def _named(place: Path, folder: Path) -> str:
 
 
 def _by_others(about: os.stat_result) -> int:
-    """The bits of a mode that let others write. A group whose only member is this user does not count."""
+    """The mode bits that let other users write to the file. The bit of a group whose only member is this user does not count."""
     import grp
     import pwd
 

@@ -56,8 +56,8 @@ class Perceptrons:
 def perceptrons(
     rows: NDArray[np.float64], bits: NDArray[np.bool_], hidden: tuple[int, ...], rate: float, epochs: int, batch: int, seed: int
 ) -> Perceptrons:
-    """K perceptrons with ReLU units, each on features that its own standard scaler has scaled, trained by Adam on shuffled
-    batches.
+    """K perceptrons with ReLU units, trained by Adam on shuffled batches. Each perceptron standardises its features by their own
+    mean and deviation.
 
     rows: (K, n, dim). bits: (K, n). All perceptrons have the same initial weights and the same order of rows, so the result of
     one does not depend on the others.

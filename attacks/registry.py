@@ -20,8 +20,8 @@ from .membership.threshold import Confidence, Entropy, LabelOnly, ModifiedEntrop
 
 DEPLOYED, ALONE, WHOLE = "posteriors", "posteriors@0-hop", "posteriors@full"
 
-# The query of each game, the same for members and non-members. A node that is absent from a world has no edges there, so in a
-# fair node game the model must answer for every challenge node as if it had no edges.
+# The query of each game, the same for members and non-members. A node that is absent from a world has no edges in it, so in a
+# fair node game the model must answer for every challenge node as if that node had no edges.
 GAMES = {"label": DEPLOYED, "node": ALONE, "edge": DEPLOYED}
 QUERIES = {DEPLOYED: "full", ALONE: "0-hop", "posteriors@half": "half", WHOLE: "union"}
 QUERIES |= {"queries": "features", "graph queries": "graphs"}

@@ -1,15 +1,15 @@
 """Finds out whether differentially private graph neural networks are as private as they claim.
 
 Users' code imports names from here only: `from gnnaudit import Claim, lower`. A name is loaded when it is first used. A program
-that `audit run --target` calls uses `gnnaudit.target`, which needs NumPy only.
+that `audit run --target` calls uses `gnnaudit.target`, which needs only NumPy.
 """
 
 import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# MKL reads it when torch is loaded. Without it a matrix product depends on where in memory its factors lie, and a run does not
-# always repeat bit for bit.
+# MKL reads this variable when torch is loaded. Without it, a matrix product depends on where its factors lie in memory, and then
+# a run does not always repeat bit for bit.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 __version__ = "0.2.0"
@@ -78,7 +78,7 @@ __all__ = sorted([*_HOME, "__version__", "audit"])
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a public name at its first use. `audit` is the package of that name, which can be called."""
+    """Loads a public name at its first use. `audit` is the package `gnnaudit.audit`, which can also be called as a function."""
     if name == "audit":
         return import_module(".audit", __name__)
     if name not in _HOME:

@@ -1,5 +1,5 @@
-"""Helps a program that `audit run --target` calls to read its input and write its output. This one file needs NumPy only. Import
-it, or copy it beside your script.
+"""Helps a program that `audit run --target` calls to read its input and write its output. This file needs only NumPy. Import it,
+or copy it beside your script.
 
     from gnnaudit.target import target          # or, copied: from target import target
 
@@ -37,8 +37,8 @@ class Run:
     """One training: the graph that it may see, and its seed.
 
     x: (nodes, columns) float32. y: (nodes,) int64. edge_index: (2, arcs) int64, both directions of every undirected edge.
-    train_mask, val_mask, test_mask: (nodes,) bool. val_mask is never empty: where the graph has no validation nodes it is
-    train_mask. seed: an int below 2^64, from which all randomness of this run must come.
+    train_mask, val_mask, test_mask: (nodes,) bool. val_mask is never empty: if the graph has no validation nodes, it is
+    train_mask, or all nodes if that is empty too. seed: an int below 2^64, from which all randomness of this run must come.
     """
 
     x: NDArray[np.float32]
@@ -69,7 +69,9 @@ class Run:
         return self.seed
 
     def generator(self) -> np.random.Generator:
-        """A generator for code that takes one. It depends only on the seed of this run; each call returns the same numbers."""
+        """A NumPy generator for code that takes one. It depends only on the seed of this run; every call returns a generator with
+        the same numbers.
+        """
         return np.random.default_rng(self.seed)
 
     def data(self) -> Any:
@@ -91,7 +93,7 @@ class Run:
         noise_std: float | None = None,
         **others: Any,
     ) -> None:
-        """What an adversary may see of this run; arrays of NumPy or PyTorch, over all nodes or over those in `watch`.
+        """Stores what an adversary may see of this run: NumPy or PyTorch arrays, over all nodes or over those in `watch`.
 
         posteriors: (nodes, classes), probabilities. aggregates, inputs: (hops, nodes, columns), noisy sums over neighbours, and
         the rows that were summed; a list of one array for each hop is accepted too. noise_std: the standard deviation of the
@@ -163,11 +165,10 @@ def _finite(run: Run, name: str, value: Any) -> NDArray[Any]:
 
 @contextmanager
 def target(worlds: str | None = None, out: str | None = None) -> Iterator[list[Run]]:
-    """The trainings to run. At the end of the context, their releases are written. Within the context, the working directory is
-    `out`.
+    """The trainings to run. The end of the context writes their releases. Within the context, the working directory is `out`.
 
-    worlds, out: the two folders, by default the first two arguments of the command. Raises ValueError for a run that
-    released nothing, or not what the others released.
+    worlds, out: the two folders, by default the first two arguments of the command. Raises ValueError for a run that released
+    nothing, or other arrays than the other runs.
     """
     if worlds is None or out is None:
         if len(sys.argv) < 3:
@@ -210,7 +211,7 @@ def read(folder: Path) -> list[Run]:
 
 
 def write(runs: list[Run], folder: Path) -> None:
-    """The arrays of all runs, one file each, run axis first."""
+    """Writes each released array of all runs into a file, run axis first. Raises ValueError as `target`."""
     for run in runs:
         if not run.released:
             raise ValueError(run._says("released nothing; call run.release(posteriors=…) in each run."))

@@ -23,11 +23,10 @@ class Release:
 
     posteriors: (K, w, classes) float32, natural LOGARITHMS of the class probabilities of the watched rows,
         so that neither tail saturates.
-    aggregates: (K, hops, w, dim) float32, the noisy sums as released.
-    inputs: (K, hops, w, dim) float32, the rows that were summed: public, or a function of earlier aggregates. transcript,
-    gradients, reports, votes, weights: the models that release them document them.
-    watch: (w,) int64 node ids of those rows.
-    public: numbers that the adversary knows because the mechanism is public, such as `noise_std`.
+    aggregates: (K, hops, w, dim) float32, the noisy sums as released. inputs: (K, hops, w, dim) float32, the rows that were
+    summed: public, or a function of earlier aggregates. transcript, gradients, reports, votes, weights: the models that release
+    them document them. watch: (w,) int64, the node ids of the rows. public: numbers that the adversary knows because the
+    mechanism is public, such as `noise_std`.
     """
 
     arrays: Mapping[str, NDArray[Any]]
@@ -65,7 +64,7 @@ class Release:
 
 @runtime_checkable
 class Model(Protocol):
-    """A frozen recipe whose noise is already set: a frozen dataclass with numbers and strings for fields.
+    """A recipe whose noise is already set: a frozen dataclass whose fields are numbers and strings.
 
     A model never receives epsilon. `fit` reads nothing but the worlds, and all randomness of run k comes from worlds.seeds[k]
     (see random/streams.py). The ledger depends on the recipe alone, never on the graph that the model is trained on.
@@ -98,7 +97,7 @@ class Model(Protocol):
         ...
 
     def footprint(self, graph: Graph) -> int:
-        """Bytes of working memory that one run needs; the executor sizes its chunks by it."""
+        """Bytes of working memory that one run needs. The executor chooses the size of its chunks by this number."""
         ...
 
     def fit(self, worlds: Worlds, device: str = "cpu") -> Release:

@@ -32,7 +32,9 @@ class NoisySums(Protocol):
 
 @runtime_checkable
 class BoundedDegree(Protocol):
-    """max_degree: the public bound on how many others a node may send its row to. The ledger relies on it; 0 means no bound."""
+    """max_degree: the public bound on how many others a node may send its row to. The ledger relies on this bound; 0 means no
+    bound.
+    """
 
     @property
     def max_degree(self) -> int: ...
@@ -94,7 +96,7 @@ class RandomisedReports(FiniteChannels, Protocol):
     """Users send `reports`, (K, w, bits, 2) of feature index and sign, and `label_reports`, (K, w), through two channels."""
 
     def ends(self, graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(dim,) each: the lowest and the highest value of every feature between which the channels distinguish values."""
+        """(dim,) each: for every feature, the lowest and the highest value that the channels distinguish."""
         ...
 
 
@@ -102,7 +104,7 @@ class RandomisedReports(FiniteChannels, Protocol):
 class RandomisedEdges(Protocol):
     """The network sees a graph whose entries were flipped at random.
 
-    one_density: all entries are flipped with the same two chances; False: each block of rows has its own.
+    one_density: whether all entries are flipped with the same two probabilities; if not, each block of rows has its own two.
     """
 
     @property
@@ -113,8 +115,8 @@ class RandomisedEdges(Protocol):
         ...
 
     def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
-        """The probabilities that a true entry stays and that a false one appears, in a graph of this density, at `kappa` times
-        the epsilon.
+        """The probabilities that an existing edge is kept and that an absent edge appears, in a graph of this density, at `kappa`
+        times the epsilon.
         """
         ...
 
@@ -131,7 +133,9 @@ class NoisyRows(Protocol):
 
 @runtime_checkable
 class NoisyMessages(Protocol):
-    """noisy_messages: whether every message of its `transcript` is a noisy plain sum over neighbours, scaled to length one."""
+    """noisy_messages: whether every message in the model's `transcript` is a noisy plain sum over neighbours, scaled to length
+    one.
+    """
 
     @property
     def noisy_messages(self) -> bool: ...

@@ -21,7 +21,7 @@ def one_line(error: BaseException) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """An error in one line, with file and line of the last call in a user's own code, if one of its calls is."""
+    """An error in one line, with file and line of the last call in a user's own code, if there is one in the traceback."""
     calls = [(f.f_globals.get("__name__", ""), f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
     own = [f"{file}, line {line}: " for module, file, line in calls if _of_user(module, file)]
     at = own[-1] if own else ""
@@ -36,7 +36,7 @@ def raising(owner: Any, name: str) -> str | None:
     """The error that an attribute defined by the class raises when it is read. None if it raises none, or if there is no such
     attribute.
 
-    An AttributeError inside a property looks to hasattr and to a runtime protocol as if the property were missing.
+    This is needed because hasattr and runtime protocols take a property that raises AttributeError for a missing attribute.
     """
     if inspect.getattr_static(owner, name, None) is None:
         return None

@@ -26,7 +26,7 @@ class Looped:
 
     graph: the graph of one run; absent edges are gone, absent nodes have no edges and are in no training set. seed: an int below
     2^64, from which all randomness must come. "aggregates" and "inputs" are (hops, nodes, dim). events: the ledger, if known;
-    without it every accountant declines. The tool does not change the function's noise. name: by default the name of the
+    without a ledger every accountant declines. The tool does not change the function's noise. name: by default the name of the
     function; "looped" if it has none.
     """
 

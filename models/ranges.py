@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Range(NamedTuple):
-    """least <= value <= most; above: the least value itself is excluded; below: the largest is."""
+    """least <= value <= most. above: `least` itself is excluded. below: `most` itself is excluded."""
 
     least: float
     most: float

@@ -271,7 +271,7 @@ def _value_of(row: Row, what: str, values: tuple[float, float], ends: tuple[Inte
     first, second = values
     if ends[0] is None or ends[1] is None:
         return Difference(key(row), what, isinstance(row, UtilityRow), first, second, None, "")
-    # Errors of independent runs are added as squares. The two sides of an interval may differ in length.
+    # The errors of independent runs add in quadrature. The two sides of an interval may differ in length.
     below = math.hypot(second - ends[1][0], ends[0][1] - first)
     above = math.hypot(ends[1][1] - second, first - ends[0][0])
     return Difference(

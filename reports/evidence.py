@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ANY = "noise too small"  # the kind of violation that a test detects, if the test names no other
 WORDS = {"refuted": "refuted", "exceeds": "exceeded by the ledger", "inconclusive": "inconclusive", "not-refuted": "not refuted"}
-GRID = 1e-3  # relative tolerance: the accountants' grids cause smaller differences, so a smaller excess over the claim is ignored
+GRID = 1e-3  # relative tolerance for an excess over the claim, because the grids of the accountants cause smaller differences
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Evidence:
     curves: plottable lists, see `figures`: "tradeoff" {"claimed", "ledger", "observed": [false positive rates, false
         negative rates], "band"}, "roc" {attack: [fpr, tpr]}, "histograms" {label: [edges, counts]},
         "residuals" {"expected", "observed": normal and observed quantiles, "count"}.
-    reach: what the audit could detect, in a sentence. read: the released arrays that the audit read. randomness: the source of
-    the seeds. assumptions: what the model assumes to be public. seconds: duration of the audit, training included.
+    reach: the violations that the audit could detect, in a sentence. read: the released arrays that the audit read. randomness:
+    the source of the seeds. assumptions: what the model assumes to be public. seconds: duration of the audit, training included.
     audited: the files of a user's own model or program, with their hashes. observed: the mechanisms that the recorder found, see
     `Observed`.
     """
@@ -138,11 +138,11 @@ def judge(
     notices: the violation that the plan asks to detect, as a factor of the noise.
     from_ledger: whether only the ledger supports the claim, as for a model whose noise was calibrated by its ledger.
 
-    Each array that the claim exposes has a smallest detectable violation, that of its most sensitive test. The largest of these
-    counts. A refutation does not count if a second test with fresh randomness did not confirm it, or if it rests on an unchecked
-    assumption. A refutation of the ledger means that the code is less private than its ledger. It also refutes the claim if
-    nothing else supports the claim. A test may refute the ledger without proving an epsilon above the claim; then no upper bound
-    on the run's epsilon is known.
+    Each array that the claim exposes has a smallest detectable violation, that of its most sensitive test. The verdict uses the
+    largest of these violations. A refutation does not count if a second test with fresh randomness did not confirm it, or if it
+    rests on an unchecked assumption. A refutation of the ledger means that the code is less private than its ledger. It also
+    refutes the claim if only the ledger supports the claim. A test may refute the ledger without proving an epsilon above the
+    claim; then no upper bound on the run's epsilon is known.
     """
     unsure = [b for b in bounds if b.refuted and b.assumed]
     refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]
@@ -202,8 +202,8 @@ def tests_of(claim: Claim, bounds: Sequence[Bound]) -> dict[str, list[Bound]]:
 
 
 def weakest_link(claim: Claim, bounds: Sequence[Bound]) -> Bound | None:
-    """The bound whose smallest detectable violation the verdict states. Each array has a most sensitive test; this bound is that
-    of the least sensitive of these tests.
+    """The bound whose smallest detectable violation the verdict states. Among the most sensitive tests of the arrays, one test
+    for each array, it is the bound of the least sensitive test.
     """
     best_of = [min(tests, key=lambda b: b.notices) for tests in tests_of(claim, bounds).values() if tests]
     return max(best_of, key=lambda b: b.notices, default=None)

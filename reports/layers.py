@@ -9,8 +9,8 @@ from typing import NamedTuple
 from .results import AccountRow, Results
 from .summary import UNITS, Line, name
 
-# OF_MECHANISMS: audits that read whole releases of a mechanism. SAMPLED: audits of secret batches. LISTENING: the audit that
-# records a training and repeats it.
+# OF_MECHANISMS: audits that read whole releases of a mechanism. SAMPLED: the audit that tests secret batches. LISTENING: the
+# audit that records a training and repeats it.
 OF_MECHANISMS = ("replay", "residual", "game", "transcript", "votes", "reports", "entries", "rows", "gradients", "exact")
 SAMPLED, LISTENING = "gradients", "differential"
 
@@ -27,7 +27,7 @@ class Layer(NamedTuple):
 
 
 def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
-    """The layers of the claims of a run, from the formal guarantee down to the collection of data."""
+    """The layers of a run with their status, from the formal guarantee down to the collection of data."""
     decided = [line for line in claims if line.verdict.exit_code in (0, 1)]
     whom = ", or ".join(UNITS[unit] for unit in dict.fromkeys(line.key.unit for line in claims)) or "nothing"
     played, heard = _by(claims, OF_MECHANISMS), _by(claims, (LISTENING,))

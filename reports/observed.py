@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-WITHIN, UNREAD = "used within the run", "not used by the run"  # where a noisy value is released that is not a released array
+WITHIN, UNREAD = "used within the run", "not used by the run"  # `Mechanism.released` for a value that no array releases
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,11 @@ class Mechanism:
     that drew the noise. meets: the line where the noise is added to data; "" if the recorder could not follow the noise to it.
 
     scale: smallest and largest over the entries; the standard deviation of normal noise, the scale parameter of other noise, the
-    probability of a value of randomised response.
-    shape: of the noisy array. covered: the share of its entries that have noise. released: the array and hop that release it, or
-    that the value is used within the run. move: how far the worst secret that was tried moves the clean value, divided by the
-    scale (Euclidean norm for normal noise, else the sum of absolute values; for randomised response the sum of the largest log
-    likelihood ratios of the entries); None if no secret was tried. secret: the worst one.
-    note: why the noise is not fresh; "" if it is.
+    probability of a value of randomised response. shape: of the noisy array. covered: the share of its entries that have noise.
+    released: the array and hop that release the noisy value, or WITHIN or UNREAD. move: how far the worst secret that was tried
+    moves the clean value, divided by the scale (Euclidean norm for normal noise, else the sum of absolute values; for randomised
+    response the sum of the largest log likelihood ratios of the entries); None if no secret was tried. secret: the secret with
+    the largest move. note: why the noise is not fresh; "" if it is.
     """
 
     number: int
@@ -65,8 +64,8 @@ class Observed:
     """The observed ledger. mechanisms: in the order of the run. unplaced: draws that were recorded but not found in any released
     array. costs: the epsilon (nats) of the mechanisms for the worst secret that was tried; None if unknown. declared: the ledger
     as text. agrees: whether the declared ledger charges for at least the recorded mechanisms; None if that is not known.
-    compared: the comparison in sentences. faults: secrets that no noise covers. doubts: why some values were not judged. tried:
-    the number of secrets that were removed, one by one. draws: the number of all recorded draws.
+    compared: the comparison in sentences. faults: leaks that make epsilon infinite, in sentences. doubts: why some values were
+    not judged. tried: the number of secrets that were removed, one by one. draws: the number of all recorded draws.
     """
 
     mechanisms: tuple[Mechanism, ...]

@@ -53,7 +53,7 @@ class Run(Value):
 
 
 class Row(Value):
-    """The model, mode, unit and budget that the row is about. epsilon: the budget in nats; infinity if nothing is claimed."""
+    """The fields of every row: model, mode, unit and budget. epsilon: the budget in nats; infinity if nothing is claimed."""
 
     model: str
     mode: str = ""
@@ -117,7 +117,7 @@ class AttackRow(Row):
     """true_positives, false_positives: the counts behind each rate of `tpr_at_fpr`, summed over targets.
 
     slices: the AUC by property (class, degree or homophily), then by group. The non-members of a group are units of the game.
-    baseline: True for an attack that reads no model, so that only homophily explains its success.
+    baseline: True for an attack that reads no output of the model, so its success is not leakage.
     """
 
     kind: Literal["attack"] = "attack"

@@ -13,9 +13,9 @@ class Condition:
     """A condition that a bound needs.
 
     how: one of five words. "proved": it holds by construction. "checked": a test did not reject it. "granted": the bound lets the
-    adversary see more than the released arrays, as the usual proof of such a claim does; `what` names it. "assumed": the user
-    states it and nothing checks it. "failed": a test rejected it, and the bound is withdrawn. detail: the construction, or the
-    test with its p-value and level.
+    adversary see more than the released arrays, as the usual proof of such a claim does; `what` names what the adversary sees.
+    "assumed": the user states it and nothing checks it. "failed": a test rejected it, and the bound is withdrawn. detail: the
+    construction, or the test with its p-value and level.
     """
 
     what: str

@@ -14,14 +14,14 @@ from .score_law import distance_p_value
 
 APART = "canaries of a run are independent, given their bits"
 FEWEST = 30  # the normal approximations below need at least this many scores
-MANY = 1000  # from this many sums on, their mean square is treated as normal, for every distribution of a single sum
+MANY = 1000  # for this many sums or more, their mean square is treated as normal, for every distribution of a single sum
 
 
 @dataclass(frozen=True)
 class Independence:
-    """The result of `independence`. dispersion_p: p-value that runs, and the shape of the scores, vary as independent normal
-    draws do. correlation_p: p-value that a canary's score does not depend on its neighbours' scores or bits. ok: neither p-value
-    is below LEVEL. reason: one sentence.
+    """The result of `independence`. dispersion_p: p-value of the hypothesis that runs differ no more than independent draws do,
+    and that the scores are normal if this was tested. correlation_p: p-value of the hypothesis that a canary's score is not
+    correlated with its neighbours' scores or bits. ok: neither p-value is below LEVEL. reason: one sentence.
     """
 
     ok: bool
@@ -31,8 +31,8 @@ class Independence:
 
     @property
     def condition(self) -> Condition:
-        """The same as a condition of a bound: it fails if a test rejects independence, or if there are too few scores to test
-        it.
+        """The result as a condition of a bound: it fails if a test rejects independence, or if there are too few scores for a
+        test.
         """
         if not self.ok:
             return Condition(APART, "failed", self.reason)
@@ -43,11 +43,11 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
     """Tests the independence of canaries given their bits. scores, bits: (rounds, canaries), or (canaries,) for one run.
 
     Dispersion: the mean and the mean square of the residuals must vary between runs no more than within them. With normal=True
-    the residuals must also be normal. Use it for log-likelihood ratios. It detects a privacy loss that all canaries of a run
-    share, even in a single run. With normal=False a single run is not enough. Correlation: a residual must not be correlated with
-    the next residual in the given order, with the bits of its neighbours in this order, or with the number of bits that are 1. So
-    canaries that might disturb one another should be neighbours. The smallest p-value of each group is multiplied by the size of
-    the group.
+    the residuals must also be normal; use this for log-likelihood ratios. The test of normality detects a privacy loss that all
+    canaries of a run share, even in a single run. With normal=False a single run is not enough. Correlation: a residual must not
+    be correlated with the next residual in the given order, with the bits of its neighbours in this order, or with the number of
+    bits that are 1. So canaries that might disturb one another should be neighbours. The smallest p-value of each group is
+    multiplied by the size of the group.
     """
     s, b = np.atleast_2d(np.asarray(scores, float)), np.atleast_2d(np.asarray(bits).astype(bool))
     if s.shape != b.shape:
@@ -82,14 +82,14 @@ def independence(scores: ArrayLike, bits: ArrayLike, *, normal: bool = True) -> 
 
 
 def separate_draws(right: ArrayLike) -> Condition:
-    """Tests whether every channel of every unit in every run draws its own random numbers. The data are guesses of fair coins.
+    """Tests whether every channel of every unit in every run draws its own random numbers. The test uses guesses of fair coins.
 
     right: (runs, units, channels) float, 1 where a guess was right, -1 where it was wrong, 0 where none was made. The residuals
     of each channel are summed over runs, over units, and over channels. Each of the three kinds of sums must vary as sums of
     independent draws do, neither more nor less, and neighbours along each of the three axes must not be correlated. Sums over
-    runs detect draws that several runs share, and units whose channels differ. Sums over units detect what the units of a run
-    share. Sums over channels detect what the channels of a unit share. The smallest of the six p-values is multiplied by six.
-    Channels whose guesses are always right are left out.
+    runs detect draws that several runs share, and units whose channels differ from those of other units. Sums over units detect
+    draws that the units of a run share. Sums over channels detect draws that the channels of a unit share. The smallest of the
+    six p-values is multiplied by six. Channels whose guesses are always right are left out.
     """
     r = np.asarray(right, float)
     spread = r.std(axis=(0, 1))
@@ -105,7 +105,7 @@ def separate_draws(right: ArrayLike) -> Condition:
 
 
 def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
-    """Two-sided p-value that the sums of e over an axis have the variance of sums of independent draws of variance 1."""
+    """Two-sided p-value of the hypothesis that the sums of e over an axis vary as sums of independent draws of variance 1."""
     if e.shape[axis] == 1:
         return 1.0
     squares = (e.sum(axis=axis) ** 2 / e.shape[axis]).ravel()
@@ -119,7 +119,9 @@ def _sums(e: NDArray[np.float64], axis: int, fixed: int) -> float:
 
 
 def _between_runs(x: NDArray[np.float64]) -> float:
-    """Two-sided chi-squared test that the runs' means of x (runs, canaries) differ neither more nor less than chance allows."""
+    """One-sided p-value of a chi-squared test that the runs' means of x (runs, canaries) differ no more than chance allows; 1 for
+    fewer than ten canaries.
+    """
     runs, canaries = x.shape
     within = x.var(axis=1, ddof=1).mean() if canaries > 1 else x.var()
     if canaries < 10 or within == 0:
@@ -129,7 +131,7 @@ def _between_runs(x: NDArray[np.float64]) -> float:
 
 
 def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Two-sided p-value that x and y are uncorrelated; normal approximation."""
+    """Two-sided p-value of the hypothesis that x and y are uncorrelated, by a normal approximation."""
     products = (x * y).ravel()
     scale = math.sqrt(float((products**2).sum())) if products.size >= FEWEST else 0.0
     return float(2 * special.ndtr(-abs(products.sum() / scale))) if scale > 0 else 1.0

@@ -13,7 +13,7 @@ from .conditions import Condition, assumed, checked, proved
 Array = NDArray[np.float64]
 # largest share of a world's scores that may have one value; scores rounded to 1/40 of the standard deviation stay below it
 ATOM = 0.01
-TIMES = 3  # a value that occurs less often is ignored, because rounding may make two scores equal
+TIMES = 3  # a value counts only if it occurs at least this often, because rounding may make two scores equal
 FEWEST = 8  # the distribution of a world is tested if it has at least this many scores
 ROUNDS = "rounds are independent, given their bits"
 PLAYED = proved(ROUNDS, "each has separate coins and noise")  # the default, if the caller passes no other condition
@@ -23,8 +23,9 @@ NORMAL = "scores are normal, with one spread in both worlds"
 def not_continuous(scores0: ArrayLike, scores1: ArrayLike) -> str:
     """The reason why these scores cannot come from a continuous and unbounded distribution, or an empty string.
 
-    If more than a hundredth of a world's scores have one value, the distribution has an atom. If several scores share the largest
-    or the smallest value, it has a hard limit. Normal noise has neither, even if it was written with three digits.
+    If more than a hundredth of a world's scores have one value, the distribution has an atom. If three or more scores share the
+    largest or the smallest value, the distribution has a hard limit. Normal noise has neither, even if it was written with three
+    digits.
     """
     both = [np.asarray(scores0, float), np.asarray(scores1, float)]
     for world, x in enumerate(both):
@@ -64,7 +65,7 @@ def normal_law(scores0: ArrayLike, scores1: ArrayLike) -> Condition:
 def distance_p_value(standard: Array) -> float:
     """p-value of Kolmogorov's distance between sorted, standardised scores and the normal distribution.
 
-    The distance to the fitted normal distribution is smaller than to the true one, so the p-value is too large, never too small.
+    The scores are closer to the fitted normal distribution than to the true one, so the p-value is too large, never too small.
     """
     cdf, n = special.ndtr(standard), len(standard)
     steps = np.arange(n + 1) / n
@@ -89,8 +90,9 @@ def _ratio(variances: float, above: int, below: int) -> float:
 def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
     """Checks that scores are not correlated with the scores before them.
 
-    Whether a score is above the median of its world must not depend on whether the previous score is. Blocks of sqrt(rounds)
-    scores must not differ by more than chance. Nothing can be checked if the scores are sorted, because their order is lost.
+    Whether a score is above the median of its world must not depend on whether the previous score is above its median. Blocks of
+    sqrt(rounds) scores must not differ by more than chance. If the scores are sorted, their order is lost, and independence is
+    assumed.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     sides = np.zeros(s.size)

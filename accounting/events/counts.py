@@ -24,9 +24,9 @@ MOST_PAIRED = 2000  # batches that are compared pairwise
 class Charged:
     """The number of mechanisms in a ledger. plain: mechanisms on all records. steps: mechanisms that each draw their own sample.
 
-    rate: the inclusion probability of these samples; None if there are none, or if records do not join by independent coins.
-    whole: the rate of one sample that all mechanisms share, 1 if there is none. plain_multiplier, step_multiplier: the smallest
-    Gaussian noise multiplier among plain mechanisms and among steps; infinite if there is none.
+    rate: the inclusion probability of these samples; None if there are no samples, if their rates differ, or if records do not
+    join by independent coins. whole: the rate of one sample that all mechanisms share, 1 if there is none. plain_multiplier,
+    step_multiplier: the smallest Gaussian noise multiplier among plain mechanisms and among steps; infinite if there is none.
     """
 
     plain: int = 0
@@ -38,7 +38,9 @@ class Charged:
 
 
 def charged(ledger: DpEvent) -> Charged:
-    """The counts of a ledger built by `mechanisms`: repetitions, compositions, sampled mechanisms, one shared sample."""
+    """The counts of a ledger that consists of events from mechanisms.py: repetitions, compositions, sampled mechanisms, one
+    shared sample.
+    """
     plain = steps = 0
     rates: list[float | None] = []
     multipliers: dict[bool, list[float]] = {True: [], False: []}

@@ -1,4 +1,4 @@
-"""One function for each mechanism, returning a dp_accounting event tree (a ledger).
+"""One function for each mechanism. Each returns a dp_accounting event tree (a ledger).
 
 `sigma` is always noise std / sensitivity. The sensitivity is that of the ledger's unit and relation, so accountants must not
 double it for the relation replace. Zero sigma is a mechanism without privacy. Probabilities and noise out of range raise
@@ -22,12 +22,12 @@ def gaussian(sigma: float) -> DpEvent:
 
 
 def gaussian_hops(sigma: float, hops: int) -> DpEvent:
-    """Noisy aggregations; each sums the outputs of the previous one (GAP, ProGAP at edge level; VESPER's transcript of noisy
+    """Noisy aggregations, each of which sums outputs of the previous one (GAP, ProGAP at edge level; VESPER's transcript of noisy
     rows).
 
     Sensitivity of one hop over rows of norm 1: 1 for a directed edge, sqrt(2) for an undirected edge, sqrt(D) for the other
-    nodes' rows when a node with at most D out-edges is added or removed. Given the released hops before it, a hop differs
-    between neighbouring graphs in those rows only, so the hops compose adaptively. hops = 0 releases nothing.
+    nodes' rows when a node with at most D out-edges is added or removed. Given the released earlier hops, a hop differs between
+    neighbouring graphs in those rows only, so the hops compose adaptively. hops = 0 releases nothing.
     """
     return repeated(gaussian(sigma), hops)
 
@@ -76,7 +76,7 @@ def message_passing_seen(sigma: float, layers: int, rate: float, steps: int) -> 
 def message_passing_secret_edges(sigma: float, layers: int, keep: float, steps: int) -> DpEvent:
     """Each step keeps every undirected edge with probability `keep`, one secret draw for all layers.
 
-    A Poisson-sampled Gaussian for edges, even if the adversary knows the batches. Sums are not rescaled by 1 / keep.
+    For edges this is a Poisson-sampled Gaussian, even if the adversary knows the batches. Sums are not rescaled by 1 / keep.
     """
     return dp_sgd(_at_least_zero("sigma", sigma) / math.sqrt(layers), keep, steps)
 
@@ -84,8 +84,9 @@ def message_passing_secret_edges(sigma: float, layers: int, keep: float, steps: 
 def dp_sgd(sigma: float, rate: float, steps: int) -> DpEvent:
     """DP-SGD with secret Poisson batches. sigma: noise std / clipping norm, on the SUM of the clipped gradients.
 
-    rate: probability that a record joins a batch. Add/remove of one record that enters one gradient; under replace, sigma is
-    noise std / (2 clipping norms). For fixed batches use `dp_sgd_fixed`. For batches that the adversary knows use `dp_sgd_seen`.
+    rate: probability that a record joins a batch. The relation is add/remove of one record that enters one gradient; under
+    replace, sigma is noise std / (2 clipping norms). For fixed batches use `dp_sgd_fixed`. For batches that the adversary knows
+    use `dp_sgd_seen`.
     """
     rate = _probability("rate", rate)
     event = gaussian(sigma)
@@ -100,7 +101,9 @@ def dp_sgd_fixed(sigma: float, epochs: int, visits: int = 1) -> DpEvent:
 
 
 def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
-    """DP-SGD with independent random batches that the adversary knows: the cost is linear in the rate, not quadratic."""
+    """DP-SGD with independent random batches that the adversary knows. Its cost is linear in the rate; with secret batches it
+    would be quadratic.
+    """
     rate, event = _probability("rate", rate), gaussian(sigma)
     if isinstance(event, dp.NonPrivateDpEvent) and rate:
         return event
@@ -108,11 +111,11 @@ def dp_sgd_seen(sigma: float, rate: float, steps: int) -> DpEvent:
 
 
 def dp_sgd_occurrences(sigma: float, records: int, terms: int, batch: int, steps: int) -> DpEvent:
-    """DP-SGD where one node enters `terms` of the `records` loss terms, of which a batch draws `batch` without replacement.
+    """DP-SGD on `records` loss terms. One node enters `terms` of them, and a batch draws `batch` terms without replacement.
 
-    sigma: noise std / (2 terms clipping norms), the sensitivity if all terms met in one batch; terms = K + 1 for a degree
-    bound K and one layer. The number of terms in a batch is hypergeometric, and the adversary is assumed to know it
-    (Daigavane et al. 2021, theorem 1).
+    sigma: noise std / (2 terms clipping norms), where the denominator is the sensitivity if all terms are in one batch; terms = K
+    + 1 for a degree bound K and one layer. The number of terms in a batch is hypergeometric, and the adversary is assumed to know
+    it (Daigavane et al. 2021, theorem 1).
     """
     from scipy.stats import hypergeom
 
@@ -160,7 +163,7 @@ def on_sampled_nodes(rate: float, *events: DpEvent) -> DpEvent:
 
 
 def page_rank_gaussian(sigma: float, rows: int) -> DpEvent:
-    """DP-APPR-GM: `rows` PageRank vectors clipped to L2 norm C and noised. sigma: noise std / (sqrt(2) C).
+    """DP-APPR-GM: `rows` PageRank vectors, clipped to L2 norm C, with Gaussian noise. sigma: noise std / (sqrt(2) C).
 
     Two non-negative vectors of norm at most C are at most sqrt(2) C apart.
     """
@@ -188,8 +191,9 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
     Two different vertices of the simplex are the worst pair at every delta, so the pair may be composed and sampled. Proof: at a
     vertex, let o be the probability of each label except the vertex's own. Take a set of s of the c classes. Given the largest
     noisy entry of the set, the probability that no entry outside exceeds it is log-concave in the posterior, so the probability
-    of a label in the set is smallest at a vertex outside of the set, where it is s o. Likewise, it is at most 1 - (c - s) o.
-    Hence delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is largest at s = 1.
+    of a label in the set is smallest at a vertex outside of the set, where it is s o. By the same argument for the complement,
+    the probability is at most 1 - (c - s) o. Hence delta(epsilon) is at most 1 - (c - s) o - e^epsilon s o, which is largest at s
+    = 1.
     """
     from ..closed_forms import argmax_pair, noisy_argmax_epsilon
 
@@ -197,7 +201,7 @@ def noisy_argmax(classes: int, scale: float, rate: float, queries: int) -> DpEve
         return dp.NonPrivateDpEvent()
     if classes:
         return _each_sampled(FiniteDpEvent(*argmax_pair(classes, float(scale))), rate, queries)
-    costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # the cost decreases for more classes
+    costliest = max(noisy_argmax_epsilon(c, float(scale)) for c in range(2, 17))  # with more classes the cost decreases
     return _each_sampled(PureDpEvent(costliest), rate, queries)
 
 
@@ -233,7 +237,8 @@ def randomised_response(epsilon: float, categories: int = 2) -> DpEvent:
 
 
 def edge_response(kept: float, invented: float, entries: int = 1) -> DpEvent:
-    """Edge-wise randomised response: a true entry survives with probability `kept`, a false one appears with `invented`.
+    """Edge-wise randomised response: an existing edge is kept with probability `kept`, and an absent edge appears with
+    probability `invented`.
 
     entries: 1 for a directed edge, or for an undirected edge with one coin; 2 for an undirected edge with one coin for each
     direction.

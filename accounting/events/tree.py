@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Parts = list[tuple[DpEvent, int]]
-LEAST = -690.0  # the logarithm of the smallest probability of an outcome; a float64 does not underflow above it
+LEAST = -690.0  # the smallest logarithm of an outcome's probability that is used, so that no float64 underflows
 
 
 class Unsupported(ValueError):
@@ -27,9 +27,9 @@ class Unsupported(ValueError):
 def parts(ledger: DpEvent) -> Parts:
     """The mechanisms of a ledger and their counts, without order: [(event, count), …].
 
-    Gaussians are merged into one, which is exactly their composition. This also happens inside a sampling step, where
-    dp_accounting refuses a composition or, with an int as multiplier, silently ignores it. If one mechanism has no
-    privacy, it is the only part. An empty list is a mechanism that releases nothing.
+    Gaussians are merged into one, which is exactly their composition. They are also merged inside a sampling step, where
+    dp_accounting refuses a composition or, with an int as multiplier, silently ignores it. If one mechanism has no privacy, it is
+    the only part. An empty list stands for a mechanism that releases nothing.
     """
     flat: Parts = []
     precision = 0.0  # sum of 1 / sigma^2
@@ -58,10 +58,11 @@ def gaussian_mu(ledger: DpEvent) -> float | None:
 
 
 def scaled(ledger: DpEvent, kappa: float) -> DpEvent:
-    """The same ledger with kappa times less noise: every noise multiplier divided by kappa, every epsilon multiplied by it.
+    """The same ledger with kappa times less noise: every noise multiplier is divided by kappa, and the epsilon of every pure
+    mechanism is multiplied by kappa.
 
-    A lower bound is the epsilon of the largest kappa whose curve a test refutes. Raises ValueError for kappa <= 0 and for
-    events without noise.
+    A lower bound is the epsilon of this ledger at the largest kappa whose curve a test refutes. Raises ValueError for kappa <= 0
+    and for events without noise.
     """
     if not (math.isfinite(kappa) and kappa > 0):
         raise ValueError(f"kappa={kappa}: must be a finite number above 0; 1 leaves the ledger as it is.")

@@ -1,4 +1,6 @@
-"""Bounds that hold at any stopping time: you may test after every round, stop early, or continue later, at no cost in alpha."""
+"""Bounds that hold at any stopping time: a caller may test after every round, stop early, or continue later, without dividing
+alpha.
+"""
 
 from __future__ import annotations
 
@@ -109,10 +111,10 @@ def any_shape(
 ) -> Bound:
     """A bound for any mechanism that holds at any stopping time, by betting at a threshold that was fixed beforehand.
 
-    Under (epsilon, delta)-DP a pair of rounds has E[1{world 1 above} - e^epsilon 1{world 0 above}] <= delta, so the wealth of
-    someone who starts with 1 and bets on the opposite is a supermartingale. The same holds with the worlds exchanged. The e-value
-    is the mean wealth over stakes and both directions. An epsilon is rejected if its e-value reached 1 / alpha at some time. The
-    bound is the largest epsilon up to 20 that is rejected together with all smaller ones.
+    Under (epsilon, delta)-DP a pair of rounds has E[1{world 1 above} - e^epsilon 1{world 0 above}] <= delta, so the wealth of a
+    player who starts with 1 and bets against this inequality is a supermartingale. The same holds with the worlds exchanged. The
+    e-value is the mean wealth over stakes and both directions. An epsilon is rejected if its e-value reached 1 / alpha at some
+    time. The bound is the largest epsilon up to 20 that is rejected together with all smaller ones.
     """
     scores0, scores1 = split(scores, bits)
     pairs = min(len(scores0), len(scores1))

@@ -73,7 +73,7 @@ class Bound:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The conditions that a check found to be broken, with its p-value."""
+        """The conditions that a check rejected, each with the result of the check."""
         return tuple(f"{c.what} ({c.detail})" for c in self.conditions if c.how == "failed")
 
     def __str__(self) -> str:
@@ -120,14 +120,14 @@ def lower(
 ) -> Bound:
     """A lower bound on epsilon from independent rounds of the two-worlds game.
 
-    scores: any shape, float, higher means world 1; infinities allowed. bits: the same shape, True for world 1.
-    shape "any": Clopper-Pearson bounds on both error rates of one threshold, alpha / 2 each, turned into epsilon by the error
-    region of (epsilon, delta)-DP (Kairouz et al. 2015). Valid for every mechanism. shape "ledger": the same two bounds
-    against the trade-off curve of the ledger (Dong et al. 2022), which needs `ledger_curve`. A ledger that is not Gaussian also
-    needs `family`: the curve of the ledger with all noise divided by its argument. likelihood_ratio: the scores are linear in
-    the noise of an exactly Gaussian ledger, so that they are normal with one sd in both worlds. The exact two-sample test then
-    replaces the threshold; the bound is withdrawn if the scores do not look normal. sd: their sd, if it is known independently
-    of these scores. rounds: the condition that rounds are independent, with its status.
+    scores: any shape, float, higher means world 1; infinities allowed. bits: the same shape, True for world 1. shape "any":
+    Clopper-Pearson bounds on both error rates of one threshold, alpha / 2 each, turned into epsilon by the error region of
+    (epsilon, delta)-DP (Kairouz et al. 2015). Valid for every mechanism. shape "ledger": the same two bounds against the
+    trade-off curve of the ledger (Dong et al. 2022), which needs `ledger_curve`. A ledger that is not Gaussian also needs
+    `family`: the curve of the ledger with all noise divided by its argument. likelihood_ratio: the scores are linear in the noise
+    of an exactly Gaussian ledger, so that they are normal with one sd in both worlds. The exact two-sample test then replaces the
+    threshold; the bound is withdrawn if a test rejects that the scores are normal. sd: their sd, if it is known independently of
+    these scores. rounds: the condition that rounds are independent, with its status.
 
     The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds), else from a
     random quarter of the rounds, which then do not count. Raises ValueError for NaN, unequal shapes, a missing world.
@@ -182,7 +182,7 @@ def lower(
     notices, reach = power.notices(claim, *trials, alpha, "any" if shape == "any" else "gate")
     p_value = 1.0 if math.isinf(claim.epsilon) else p_value
     bound = Bound(epsilon, alpha, shape, method, trials, epsilon > claim.epsilon, p_value, notices, reach, attack, audit)
-    # The same two error rates also test the claim for every mechanism, at the same alpha.
+    # The same two error rates also test the claim for every mechanism, without more alpha.
     bound = dataclasses.replace(bound, against="claim" if shape == "any" or any_shape > claim.epsilon else "ledger")
     return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, proved("the threshold is fixed", fixed))
 

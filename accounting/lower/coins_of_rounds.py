@@ -1,5 +1,5 @@
-"""A bound for every mechanism from independent rounds. The bits must be fair coins. If they are not, the tool draws coins and
-selects rounds whose bits equal them.
+"""A bound for every mechanism from independent rounds. The bits must be fair coins. If they are not, the tool draws coins, and
+selects rounds whose bits equal these coins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..claim import Claim
 
 FAIR = "bits are fair independent coins"
-SPARE = 6.0  # spare rounds, in standard deviations of the number of heads: too few rounds in one of a billion audits
+SPARE = 6.0  # spare rounds, in standard deviations of the number of heads; they do not suffice in one of a billion audits
 KEPT = 0.5  # if drawn coins select fewer than this share of the rounds, there is no bound
 
 
@@ -30,9 +30,9 @@ def coins_of_rounds(
 
     scores: (rounds,). bits: the same shape, True for world 1. rounds: the condition that rounds are independent.
 
-    Bits that look like fair coins are taken as such, and the bound holds under any dependence between rounds. Otherwise, for
-    example with a fixed number of rounds in each world, the tool draws fair coins. For each coin it selects a random round whose
-    bit equals the coin.
+    Bits that pass the check in `fair` count as fair coins, and then the bound holds under any dependence between rounds.
+    Otherwise, for example with a fixed number of rounds in each world, the tool draws fair coins. For each coin it selects a
+    random round whose bit equals the coin.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     coins = fair(b)

@@ -46,11 +46,12 @@ class Kind:
 def guesses(
     bits: NDArray[np.bool_], sent: NDArray[np.int64], random: np.random.Generator, sides: tuple[int, ...] = (0, 1)
 ) -> tuple[int, int]:
-    """(right, guesses): if the output is 0 or 1, it is the guess; otherwise there is no guess. 0 and 1 are guessed equally often.
+    """(right, guesses): the guess is the output if this is 0 or 1; otherwise there is no guess. 0 and 1 are guessed equally
+    often.
 
-    bits, sent: any shape. bits: fair coins, the inputs. sent: the outputs. If one of the two is guessed more often, randomly
-    chosen guesses of it are left out. sides: the outputs on which a guess is made; guesses on one output prove more if this
-    output leaks more than the other.
+    bits, sent: any shape. bits: fair coins, the inputs. sent: the outputs. If one of the two values would be guessed more often,
+    randomly chosen guesses of this value are left out. sides: the outputs on which a guess is made; guesses on one output prove
+    more if this output leaks more than the other.
 
     Each guess is right with probability 1 / (1 + e^-x), where x is the log-likelihood ratio of the output, which is at most the
     channel's epsilon. This probability is concave in x. So, with equally many guesses of each kind, the share of right guesses
@@ -81,8 +82,8 @@ def p_value(kinds: Sequence[Kind], total: float, least: float | None = None) -> 
     """The largest probability of this number of right guesses, over all channels whose epsilons add up to at most `total` (nats).
 
     least: the weighted number of right guesses, by default the one that was counted. The declared epsilons fix the weights. The
-    probability is the exact convolution of two binomials. This probability depends on how `total` is divided between the two
-    kinds; a search on a grid, then a refined one, finds the largest. Raises ValueError for more than two kinds.
+    probability is the exact convolution of two binomials. It depends on how `total` is divided between the two kinds; a search on
+    a grid, followed by a finer search, finds the largest. Raises ValueError for more than two kinds.
     """
     least = sum(kind.weight * kind.right for kind in kinds) if least is None else least
     if len(kinds) == 1:

@@ -1,5 +1,5 @@
-"""The family of a ledger: versions of it with all noise divided by one factor (kappa). Finds the versions that two error rates
-rule out.
+"""The family of a ledger: the same ledger with all noise divided by one factor (kappa). Finds the members that two error rates
+contradict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Family:
     member: Callable[[float], Curve] | None
 
     def holding(self, holds: Callable[[Curve], bool]) -> int:
-        """The number of KAPPAS for which `holds` is true. It must be true up to some kappa and false above. Needs `member`."""
+        """The number of KAPPAS for which `holds` is true. `holds` must be true up to some kappa and false above it. Needs
+        `member`.
+        """
         assert self.member is not None
         low, high = -1, len(KAPPAS)
         while high - low > 1:
@@ -42,7 +44,7 @@ class Family:
         return self.member(KAPPAS[count - 1]) if count else None
 
     def epsilon(self, false_positive: float, false_negative: float, delta: float) -> float:
-        """The epsilon of the least private member of the family whose curve lies above this pair of rates; 0 if there is none."""
+        """The epsilon of the least private member of the family that this pair of rates contradicts; 0 if there is none."""
         curve = self.last(lambda c: bool(c.beta(np.array([false_positive]))[0] > false_negative))
         return float(curve.epsilon(delta)) if curve is not None else 0.0
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ..upper.tradeoff import Curve
 
 FEWEST_RUNS = 10  # the dispersion of correct guesses is tested if there are at least this many trainings
-# level of that check: higher than elsewhere, because it has few trainings, and because the second bound needs no independence
+# level of this check; it is higher than that of other checks, because there are few trainings and the second bound needs no
+# independence
 LEVEL = 0.01
 
 
@@ -42,7 +43,7 @@ def guessed(
     attack: str = "",
     audit: str = "",
 ) -> Bound:
-    """A bound against mechanisms shaped like the ledger, from guesses that were fixed beforehand: "world 1" above a score of 0.
+    """A bound with the shape of the ledger, from guesses that were fixed beforehand: "world 1" if the score is above 0.
 
     scores: (trainings, canaries) float. bits: the same shape, True for world 1, independent fair coins. curve: the ledger's.
     family: for a ledger that is not Gaussian, its curve with all noise divided by the argument.
@@ -53,7 +54,7 @@ def guessed(
     even if the trials differ, and one Clopper-Pearson bound uses all of alpha.
 
     A training violates this condition if it draws a noise scale or a privacy loss once for all of its canaries; without further
-    checks, up to 22 % of honest models were then refuted at alpha = 5 %. So two checks are added. First, the numbers of correct
+    checks, up to 22 % of these honest models were refuted at alpha = 5 %. So there are two checks. First, the numbers of correct
     guesses must not vary between trainings more than coins do, tested at 1 %; otherwise, or with fewer than ten trainings, the
     bound is withdrawn. Second, Student's test, which estimates the variance between trainings, gives a second bound, and the
     smaller of the two bounds counts. With one canary in each training neither check is needed. The reach is unknown, because the
@@ -104,7 +105,7 @@ def mean_at_least(shares: NDArray[np.float64], alpha: float) -> float:
 
 
 def mean_p_value(shares: NDArray[np.float64], most: float) -> float:
-    """The level at which `mean_at_least` is `most`."""
+    """The p-value of the hypothesis that the mean is at most `most`: the level at which `mean_at_least` equals `most`."""
     runs = len(shares)
     error = float(shares.std(ddof=1)) / math.sqrt(runs) if runs > 1 else 0.0
     excess = float(shares.mean()) - most

@@ -18,8 +18,8 @@ Array = NDArray[np.float64]
 LARGEST = 700.0  # nats: e^LARGEST still fits a float64
 Groups = tuple[tuple[int, int], ...]  # (weight, even number of guesses), the most certain guesses first
 LEVELS = 4  # largest weight of a guess
-# the weight of a guess grows with certainty - epsilon, up to this share of the largest value; surer guesses have the largest
-# weight
+# the weight of a guess grows with its log-odds minus epsilon, up to this share of the largest difference; surer guesses have the
+# largest weight
 CAPPED = 0.5
 EDGES = (0.0, *(2.0 ** (k / 2) for k in range(-6, 9)), LARGEST)  # nats: all epsilons between two edges use the same weights
 TRUTHS = tuple(2.0 ** (k / 4) for k in range(-14, 27))  # nats: epsilons of the Gaussian mechanisms for which weights are tried
@@ -106,8 +106,8 @@ def weighted_p_value(epsilon: float, delta: float, canaries: int, groups: Groups
 def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int, fewest: int) -> float:
     """`steinke_p_value` for a number of guesses that depends on the scores and is at least `fewest`.
 
-    The term that delta adds is then bounded for every such number at once, by the largest probability of one count of `fewest`
-    coins. Otherwise a mechanism could use delta just when the number of guesses makes that term too small.
+    The term that delta adds is bounded for all numbers of guesses at once, by the largest probability of one count of `fewest`
+    coins. Otherwise a mechanism could use delta exactly when the number of guesses makes this term too small.
     """
     q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))
     around = np.clip(math.floor((fewest + 1) * q) + np.arange(-1, 2), 0, fewest)
@@ -134,7 +134,7 @@ def _law(groups: Groups, q: float) -> tuple[int, Array]:
 def weights(canaries: int, mu: float, epsilon: float, levels: int = LEVELS, capped: float = CAPPED) -> Groups:
     """Groups of guesses for a test of `epsilon` that is strong if the mechanism is Gaussian with this mu.
 
-    The best weight of a guess is its log-odds minus epsilon. The function rounds the weights to `levels` levels.
+    The best weight of a guess is its log-odds minus epsilon; here the weights are rounded to `levels` levels.
     """
     surest = _surest(canaries, mu)
     if surest <= epsilon:
@@ -179,8 +179,8 @@ def expected(groups: Groups, canaries: int, strength: float, delta: float) -> in
 def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) -> Groups:
     """The guesses and weights with which this epsilon (nats) is tested. They depend on neither claim nor scores.
 
-    They are the best ones for one Gaussian mechanism. It has the smallest true epsilon at which the test usually rejects the
-    epsilon under test. At delta = 0 all canaries are guessed with the same weight, which is best for randomised response.
+    They are the best ones for the Gaussian mechanism with the smallest true epsilon at which the test usually rejects the epsilon
+    under test. At delta = 0 all canaries are guessed with the same weight, which is best for randomised response.
     """
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
     middle = math.sqrt(low * high) if low else high / 2
@@ -197,9 +197,9 @@ def most_provable(epsilon: float, delta: float, trials: int, alpha: float) -> fl
     """The largest epsilon (nats) that any rule can prove with probability one half from `trials` independent fair coins, if the
     rule is valid for every mechanism, and the true mechanism is Gaussian and attains `epsilon`.
 
-    To prove more than x, such a rule must also reject the mechanism under which every guess is right with probability
-    1 / (1 + e^-x), while its certainties look like those of the Gaussian mechanism. The most powerful test against it is that of
-    Neyman and Pearson, whose weights are the log-odds minus x.
+    To prove more than x, a rule that is valid for every mechanism must reject a mechanism whose scores look like those of the
+    Gaussian one, but under which every guess is right with probability 1 / (1 + e^-x). The most powerful test against this
+    mechanism is that of Neyman and Pearson, whose weights are the log-odds minus x.
     """
     mu = gaussian.mu_of_claim(Claim(epsilon, delta)) if delta > 0 else 0.0
     if mu <= 0 or math.isinf(mu):

@@ -43,7 +43,7 @@ __all__ = ["Independence", "best_guesses", "canaries", "independence", "mahlouji
 Array = NDArray[np.float64]
 SPARED = 0.1  # share of alpha in `canaries` for the bound that needs no independence
 RANKED = 0.2  # share of alpha in `canaries` for the rank gate, if the exact test has a share too
-SURE = 0.25  # the number of guesses is chosen so that the ledger is rejected at this share of alpha if all guesses are right
+SURE = 0.25  # the number of guesses is so large that the test rejects the ledger at this share of alpha if all guesses are right
 GUESSES = proved("the number of guesses is fixed", "the tested epsilon and ties of scores determine it, not the bits")
 COINS = proved("bits are fair independent coins", "drawn by the audit")
 POWER = 0.9  # power at the smallest detectable violation
@@ -109,13 +109,13 @@ def steinke(
     attack: str = "",
     audit: str = "",
 ) -> Bound:
-    """Valid for any mechanism and any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
+    """A bound for every mechanism, under any dependence between canaries (Steinke et al. 2023, Theorem 5.2 and Appendix D).
 
     The bits must be independent fair coins (`coins` says how that is known). The highest scores are guessed as members, equally
     many of the lowest as non-members, and the rest are not guessed. Surer guesses have larger weights. The number of guesses and
-    their weights depend on the epsilon that is tested, never on the claim or the bits. Scores may be tied for the highest or for
-    the lowest. If these tied scores are at least half as many as would be guessed, the audit guesses exactly the coins of these
-    scores. The bound is the largest epsilon that is rejected together with all smaller ones.
+    their weights depend on the epsilon that is tested, never on the claim or the bits. Several scores may be tied for the highest
+    and for the lowest. If these tied scores are at least half as many as the coins that would be guessed, the audit guesses
+    exactly the coins of these scores. The bound is the largest epsilon that is rejected together with all smaller ones.
     """
     m = np.asarray(bits).size
     alike = tied(np.ravel(np.asarray(scores, float)))
@@ -154,7 +154,9 @@ def steinke(
 
 
 def tied(scores: Array) -> int:
-    """The even number of guesses that takes equally many of the scores tied for the highest and of those tied for the lowest."""
+    """The largest even number of guesses on scores that are tied for the highest and, equally many, on scores that are tied for
+    the lowest.
+    """
     if not len(scores) or scores.min() == scores.max():
         return 0
     return 2 * int(min(np.count_nonzero(scores == scores.min()), np.count_nonzero(scores == scores.max())))
@@ -206,9 +208,7 @@ def mahloujifar(
 
 
 def like(curve: Curve, delta: float) -> Claim:
-    """The claim of a Gaussian mechanism. Its mu is such that a coin is guessed correctly with the same probability as under this
-    curve.
-    """
+    """The claim of the Gaussian mechanism under which a coin is guessed correctly as often as under this curve."""
     mu = curve.mu if curve.mu is not None else 2 * float(special.ndtri(min((1 + float(curve.delta(0.0))) / 2, 1 - 1e-12)))
     epsilon = mu if delta == 0 else float(gaussian.epsilon_of(mu, delta))
     return Claim(epsilon, delta)
@@ -217,7 +217,7 @@ def like(curve: Curve, delta: float) -> Claim:
 def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:
     """The number of guesses on m canaries in `mahloujifar`, large enough for the test to detect a violation of the ledger.
 
-    `best_guesses` may be too few: then the test cannot reject the ledger even if all guesses are right.
+    With `best_guesses` alone, the test may be unable to reject the ledger even if all guesses are right.
     """
     r = best_guesses(like(curve, delta), m, alpha)
     more = (_even(round(share * m), m) for share in reversed(SHARES) if share * m > r)

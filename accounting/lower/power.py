@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 METHODS = ("likelihood-ratio, noise known", "likelihood-ratio", "gate", "any", "coins")
 MOST_ROUNDS = 10**12
 MOST_KAPPA = 1e3
-QUANTILES = (np.arange(24) + 0.5) / 24  # fixed quantiles that replace the distribution of the false positives
+QUANTILES = (np.arange(24) + 0.5) / 24  # the power is averaged over these quantiles of the number of false positives
 
 
 def rounds_needed(claim: Claim, kappa: float, power: float = 0.95, alpha: float = 0.05, method: str = "gate") -> int | None:
@@ -148,7 +148,7 @@ def power_of_coins(limit: float, chance: float, coins: int, alpha: float) -> flo
     """
     if not 0 < limit < 1 or coins < 1:
         return 0.0
-    low, least = 0, coins + 1  # `least`: the smallest number of right guesses that proves it
+    low, least = 0, coins + 1  # `least`: the smallest number of right guesses that proves a chance above `limit`
     while least - low > 1:
         middle = (low + least) // 2
         low, least = (low, middle) if special.betainc(middle, coins - middle + 1, limit) < alpha else (middle, least)

@@ -47,7 +47,8 @@ def ranked(
 
     scores: any shape, float, higher means world 1; ties are broken by coins. bits: the same shape, True for world 1. family: the
     curve of the ledger with all noise divided by its argument; not needed for a Gaussian curve. shown: the curve of the attack's
-    scores with all noise divided by its argument, if the attack is weaker than the best one; the reach is computed from it.
+    scores with all noise divided by its argument, if the attack is weaker than the best one; the reach is computed from this
+    curve.
 
     The threshold is the score at a fixed rank of world 0, counted from the highest. Its false-positive rate has a Beta
     distribution for any continuous scores. The false-negative rate is then at least the curve's value at that rate, so the number
@@ -86,7 +87,7 @@ def misses(scores0: Array, scores1: Array, place: int, random: np.random.Generat
     threshold = np.partition(scores0, len(scores0) - place)[len(scores0) - place]
     above = int(np.count_nonzero(scores0 > threshold))
     equal = int(np.count_nonzero(scores0 == threshold))
-    # Among the equal scores, the one with the (place - above)-th highest coin then has rank `place`.
+    # Random numbers order the equal scores. The score with the (place - above)-th highest number then has rank `place`.
     coin = np.sort(random.random(equal))[equal - (place - above)]
     ties = random.random(int(np.count_nonzero(scores1 == threshold)))
     return int(np.count_nonzero(scores1 < threshold) + np.count_nonzero(ties < coin))
@@ -96,8 +97,8 @@ def chance_of_so_few(missed: int, place: int, trials: tuple[int, int], beta: Bet
     """An upper bound on the probability of at most `missed` misses in world 1, for a threshold at this rank of world 0, if the
     curve holds.
 
-    The integral of P(Binomial(trials[1], beta(a)) <= missed) over a ~ Beta(place, trials[0] - place + 1); in each cell it is
-    replaced by its value at the right end, which is larger, because beta decreases.
+    The integral of P(Binomial(trials[1], beta(a)) <= missed) over a ~ Beta(place, trials[0] - place + 1). In each cell, the
+    integrand is replaced by its value at the right end, which is larger, because beta decreases.
     """
     rates, weights = cells(place, trials[0])
     each = special.bdtr(missed, trials[1], np.clip(beta(rates), 0.0, 1.0))

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 SMALLEST = 1e-12  # relative floor of a variance, so that weights stay finite where noise is absent
 ROUNDING = 1e-9  # share of the claimed noise sd below which residuals are rounding errors, not noise
 ALIKE = "the noise is normal, of one variance and independent"
-# entries below this share of the claimed noise sd hold no noise: fewer than one in a thousand normal draws are smaller
+# entries below this share of the claimed noise sd count as free of noise: fewer than one in a thousand normal draws are smaller
 SILENT = 1e-3
 MOST_SORTED = 1_000_000  # largest number of residuals in the normality test
 COARSE = 2e-4  # nats: grid of losses in a search
@@ -48,13 +48,13 @@ def factorised(
     honest run they are independent N(0, 1). moves: (moved rows, stages, columns) float, the differences of the means between the
     two neighbouring graphs, in units of the claimed noise sd; a replay computes them exactly.
 
-    mu = ||moves|| / (sd of the noise), with a chi-squared upper limit for the sd. Half of alpha is spent on all noise together.
-    The rest is spent on two linear combinations ("views") of the noise, which detect noise that is too small in some directions
-    only: the best weighting of stages and columns, and the difference of neighbouring rows. Their weights come from one half of
-    the rows, their bounds from the other half. If rows are equal in half of the columns, the second view is their difference in
-    the other half. Noise below a billionth of the claimed size proves epsilon = infinity. A view is used only if tests do not
-    reject that its entries are normal, of one variance and independent. If no view is used, the bound is withdrawn. Raises
-    ValueError for other shapes, NaN, infinities.
+    mu = ||moves|| / (sd of the noise), with a chi-squared upper limit for the sd. Half of alpha is spent on all noise together
+    (all of alpha if there are fewer than four rows). The rest is spent on two linear combinations ("views") of the noise, which
+    detect noise that is too small in some directions only: the best weighting of stages and columns, and the difference of
+    neighbouring rows. Their weights come from one half of the rows, their bounds from the other half. If rows are equal in half
+    of the columns, the second view is their difference in the other half. Noise below a billionth of the claimed size proves
+    epsilon = infinity. A view is used only if tests do not reject that its entries are normal, of one variance and independent.
+    If no view is used, the bound is withdrawn. Raises ValueError for other shapes, NaN, infinities.
     """
     r, d = np.asarray(residuals, float), np.asarray(moves, float)
     if r.ndim != 4 or d.ndim != 3 or d.shape[1:] != (r.shape[1], r.shape[3]):
@@ -138,13 +138,13 @@ def added_up(
 
     residuals: for each kind of release, (entries,) float, its noise divided by the claimed noise sd. moves: one value for each
     recorded history; the move of each mean is taken given everything that was released before it. worth: maps a factor by which
-    all noise is too small to the true epsilon, for the reach.
+    all noise is too small to the true epsilon of this violation, which the bound states as its reach.
 
     Each mechanism counts with its smallest move over the histories, divided by a chi-squared upper limit of the noise sd. The
-    bound is the epsilon of their composition. It relies on this: if each mechanism of an adaptive composition leaks, on every
-    history, at least as much as the matching one of a fixed list, then the composition leaks at least as much as the list (Dong
-    et al. 2022, Corollary 3.3, in the reverse direction). The recorded histories are compared to check that the moves do not
-    depend on the history. Raises ValueError for NaN and infinities.
+    bound is the epsilon of their composition. The proof uses this fact: if each mechanism of an adaptive composition leaks, on
+    every history, at least as much as the matching mechanism of a fixed list, then the composition leaks at least as much as the
+    list (Dong et al. 2022, Corollary 3.3, in the reverse direction). The recorded histories are compared to check that the moves
+    do not depend on the history. Raises ValueError for NaN and infinities.
     """
     every, sizes = np.concatenate([np.ravel(r) for r in residuals]), [float(np.linalg.norm([m.plain, *m.steps])) for m in moves]
     if not np.isfinite(every).all() or not np.isfinite(sizes).all() or not every.size or not sizes:
@@ -199,7 +199,7 @@ def alike_in_parts(residuals: Sequence[Array]) -> Condition:
 def alike(x: Array, rows: float, *, whole: bool) -> Condition:
     """Checks that the entries of a view are normal, of one variance and independent.
 
-    rows: p-value that the rows of all residuals have one variance. whole: the entries are all the residuals.
+    rows: the p-value of `rows_alike` for all residuals. whole: whether the entries are all the residuals.
 
     If no entry reaches a thousandth of the claimed noise, the noise is practically absent and its law does not matter.
     """
@@ -213,7 +213,9 @@ def alike(x: Array, rows: float, *, whole: bool) -> Condition:
 
 
 def rows_alike(r: Array) -> float:
-    """p-value that all rows have one variance: chi-squared of the rows' squares. r: (runs, stages, rows, columns)."""
+    """p-value of the hypothesis that all rows have one variance: chi-squared of the rows' squares. r: (runs, stages, rows,
+    columns).
+    """
     # variance of each column in each stage, because columns may differ
     spread = np.sqrt(np.square(r).mean(axis=(0, 2), keepdims=True))
     there = spread[0, :, 0] > 0
@@ -227,10 +229,11 @@ def rows_alike(r: Array) -> float:
 
 
 def assumptions(residuals: ArrayLike) -> Mapping[str, float]:
-    """p-values of the conditions of the factorised bound, to be printed beside it. residuals: as in `factorised`.
+    """p-values of the conditions of the factorised bound. residuals: as in `factorised`.
 
     variance: all residuals have variance 1, two-sided. mean: they have mean 0. normality: distance to the normal distribution.
-    columns: all columns have one variance. stages, rows: consecutive ones are not correlated. duplicates: 0 if whole rows repeat.
+    columns: all columns have one variance. stages, rows: consecutive stages or rows are not correlated. duplicates: 0 if whole
+    rows repeat, else 1.
     """
     r = np.asarray(residuals, float)
     n, flat = r.size, r.ravel()
@@ -281,7 +284,9 @@ def _views(r: Array, d: Array) -> dict[str, tuple[Array, float]]:
 
 
 def _correlation_inverse(x: Array) -> Array:
-    """The inverse of the matrix of second moments of x (variables, samples); directions without variance get a small one."""
+    """The inverse of the matrix of second moments of x (variables, samples); directions without variance are given a small
+    variance.
+    """
     values, vectors = np.linalg.eigh(x @ x.T / x.shape[1])
     return np.asarray((vectors / np.maximum(values, SMALLEST * max(float(values[-1]), SMALLEST))) @ vectors.T)
 
@@ -328,6 +333,6 @@ def _two_sided(total: float, square: float) -> float:
 
 
 def _link(x: Array, y: Array) -> float:
-    """Two-sided p-value that paired entries are uncorrelated; normal approximation."""
+    """Two-sided p-value of the hypothesis that paired entries are uncorrelated, by a normal approximation."""
     products = x * y
     return _two_sided(float(products.sum()), float((products**2).sum())) if products.size else 1.0

@@ -42,9 +42,9 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     """The model with the smallest noise multiplier whose epsilon is at most the claim's.
 
     relative: tolerance of the noise multiplier; epsilon never exceeds the claim. If the model has a printed epsilon (mode
-    "paper"), the search uses that, for the unit of the paper. Otherwise it uses the epsilon of the ledger: in closed form, or
-    bracketed by RDP and refined by privacy-loss distributions, or the best bound available. An infinite claim needs no noise.
-    Raises ValueError for a claim about another unit, and for a claim that no noise satisfies.
+    "paper"), the search uses this epsilon, which is about the paper's unit. Otherwise the search uses the epsilon of the ledger:
+    in closed form; or by privacy-loss distributions, after a coarse search by RDP; or the smallest bound of all accountants. An
+    infinite claim needs no noise. Raises ValueError for a claim about another unit, and for a claim that no noise satisfies.
     """
     if math.isinf(claim.epsilon):
         return model.with_noise(0.0)
@@ -66,7 +66,7 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
 
 
 def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:
-    """Whether this noise satisfies the claim and slightly less noise does not. A noise multiplier from the cache is checked so,
+    """Whether this noise satisfies the claim and slightly less noise does not. This checks a noise multiplier from the cache,
     because verdicts depend on it.
     """
     return 0 < sigma < FARTHEST and epsilon(sigma) <= claim.epsilon < epsilon(sigma / (1 + 3 * relative))
@@ -94,7 +94,7 @@ def _accounted(model: Noisy, claim: Claim, relative: float) -> float:
     from ..events.tree import Unsupported
 
     if _is_exact(model, claim):
-        return _smallest(lambda s: _by("exact", model, claim, s), claim, min(relative, 1e-9), 1.0)  # costs nothing
+        return _smallest(lambda s: _by("exact", model, claim, s), claim, min(relative, 1e-9), 1.0)  # a closed form takes no time
     try:
         start = _smallest(lambda s: _by("dp_accounting-rdp", model, claim, s), claim, 1e-2, 1.0)
     except Unsupported:
@@ -114,7 +114,7 @@ def _is_exact(model: Noisy, claim: Claim) -> bool:
 
 
 def _by_the_best(model: Noisy, claim: Claim, sigma: float) -> float:
-    """epsilon (nats) by the accounting with which `_accounted` ends its search."""
+    """epsilon (nats) by the accountant that `_accounted` uses in the last step of its search."""
     from ..events.tree import Unsupported
 
     if _is_exact(model, claim):
@@ -139,7 +139,7 @@ def _ledger(model: Noisy, claim: Claim, sigma: float) -> DpEvent:
 
 
 def _by_losses(model: Noisy, claim: Claim, sigma: float, coarser: float) -> float:
-    """epsilon (nats) from the privacy-loss distribution, or from RDP if that is smaller."""
+    """epsilon (nats) from the privacy-loss distribution; for a bounded-range mechanism from RDP if this is smaller."""
     from ..events.tree import parts
     from ..events.types import BoundedRangeDpEvent
     from .pld import grid
@@ -167,11 +167,13 @@ def _bounding(model: Noisy, claim: Claim) -> list[str]:
 
 
 def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, start: float) -> float:
-    """The root of epsilon(sigma) = claim.epsilon from above, to the relative tolerance."""
+    """The smallest sigma with epsilon(sigma) <= claim.epsilon, rounded up by at most the relative tolerance. epsilon must not
+    increase with sigma.
+    """
     target = claim.epsilon
     high, at_high = start, epsilon(start)
     low, at_low = start, at_high
-    factor = 1 + 4 * relative if start != 1.0 else 2.0  # the root is near a start that the caller gives
+    factor = 1 + 4 * relative if start != 1.0 else 2.0  # the result is near a start that the caller gives
     while at_high > target:
         low, at_low = high, at_high
         high *= factor
@@ -203,9 +205,9 @@ def _smallest(epsilon: Callable[[float], float], claim: Claim, relative: float, 
 
 
 def _between(low: float, at_low: float, high: float, at_high: float, target: float, relative: float, side: int) -> float:
-    """The next trial sigma: secant through the bracket in log-log, moved slightly so that the bracket closes.
+    """The next trial sigma: the secant through the bracket in log-log coordinates, moved slightly so that the bracket closes.
 
-    Bisects if the secant is undefined, or has moved the same end twice in a row.
+    Bisects if the secant is undefined, or if it has moved the same end of the bracket twice in a row.
     """
     a, b = math.log(low), math.log(high)
     if abs(side) >= 2 or not (math.isfinite(at_low) and at_high > 0 and at_low > at_high):

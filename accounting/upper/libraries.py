@@ -94,7 +94,9 @@ def opacus_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_
 
 
 def sampled_gaussian_rdp(rate: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
-    """R(alpha) (nats) of one Poisson-sampled Gaussian by Opacus, whose series converges at fractional orders too."""
+    """The Renyi divergence (nats) at each order of one Poisson-sampled Gaussian, by Opacus, whose series also converges at
+    fractional orders.
+    """
     analysis = _opacus_accountants().rdp.privacy_analysis
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -114,8 +116,8 @@ def lost_to_rounding(ledger: DpEvent, delta: float) -> str:
     """Why Opacus' privacy random variables give no bound for this ledger at so small a delta, or an empty string.
 
     Opacus raises the Fourier transform of one step to the power of the number of steps, in double precision, so the tail has an
-    error of about 1e-16 per step. At q = 1e-3, sigma = 0.6, 100,000 steps and delta = 1e-12 it returns 11.33; the true value is
-    11.69.
+    error of about 1e-16 per step. At q = 1e-3, sigma = 0.6, 100,000 steps and delta = 1e-12 Opacus returns 11.33; the true value
+    is 11.69.
     """
     steps = sum(count for _, count in parts(ledger))
     least = max(SMALLEST_PRV, ROUNDED_PRV * steps)
@@ -167,7 +169,7 @@ def _opacus(accountant: str, ledger: DpEvent, delta: float, relation: Relation) 
 def _opacus_accountants() -> types.ModuleType:
     """opacus.accountants without importing opacus, which imports torch and takes seconds.
 
-    While it loads the accountants, empty modules replace `opacus` and its optimizers; they are removed afterwards.
+    While Python imports the accountants, empty modules replace `opacus` and `opacus.optimizers`; they are removed afterwards.
     """
     if "opacus" in sys.modules:
         return importlib.import_module("opacus.accountants")

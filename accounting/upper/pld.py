@@ -24,7 +24,7 @@ from ..gaussian import delta_of
 
 Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 MOST_LEVELS = 64  # largest number of different moves in a composition; closer moves are merged
-TAIL = 10.0  # standard deviations of a Gaussian loss that are kept; the mass beyond, 1e-23, counts as infinite loss
+TAIL = 10.0  # a Gaussian loss is kept up to this many standard deviations; the mass beyond, 1e-23, counts as infinite loss
 
 
 def distribution(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: float = 1e-4) -> Any:
@@ -59,11 +59,12 @@ def scale(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE) -> float:
 
 
 def epsilon_at_least(mu: float, steps: NDArray[np.float64], rate: float, delta: float, interval: float = 5e-5) -> float:
-    """A lower bound (nats) on the epsilon of one Gaussian mechanism of `mu` and of `steps` on secret Poisson samples of `rate`.
+    """A lower bound (nats) on the epsilon of a composition: one Gaussian mechanism of `mu`, and `steps` on secret Poisson samples
+    of `rate`.
 
-    steps: (n,) how far each mechanism moves if the unit is in its sample, in noise sds. Losses are rounded down to the grid.
-    Moves that differ by less than a thousandth (more if there are many) are replaced by the smallest of them. The result is the
-    larger of the epsilons for adding and for removing the unit.
+    steps: (n,) the move of the mean of each sampled mechanism if the unit is in its sample, in noise sds. Losses are rounded down
+    to the grid. Moves that differ by less than a thousandth (more if there are many) are replaced by the smallest of them. The
+    result is the larger of the epsilons for adding and for removing the unit.
     """
     moved, width = np.sort(steps[steps > 0]), 1e-3
     while moved.size and np.ptp(groups := np.floor(np.log(moved) / width)) > MOST_LEVELS:
@@ -139,8 +140,9 @@ def _one(event: DpEvent, relation: Relation, interval: float) -> Any:
 def bounded_range_delta(epsilon: float, at: NDArray[np.float64]) -> NDArray[np.float64]:
     """delta(x) of an epsilon-bounded-range mechanism: (1 - e^((x - epsilon)/2))^2 / (1 - e^-epsilon) for |x| <= epsilon.
 
-    The largest, over t, of the deltas of the two-point pairs with losses t and t - epsilon (Dong, Durfee and Rogers
-    2020); a maximum of privacy profiles is one, so its pair dominates adaptively chosen mechanisms too. at: (n,) -> (n,).
+    This is the largest, over t, of the deltas of the two-point pairs with losses t and t - epsilon (Dong, Durfee and Rogers
+    2020). A maximum of privacy profiles is again a privacy profile, so its pair also dominates adaptively chosen mechanisms. at:
+    (n,) -> (n,).
     """
     inside = np.expm1(np.minimum(at - epsilon, 0) / 2) ** 2 / -math.expm1(-epsilon)
     return np.where(at < -epsilon, -np.expm1(np.minimum(at, 0)), inside)
@@ -160,7 +162,7 @@ def _finite(event: FiniteDpEvent, interval: float) -> Any:
 
 
 def _gaussian(mu: float, interval: float) -> Any:
-    """N(mu, 1) against N(0, 1), whose loss is N(mu^2 / 2, mu^2) and its own mirror image."""
+    """N(mu, 1) against N(0, 1). The privacy loss is N(mu^2 / 2, mu^2), in both directions."""
     at = _range(mu * mu / 2 - TAIL * mu, mu * mu / 2 + TAIL * mu, interval)
     return pld.PrivacyLossDistribution(_connect(at, delta_of(mu, at * interval), interval))
 
@@ -178,7 +180,7 @@ def _connect(at: NDArray[Any], deltas: NDArray[np.float64], interval: float) -> 
 
 
 def _mixture(event: VisibleMixtureDpEvent, relation: Relation, interval: float) -> Any:
-    """The adversary knows the drawn mechanism, so the loss distribution is the mixture of theirs."""
+    """The adversary knows which mechanism was drawn, so the loss distribution is the mixture of the parts' loss distributions."""
     total: Any = None
     seen = 0.0
     for probability, part in zip(event.probabilities, event.events, strict=True):
@@ -239,7 +241,7 @@ def profile(pmf: Any, at: NDArray[np.float64]) -> NDArray[np.float64]:
 def knots(pmf: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The grid of losses (ascending) and delta at each; delta is linear in e^epsilon in between, constant after the last.
 
-    dp_accounting gives the same numbers through get_delta_for_epsilon, a Python loop; this reads its masses at once.
+    dp_accounting's get_delta_for_epsilon gives the same numbers in a Python loop; this function computes them with arrays.
     """
     dense = pmf.to_dense_pmf()
     probs = np.maximum(dense._probs, 0)

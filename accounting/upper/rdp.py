@@ -27,7 +27,8 @@ ORDERS: tuple[float, ...] = tuple(float(a) for a in library.DEFAULT_RDP_ORDERS)
 def epsilon(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE, orders: tuple[float, ...] = ORDERS) -> float:
     """The epsilon (nats) at `delta` that follows from the ledger's RDP curve, by dp_accounting's conversion.
 
-    An upper bound, usually 5 to 15 % loose, more where unlike mechanisms share a sample. Raises Unsupported.
+    The result is an upper bound. It is usually 5 to 15 % too large, and more if different mechanisms share a sample. Raises
+    Unsupported.
     """
     return best(curve(ledger, relation, orders), delta, orders)
 
@@ -68,7 +69,7 @@ def _one(event: DpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDA
         case dp.PoissonSampledDpEvent() if not isinstance(event.event, dp.GaussianDpEvent):
             return _sampled(event, relation, orders)
         case dp.SampledWithoutReplacementDpEvent():
-            # Both curves are bounds. The library's amplified one may exceed the plain one if sampling does not help.
+            # Both curves are bounds. The library's amplified curve may exceed the curve without amplification.
             return np.minimum(_library(event, Relation.REPLACE, orders), curve(event.event, relation, tuple(orders)))
     return _library(event, relation, orders)
 
@@ -125,7 +126,7 @@ def _mixture(event: VisibleMixtureDpEvent, relation: Relation, orders: NDArray[n
 def _sampled(event: dp.PoissonSampledDpEvent, relation: Relation, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """A dominating pair (p, q) on a secret sample becomes the pair ((1-rate) q + rate p, q), in either order.
 
-    If no such pair is known, the sample is treated as public, which by joint convexity costs more.
+    If no dominating pair is known, the sample is treated as public, which by joint convexity costs more.
     """
     rate, inner = event.sampling_probability, event.event
     pair: FiniteDpEvent | None = None

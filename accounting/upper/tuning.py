@@ -27,9 +27,10 @@ def tuned(ledger: DpEvent, over: float, selection: str = "fixed") -> DpEvent:
     sees. The hyper-parameters must be drawn from a public list, and the score that chooses must be computed from the releases. A
     score on private validation data is a further release, which `ledger` must contain.
 
-    fixed: all trainings compose. No smaller bound holds for every mechanism: if the worse of two outcomes has the likelihood
-    ratio e^epsilon, then the best of k trainings is this outcome with the ratio e^(k epsilon). The others: see `selected`.
-    Raises ValueError for over < 1, a fixed number that is no whole number, and an unknown selection.
+    fixed: all trainings compose. No smaller bound holds for every mechanism: suppose that the worse of two outcomes has the
+    likelihood ratio e^epsilon. The best of k trainings is this outcome only if all k have it, so its ratio is e^(k epsilon). For
+    the other selections see `selected`. Raises ValueError for over < 1, a fixed number that is no whole number, and an unknown
+    selection.
     """
     if selection not in SELECTIONS:
         raise ValueError(f"selection={selection!r}: must be one of {', '.join(SELECTIONS)}.")
@@ -69,7 +70,8 @@ def selected(
 def stopping(mean: float, shape: float) -> float:
     """The parameter g in (0, 1] of the truncated negative binomial distribution with this mean and shape, by bisection.
 
-    mean(g) = s (1/g - 1)/(1 - g^s), and (1/g - 1)/ln(1/g) for s = 0. Rounded down, which costs more.
+    mean(g) = s (1/g - 1)/(1 - g^s), and (1/g - 1)/ln(1/g) for s = 0. The result is rounded down, which raises the bound on
+    epsilon.
     """
     if mean == 1:
         return 1.0

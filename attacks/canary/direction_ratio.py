@@ -26,9 +26,10 @@ class DirectionRatio:
     """The Neyman-Pearson test of one edge on the messages that party B of VESPER receives in variant s1.
 
     Message k + 1 of a node is y / |y| with y = m + noise, where m is the node's own message k plus those of its neighbours. The
-    transcript contains all messages, so m is known except for the challenge edge. The direction u of y has the projected normal
-    density, proportional to e^(-|m|^2 / 2 s^2) times the integral of r^(dim - 1) e^(-r^2 / 2 + r <u, m> / s) over r > 0, with s
-    the std of the noise. An edge contributes at both ends and in every message. Scores are log-likelihood ratios.
+    transcript contains all messages, so m is known except for the contribution of the challenge edge. The direction u of y has
+    the projected normal density, proportional to e^(-|m|^2 / 2 s^2) times the integral of r^(dim - 1) e^(-r^2 / 2 + r <u, m> / s)
+    over r > 0, with s the std of the noise. An edge contributes at both ends and in every message. Scores are log-likelihood
+    ratios.
     """
 
     name: str = "direction-ratio"

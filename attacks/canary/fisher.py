@@ -17,9 +17,9 @@ ROUNDING = 1e-9  # smallest relative variance that float32 log-probabilities can
 def log_likelihood_ratio(seen: Rows, bare: Rows, joined: Rows, edges: int) -> Rows:
     """Fisher's linear discriminant, as the log-likelihood ratio of two normal distributions with one covariance.
 
-    seen: (n, dim) rows to score. bare: (r, dim) rows of nodes without such an edge. joined: (s, dim) rows of nodes with
-    `edges` such edges each; several edges have a larger effect than one. Returns (n,) float64: above 0 if one edge is likelier
-    than none; all 0 if the two kinds of nodes have equal rows.
+    seen: (n, dim) rows to score. bare: (r, dim) rows of nodes that are known to have no edge of the kind in question. joined: (s,
+    dim) rows of nodes that are known to have `edges` of these edges each; several edges have a larger effect than one. Returns
+    (n,) float64: above 0 if one edge is likelier than none; all 0 if the two kinds of nodes have equal rows.
     """
     step = (joined.mean(axis=0) - bare.mean(axis=0)) / edges
     spread = np.concatenate([bare - bare.mean(axis=0), joined - joined.mean(axis=0)])

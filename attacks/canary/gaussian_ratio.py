@@ -25,13 +25,13 @@ WIDE = 1 << 22  # how many numbers a dense operand of a sparse product may hold:
 class LikelihoodRatio:
     """The Neyman-Pearson test of an edge, as a standardised score.
 
-    At hop k a release holds y_k = A h_k + noise, where the rows h_k are known. An arc u -> v adds h_k[u] to row v and
-    changes nothing else, so with d_k that difference, the log-likelihood ratio is an increasing function of
+    At hop k a release holds y_k = A h_k + noise, where the rows h_k are known. An arc u -> v adds the difference d_k = h_k[u] to
+    row v and changes nothing else, so the log-likelihood ratio is an increasing function of
 
         score = sum_k <y_k - A_known h_k, d_k> / (noise_std * sqrt(sum_k |d_k|^2)),
 
-    which is N(0, 1) without the edge and N(shift, 1) with it, shift = sqrt(sum_k |d_k|^2) / noise_std; an undirected
-    edge is its two arcs. Later h_k may depend on earlier y_k. Given those, the noise of y_k is independent, so this is exact.
+    which is N(0, 1) without the edge and N(shift, 1) with it, shift = sqrt(sum_k |d_k|^2) / noise_std; an undirected edge is its
+    two arcs. Later h_k may depend on earlier y_k. Given the earlier y_k, the noise of y_k is independent, so the test is exact.
     """
 
     name: str = "likelihood-ratio"
@@ -42,7 +42,7 @@ class LikelihoodRatio:
         return self
 
     def score(self, release: Release, challenge: Challenge) -> NDArray[np.float64]:
-        """(runs, c) float64. Raises ValueError where the distribution above does not hold: see `ends` and `noise_std`."""
+        """(runs, c) float64. Raises ValueError if the distribution above does not hold: see `ends` and `noise_std`."""
         reached, inputs = ends(challenge), release["inputs"]
         arcs = [(np.searchsorted(reached, receive), rows(release, send)) for receive, send in arcs_of(challenge)]
         total = np.zeros((len(release), len(challenge)))

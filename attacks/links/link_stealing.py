@@ -92,7 +92,8 @@ class LinkClassifier:
 def known_pairs(
     challenge: Challenge, watch: NDArray[np.int64], limit: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Known edges between watched nodes and as many random pairs, neither known nor challenged: (2m, 2), (2m,) bits.
+    """Known edges between watched nodes, and as many random pairs that are neither known edges nor challenges: (2m, 2), (2m,)
+    bits.
 
     At most `limit` pairs in total. Raises ValueError if there is no such edge or no such pair.
     """

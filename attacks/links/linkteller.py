@@ -27,8 +27,8 @@ class Query(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinkTeller:
-    """The change of one end's posterior divided by the change of the other end's features, in the direction where it is larger
-    (Wu et al. 2022).
+    """The change of one end's posterior divided by the relative change of the other end's features, for the direction with the
+    larger quotient (Wu et al. 2022).
 
     query: the model under attack, which answers for the runs of the release. step: the relative change of a node's features.
     normalised: whether to divide by the change of that node's own posterior, which is larger for nodes with few neighbours. The
@@ -59,7 +59,9 @@ class LinkTeller:
 
 
 def influence(query: Query, x: Any, nodes: NDArray[np.int64], step: float = 1e-4) -> NDArray[np.float64]:
-    """(runs, changed, observed) float64: norm of the change of each posterior, if one node's features are scaled by 1 + step."""
+    """(runs, changed, observed) float64: the norm of the change of each posterior, divided by step, if one node's features are
+    scaled by 1 + step.
+    """
     start, moved = query(x)[:, nodes].astype(np.float64), []
     for node in nodes:
         scale = np.ones(x.shape[0], dtype=x.dtype)

@@ -48,8 +48,8 @@ def rows_of(x: object, nodes: NDArray[np.int64]) -> Rows:
 
 @dataclass(frozen=True)
 class Public:
-    """A cache key of a graph. Two keys are equal if the features, labels and training nodes of the graphs are; edges
-    are ignored.
+    """A cache key of a graph. Two keys are equal if the graphs have the same features, labels and training nodes; edges are
+    ignored.
     """
 
     graph: Graph = field(compare=False)
@@ -92,7 +92,8 @@ def _reference(public: Public, seed: int) -> Rows:
 def of_model(attack: int, posteriors: Rows, guess: Rows | None, pairs: NDArray[np.int64]) -> Rows:
     """The features of each pair in attack 1, 3, 4, 5, 6 or 7 that depend on the target, (c, …).
 
-    posteriors, guess: (nodes, classes) probabilities of the target and of the reference, which attack 6 joins. pairs: (c, 2).
+    posteriors, guess: (nodes, classes) probabilities of the target and of the reference model; attack 6 concatenates them. pairs:
+    (c, 2).
     """
     u, v = pairs.T
     a, b = posteriors[u], posteriors[v]

@@ -36,8 +36,9 @@ class GraphBase:
     log-likelihood of the nearby labels without the node. The score is the log odds of the mean over samples of sigmoid(gain of
     the target - alpha * log mean exp gain of shadows).
 
-    target, shadows: the runs under attack, and models independent of their bits. hops: the distance up to which removing the
-    node has an effect, twice the number of layers. The challenge's known graph is the union graph.
+    target: answers for the runs under attack. shadows: answers for models that are independent of the targets' bits. hops: the
+    distance up to which removing the node has an effect, twice the number of layers. The challenge's known graph is the union
+    graph.
     """
 
     target: GraphQuery | None = None
@@ -101,7 +102,7 @@ def neighbourhoods(
     reach.sort_indices()
     node = reach.indices.astype(np.int64)
     part = np.repeat(np.arange(len(items)), np.diff(reach.indptr))
-    key = part * n + node  # ascending; the result has one row for each of them
+    key = part * n + node  # ascending; the result has one row for each key
     around = sp.coo_array(joined[node])  # maps a row to its neighbours; those in the same part are kept
     other = part[around.row] * n + around.col
     place = np.searchsorted(key, other).clip(max=len(key) - 1)

@@ -36,7 +36,7 @@ class Moments:
         uses the variance of each challenge, infinity the pooled variance (the advice of Carlini et al. for few shadows), and None
         an empirical-Bayes estimate of the degrees of freedom. With None the means are shrunk too, and their uncertainty adds to
         the variances. If a challenge has no shadows on one side, its mean there is its mean on the other side, plus the average
-        difference between the two sides. Offline, the moments of `out` do not depend on shadows that contain the challenge.
+        difference between the two sides. Offline, the mean of `out` is not shrunk towards shadows that contain the challenge.
         """
         sides = [moments(signal, side, shrinkage) for side in (bits, ~bits)]
         mean, variance, n = (np.stack(parts, axis=1) for parts in zip(*sides, strict=True))

@@ -49,9 +49,9 @@ def laws_of(
 ) -> tuple[Student, Student]:
     """The predictive distributions of each challenge's signals as a member, and as a non-member.
 
-    The signals are normal. Each covariance has an inverse-Wishart prior, centred at the one pooled over all challenges and
-    worth `shrinkage` observations (Gelman et al., Bayesian Data Analysis, section 3.6). The means of both sides are shrunk
-    together within groups.
+    The model assumes normal signals. Each covariance has an inverse-Wishart prior, which is centred at the covariance pooled over
+    all challenges and counts as `shrinkage` observations (Gelman et al., Bayesian Data Analysis, section 3.6). The means of both
+    sides are shrunk together within groups.
 
     signal: (shadows, c, d). bits: (shadows, c). groups: (c,). Raises ValueError if all shadows hold a challenge, or none does.
     """
@@ -85,10 +85,10 @@ def laws_of(
 class MultiLira:
     """log p(signals | in) - log p(signals | out), with one Student distribution for each side of each challenge.
 
-    kind: node or edge. Three fields name the queries that give signals. logits: all logits of the node, or of both ends of the
-    edge, are signals. scalars: only the scalar of `Lira` is a signal. around: the mean of that scalar over the node's watched
-    neighbours is a signal. Logits are centred log-probabilities without the last class, which the others determine. shrinkage:
-    32 for logits, and 8 for scalars alone; chosen on one pool of runs and confirmed on others, see benchmarks/RESULTS.md.
+    kind: node or edge. Three fields name queries, and which signals each query gives. logits: all logits of the node, or of both
+    ends of the edge. scalars: the scalar of `Lira`. around: the mean of that scalar over the node's watched neighbours. Logits
+    are centred log-probabilities without the last class, which the others determine. shrinkage: 32 for logits, and 8 for scalars
+    alone; chosen on one pool of runs and confirmed on others, see benchmarks/RESULTS.md.
     """
 
     kind: str = "node"
@@ -166,11 +166,11 @@ class SumOfRatios:
 
 
 def strongest(kind: str = "node", query: str | None = None) -> SumOfRatios:
-    """The strongest attack of this package: the sum of two log-likelihood ratios, one on all logits and one on the scalar of
-    `Lira`.
+    """The strongest attack of this package: the sum of two log-likelihood ratios, one on scalars of `Lira` alone, and one on all
+    logits and a scalar.
 
-    query: the only query used. By default there are three queries of a node and of its neighbours: without edges; without edges
-    and with half of the features; and in the whole graph.
+    query: the only query used. By default, for nodes, there are three queries: without edges; without edges and with half of the
+    features; and in the whole graph. The scalars of the node's neighbours are then signals too.
     """
     if query is not None:
         return SumOfRatios((MultiLira(kind, (), (query,), shrinkage=8.0), MultiLira(kind, (query,), (query,))), STRONGEST[kind])

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class Relative:
     """BASE (Lassila et al. 2025): log p(y | target) - alpha * log of the mean of p(y | shadow).
 
-    With `gamma` it is RMIA (Zarifzadeh et al. 2024): the log odds of the share of other challenges whose ratio, times gamma,
-    is at most the node's ratio. At gamma = 1 both rank the nodes of a run in the same order. online: the mean is over all
-    shadows. Offline, only shadows without the node are used, and the mean over shadows with and without it is estimated from
-    theirs as ((1 + guess) * mean_out + 1 - guess) / 2 (RMIA, equation 4).
+    With `gamma` the attack is RMIA (Zarifzadeh et al. 2024): the log odds of the share of challenges whose ratio, times gamma, is
+    at most the node's ratio. At gamma = 1 both attacks rank the nodes of a run in the same order. online: the mean is over all
+    shadows. Offline, only shadows without the node are used. With mean_out, the mean over these shadows, the mean over all
+    shadows is estimated as ((1 + guess) * mean_out + 1 - guess) / 2 (RMIA, equation 4).
     """
 
     alpha: float = 1.0

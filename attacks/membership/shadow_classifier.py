@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...models.base import Release
     from ..base import Challenge, Pilot
 
-EXAMPLES = 20_000  # largest number of training rows of the classifier; more rows take longer and gain nothing
+EXAMPLES = 20_000  # largest number of training rows of the classifier; more rows take longer and do not improve the attack
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ def perceptron(
 
 
 def decision(classifier: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) float64: the logit of class True, before the sigmoid, which would be rounded to one."""
+    """(n,) float64: the logit of class True. The sigmoid is left out, because it would round large logits to one."""
     *before, net = (step for _, step in classifier.steps)
     value = rows
     for step in before:

@@ -114,7 +114,8 @@ def best_threshold(signal: NDArray[np.float64], bits: NDArray[np.bool_]) -> floa
         return float(np.median(value)) if value.size else 0.0
     order = np.argsort(value)
     value, bit = value[order], bit[order]
-    # A cut after position i predicts "out" for the first i: correct are the non-members before it and the members after it.
+    # A cut after position i predicts "out" for the first i scores; it is right for the non-members before the cut and the members
+    # after it.
     right = np.concatenate([[0], np.cumsum(~bit)]) + np.concatenate([np.cumsum(bit[::-1])[::-1], [0]])
     fences = np.concatenate([[value[0] - 1], (value[1:] + value[:-1]) / 2, [value[-1] + 1]])
     right[1:-1][value[1:] == value[:-1]] = -1  # no cut between equal values

@@ -1,9 +1,9 @@
-"""Trains the official Blink (Zhu, Tan and Xiao 2023) of a checkout of its repository; none of its code is here.
+"""Trains the official Blink (Zhu, Tan and Xiao 2023) from a checkout of its repository. This file contains none of its code.
 
     python blink.py WORLDS OUT CHECKOUT EPSILON DELTA [posteriors]
 
-DELTA: the share of epsilon that Blink spends on degrees. It needs what the checkout imports; docs/recipes.md lists versions.
-`posteriors` releases nothing else.
+DELTA: the share of epsilon that Blink spends on degrees. This program needs the packages that the checkout imports;
+docs/recipes.md lists versions. With `posteriors`, it releases only the posteriors.
 """
 
 import sys
@@ -13,7 +13,7 @@ from types import ModuleType
 sys.path[:0] = [str(Path(sys.argv[3], "src")), str(Path(__file__).parents[1])]
 
 import torch
-import torch_geometric  # noqa: F401  before the stand-in, which it must not take for the package
+import torch_geometric  # noqa: F401  before the stand-in: PyG must not take it for torch_sparse
 from target import target
 
 

@@ -1,9 +1,11 @@
-"""Trains the official DPDGC (Chien et al. 2023), edge level, of a checkout of its repository; none of its code is here.
+"""Trains the official DPDGC (Chien et al. 2023), edge level, from a checkout of its repository. This file contains none of its
+code.
 
     python dpdgc.py WORLDS OUT CHECKOUT EPSILON NORM [posteriors]
 
-NORM: DPDGC makes the noise of its embedding for weights whose columns have this length, which it calls `norm_scale`. It needs
-what the checkout imports; docs/recipes.md lists versions. With `posteriors`, only the posteriors are released.
+NORM: DPDGC calibrates the noise of its embedding for weights whose columns have this length, which it calls `norm_scale`. This
+program needs the packages that the checkout imports; docs/recipes.md lists versions. With `posteriors`, it releases only the
+posteriors.
 """
 
 import sys

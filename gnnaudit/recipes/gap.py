@@ -1,8 +1,9 @@
-"""Trains the official GAP (Sajadmanesh et al. 2023) of a checkout of its repository; none of its code is here.
+"""Trains the official GAP (Sajadmanesh et al. 2023) from a checkout of its repository. This file contains none of its code.
 
     python gap.py WORLDS OUT CHECKOUT EPSILON [posteriors]
 
-It needs what the checkout imports; docs/recipes.md lists versions. With `posteriors`, only the posteriors are released.
+This program needs the packages that the checkout imports; docs/recipes.md lists versions. With `posteriors`, it releases only the
+posteriors.
 """
 
 import sys

@@ -1,8 +1,9 @@
-"""Trains the official LPGNet (Kolluri et al. 2022) of a checkout of its repository; none of its code is here.
+"""Trains the official LPGNet (Kolluri et al. 2022) from a checkout of its repository. This file contains none of its code.
 
     python lpgnet.py WORLDS OUT CHECKOUT EPSILON [posteriors]
 
-It needs what the checkout imports; docs/recipes.md lists versions. `posteriors` releases nothing else.
+This program needs the packages that the checkout imports; docs/recipes.md lists versions. With `posteriors`, it releases only the
+posteriors.
 """
 
 import os
@@ -23,7 +24,7 @@ STACKED = 2  # networks that read noisy counts, each with epsilon / STACKED
 
 
 class Loaded:
-    """One graph as LPGNet's own loader gives it. Labels of nodes that are in another part are -100."""
+    """One graph as LPGNet's own loader returns it. Nodes that are in another part of the split have the label -100."""
 
     def __init__(self, run):
         features, labels = torch.from_numpy(run.x), torch.from_numpy(run.y)

@@ -1,9 +1,9 @@
-"""Trains the official LPGNN (Sajadmanesh and Gatica-Perez 2021) of a checkout of its repository; none of its code is here.
+"""Trains the official LPGNN (Sajadmanesh and Gatica-Perez 2021) from a checkout of its repository, without any of its code here.
 
     python lpgnn.py WORLDS OUT CHECKOUT MECHANISM EPSILON_X EPSILON_Y LOW HIGH
 
 MECHANISM: mbm (multi-bit), 1bm, lpm (Laplace) or agm (Gaussian). LOW, HIGH: the public range of the features, which LPGNN calls
-`data_range`. It needs what the checkout imports; docs/recipes.md lists versions.
+`data_range`. This program needs the packages that the checkout imports; docs/recipes.md lists versions.
 """
 
 import os

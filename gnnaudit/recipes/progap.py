@@ -1,8 +1,9 @@
-"""Trains the official ProGAP (Sajadmanesh and Gatica-Perez 2024) of a checkout of its repository; none of its code is here.
+"""Trains the official ProGAP (Sajadmanesh and Gatica-Perez 2024) from a checkout of its repository, without any of its code here.
 
     python progap.py WORLDS OUT CHECKOUT EPSILON [posteriors]
 
-It needs what the checkout imports; docs/recipes.md lists versions. With `posteriors`, only the posteriors are released.
+This program needs the packages that the checkout imports; docs/recipes.md lists versions. With `posteriors`, it releases only the
+posteriors.
 """
 
 import sys
@@ -12,7 +13,7 @@ from types import ModuleType
 sys.path[:0] = [sys.argv[3], str(Path(__file__).parents[1])]
 
 import torch
-import torch_geometric  # noqa: F401  before the stand-ins, which it must not take for the packages
+import torch_geometric  # noqa: F401  before the stand-ins: PyG must not take them for the packages
 from target import target
 
 for name, imported in {"torch_sparse": "SparseTensor", "pyg_lib": "", "pyg_lib.sampler": "neighbor_sample"}.items():

@@ -37,7 +37,7 @@ class DpGnn(common.NodeRecipe):
     gradient and may reverse the gradients of max_degree others. The ledger does not charge for predictions that read training
     nodes, so only validation and test nodes get predictions, computed from validation and test neighbours alone. Both modes clip
     all tensors together, as GAP and ProGAP do; the authors' code clips each tensor and charges once (finding dpgnn-per-tensor).
-    The other fields are those of `NodeRecipe` and its base.
+    `NodeRecipe` and its base describe the other fields.
     """
 
     unit: Unit = Unit.NODE
@@ -57,7 +57,7 @@ class DpGnn(common.NodeRecipe):
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that its fields suggest and that it lacks, each with the reason."""
+        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
         if self.mode == "paper":
             return {"ClippedGradients": "its batches have a fixed size: a node that joins a batch displaces another"}
         return {"ClippedGradients": "a node also changes the gradients of its neighbours"}
@@ -148,7 +148,9 @@ class DpGnn(common.NodeRecipe):
         return present
 
     def _mean(self, company: Company, kept: list[NDArray[np.bool_]]) -> Tensor:
-        """(runs, nodes, dim): for each node, the mean of the features of the senders of those arcs; zero without a sender."""
+        """(runs, nodes, dim): for each node, the mean of the features of the nodes that send to it over the arcs `kept`; zero
+        without a sender.
+        """
         graph = company.worlds.graph
         x = company.features("all").dense.unsqueeze(0).expand(len(kept), -1, -1)
         sums = Aggregation.over(graph.nodes, [graph.arcs[:, arcs] for arcs in kept], company.device)(x)

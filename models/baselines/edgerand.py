@@ -35,12 +35,12 @@ CHUNK = 500  # rows that share one density in the published code
 class EdgeRand(common.EdgeRecipe):
     """Asymmetric randomised response, the edge-level GraphSAGE baseline of GAP and ProGAP ("sage-edp"); without noise, GraphSAGE.
 
-    sigma: 1 / epsilon (nats), the scale of Laplace noise on a value of sensitivity 1 that costs epsilon; 0 keeps the graph
+    sigma: 1 / epsilon (nats), because Laplace noise of this scale on a value of sensitivity 1 costs epsilon; 0 keeps the graph
     unchanged. The recipe spends nine tenths of epsilon on the entries of the adjacency matrix and the rest on its density. Mode
     "paper": every directed entry has its own coin, self loops too. The density is released for each block of 500 rows, with noise
-    for the density of the whole matrix. That noise is too small; the ledger computes by how much from the public number of nodes,
-    `nodes`. Mode "sound": one density; one coin for every pair, or for every directed entry without self loops if the unit is the
-    directed edge. The other fields are those of `EdgeRecipe`.
+    that is calibrated for the density of the whole matrix. This noise is too small for one block; the ledger computes by how much
+    from the public number of nodes, `nodes`. Mode "sound": one density; one coin for every pair, or for every directed entry
+    without self loops if the unit is the directed edge. `EdgeRecipe` describes the other fields.
     """
 
     base_layers: int = 2
@@ -86,7 +86,7 @@ class EdgeRand(common.EdgeRecipe):
         return None if self.mode == "sound" or not self.sigma else self.epsilon
 
     def footprint(self, graph: Graph) -> int:
-        """Two sparse matrices, the activations of all layers and what the backward pass keeps."""
+        """Counts two sparse matrices, the activations of all layers and what the backward pass keeps."""
         return 4 * (graph.nodes * self.hidden * (self.layers * 8 + 16) + graph.dim * self.hidden * 6) + 60 * graph.arc_count
 
     def _fit(self, company: Company) -> dict[str, NDArray[np.float32]]:
@@ -108,7 +108,9 @@ class EdgeRand(common.EdgeRecipe):
         return {"posteriors": common.log_probabilities(network, weights, everyone)[:, worlds.watch]}
 
     def _trunk(self, neighbours: Neighbours, classes: int) -> tuple[Layer, ...]:
-        """Sum of the neighbours and the node itself, each by a matrix of its own; every layer's rows have length 1."""
+        """The layers after the base: the sum over the neighbours and the node itself, each multiplied by a matrix of its own.
+        Rows are scaled to length 1 before the activation.
+        """
         layers: list[Layer] = []
         for _ in range(self.layers):
             layers += [neighbours, Linear(2 * self.hidden, self.hidden), UnitLength(), *activated(self.hidden, self.unit)]
@@ -121,11 +123,13 @@ class EdgeRand(common.EdgeRecipe):
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that its fields suggest and that it lacks, each with the reason."""
+        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
         return {} if self.sigma else {"RandomisedEdges": "without noise it flips no entry"}
 
     def entry_chances(self, density: float, kappa: float = 1.0) -> tuple[float, float]:
-        """The probabilities that a true entry stays and that a false one appears, at `kappa` times the epsilon of an entry."""
+        """The probabilities that an existing edge is kept and that an absent edge appears, at `kappa` times the epsilon of an
+        entry.
+        """
         return probabilities(LINK_SHARE * kappa * self.epsilon, density)
 
     def response(self, worlds: Worlds, run: int) -> NDArray[np.int64]:
@@ -159,8 +163,8 @@ class EdgeRand(common.EdgeRecipe):
 
 
 def probabilities(epsilon: float, density: float) -> tuple[float, float]:
-    """The probabilities that a true entry stays and that a false one appears, chosen so that the expected density does not
-    change.
+    """The probabilities that an existing edge is kept and that an absent edge appears, chosen so that the expected density does
+    not change.
 
     They are p q and (1 - p) q with p = 1 / (1 + e^-epsilon), so their ratio is e^epsilon. The ratio of their complements is at
     most e^epsilon.

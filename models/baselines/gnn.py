@@ -32,8 +32,8 @@ CACHE = 6 << 20  # largest size of one hidden layer's activations, in bytes: mor
 class Gnn:
     """A graph network with ReLU and dropout between its layers, trained full batch by Adam on the cross-entropy.
 
-    The defaults are those of MIA-audit-GNN (Lassila et al. 2025) on Cora: two layers, 64 hidden units.
-    With `kind="gcn", hidden=16, input_dropout=0.5, learning_rate=0.01, weight_decay=5e-4` it is Kipf and Welling's.
+    The defaults are those of MIA-audit-GNN (Lassila et al. 2025) on Cora: two layers, 64 hidden units. With `kind="gcn",
+    hidden=16, input_dropout=0.5, learning_rate=0.01, weight_decay=5e-4` this is the GCN of Kipf and Welling.
 
     The GAT of MIA-audit-GNN is `kind="gat", hidden=256, heads=4, last_heads=2`, except that its attention has dropout too.
 
@@ -112,7 +112,9 @@ class Gnn:
         return 4 * self.hidden * rows
 
     def train(self, worlds: Worlds, device: str = "cpu") -> list[Values]:
-        """The trained values of every layer, each (K, …). A node that a run does not have is not in its graph at all."""
+        """The trained values of every layer, each (K, …). A node that a run does not have is not in the graph that the run trains
+        on.
+        """
         graph, trained = worlds.graph, worlds.trained()
         alive = worlds.nodes.dense(graph.nodes) if worlds.nodes is not None else np.ones_like(trained)
         members = [np.flatnonzero(row) for row in alive]
@@ -127,7 +129,7 @@ class Gnn:
         for _ in range(self.epochs):
             optimiser.zero_grad(set_to_none=True)
             logits = self.forward(values, inputs.features(x), blocks, hidden)
-            # softmax over nodes last is 20 times faster than over classes last
+            # softmax with the nodes in the last dimension is 20 times faster than with the classes there
             right = logits.transpose(1, 2).log_softmax(1).gather(1, label)[:, 0]
             (right * weight).sum().backward()
             optimiser.step()
@@ -136,7 +138,7 @@ class Gnn:
     def deployed(self, worlds: Worlds, device: str = "cpu") -> Callable[[Any], NDArray[np.float32]]:
         """Trains every run and returns it as a function that keeps the graph of its world.
 
-        It takes features of all nodes, (nodes, dim), and answers with log-probabilities (K, nodes, classes).
+        The function takes features of all nodes, (nodes, dim), and returns log-probabilities (K, nodes, classes).
         """
         values = self.train(worlds, device)
         everyone = [np.arange(worlds.graph.nodes)] * len(worlds)
@@ -144,7 +146,7 @@ class Gnn:
         return lambda x: self.posteriors(values, features(x, everyone, device), blocks)
 
     def anywhere(self, worlds: Worlds, device: str = "cpu") -> Callable[[Graph], NDArray[np.float32]]:
-        """Trains every run and lets it answer on any graph: log-probabilities (K, nodes of that graph, classes)."""
+        """Trains every run and returns it as a function of any graph: log-probabilities (K, nodes of that graph, classes)."""
         values = self.train(worlds, device)
 
         def answer(graph: Graph) -> NDArray[np.float32]:

@@ -27,8 +27,8 @@ def campus(
     Popularity is Pareto with exponent 2.5, truncated so that no node knows more than about an eighth of the others. The first end
     of an edge is drawn by popularity. With probability `same` the second end is drawn from the same class, else from all nodes.
     Edges do not depend on the features. x: (n, dim) float32, each 0 or 1, independent given the class. The log-odds of a feature
-    differ between classes by a normal number of standard deviation `signal`. The graph is a function of the arguments. Raises
-    ValueError if n is too small for this number of classes or edges.
+    in each class are those of the feature plus a normal number of standard deviation `signal`. The arguments determine the graph.
+    Raises ValueError if n is too small for this number of classes or edges.
     """
     if n < 20 * classes:
         raise ValueError(f"n={n}: campus needs at least {20 * classes} nodes, 20 for each of its {classes} classes.")

@@ -235,8 +235,8 @@ def isolated(raw: Raw) -> Raw:
 def connected(raw: Raw) -> Raw:
     """The graph without the nodes that have no edge, as published work prepares its data.
 
-    If an edge is removed, a node may then disappear too, even from data that a model reads without noise. This breaks every
-    privacy claim.
+    After this step, the removal of an edge can make a node disappear too, even from data that a model reads without noise. This
+    breaks every privacy claim.
     """
     keep = degrees(raw.edges, raw.nodes, directed=False) > 0
     if keep.all():

@@ -42,7 +42,7 @@ def digest(path: Path) -> str:
 
 
 def obtain(remote: Remote, folder: Path, trust: bool = False) -> Path:
-    """The file under `folder`, at its path or directly in the folder, downloaded if it is at neither.
+    """The file under `folder`, at its path or directly in the folder; it is downloaded if it is in neither place.
 
     An existing file is not checked; the caller reports its sha256. trust: whether to download a file without a known sha256.
     Raises ValueError, one line, if it cannot be downloaded.

@@ -18,10 +18,10 @@ from .checks import Raw
 class DataSet:
     """One entry of DATASETS. read(*paths of files, **options) -> the contents of the files.
 
-    files: paths under the data folder; {} stands for the second part of the data set's name, which `word` describes.
-    split: per cent of the labelled nodes to train / validate / test on, or "public" for the split in the files.
-    min_class: classes with a smaller share of the labelled nodes are dropped.
-    torch_seed: the seed from which published work draws its split by torch; split 0 is then identical to that split.
+    files: paths under the data folder; {} stands for the second part of the data set's name, which `word` describes. split: per
+    cent of the labelled nodes to train / validate / test on, or "public" for the split in the files. min_class: classes with a
+    smaller share of the labelled nodes are dropped. torch_seed: the seed from which published work draws its split with torch;
+    split 0 is then the published split.
     """
 
     about: str
@@ -181,7 +181,7 @@ def kind_of(path: str) -> str:
         if path and at.is_dir():
             return "folder"
         return (at.suffix.lower() or "file") if at.is_file() else ""
-    # the name is too long, holds a null character, or names the home of an unknown user
+    # the path is too long, contains a null character, or names the home of an unknown user
     except (OSError, ValueError, RuntimeError):
         return ""
 

@@ -103,8 +103,8 @@ def prepare(raw: Raw, parsed: Name, split: int = 0, memory: int = MEMORY) -> tup
 def node_order(data: DataSet, nodes: int, split: int) -> NDArray[np.int64]:
     """The order of the labelled nodes from which split number `split` is cut.
 
-    Facebook100: torch.randperm after seeding with 12345, as the code of ProGAP and GAP draws it, so that split 0 of
-    JohnsHopkins55 has their 3314 / 435 / 665 nodes and their test set.
+    Facebook100: torch.randperm after seeding with 12345, as in the code of ProGAP and GAP, so that split 0 of JohnsHopkins55 has
+    their 3314 / 435 / 665 nodes and their test set.
     """
     if data.torch_seed is None:
         return stream(split, "split").permutation(nodes)
@@ -135,8 +135,8 @@ def divided(raw: Raw, shares: str, order: NDArray[np.int64]) -> Masks:
 def describe(graph: Graph, facts: Provenance | None = None) -> dict[str, Any]:
     """The facts of a graph as plain numbers and words, ready for JSON.
 
-    classes: nodes of each. homophily: share of the edges that join two nodes of one class.
-    density: share of the features that are not 0.
+    classes: the number of nodes of each class. homophily: share of the edges that join two nodes of one class. density: share of
+    the features that are not 0.
     """
     stored = graph.x.nnz if sp.issparse(graph.x) else int(np.count_nonzero(graph.x))
     parts = (graph.edges[:, at : at + BLOCK] for at in range(0, graph.edges.shape[1], BLOCK))

@@ -34,7 +34,7 @@ def facebook100(path: Path, target: str = "year") -> Raw:
     file = matrices(path, ("A", "local_info"))
     if "A" not in file or "local_info" not in file:
         raise ValueError(f"{path}: must hold the matrices A and local_info, as the files of Facebook100 do.")
-    table, friends = file["local_info"], sp.coo_array(file["A"])  # A may be transposed: the same friendships
+    table, friends = file["local_info"], sp.coo_array(file["A"])  # A may be transposed, which changes no friendship
     if sp.issparse(table) or table.shape[1] < 6 or friends.shape != (len(table),) * 2:
         raise ValueError(f"{path}: A is {friends.shape} and local_info {table.shape}; must be (n, n) and (n, 7) numbers.")
     edges = np.stack(friends.coords).astype(np.int64)
@@ -87,7 +87,7 @@ class _Parts:
 
 
 def _encoded(text: str, encoding: str) -> bytes:
-    # replaces `_codecs.encode`: in a pickle of protocol 2 or lower, Python 3 stores bytes as a call of it, with latin1
+    # replaces `_codecs.encode`: in a pickle of protocol 2 or lower, Python 3 stores bytes as a call of this function with latin1
     return text.encode("latin1")
 
 

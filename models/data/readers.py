@@ -61,7 +61,9 @@ def csr_parts(arrays: Mapping[str, NDArray[Any]], stem: str, path: Path) -> sp.c
 
 
 def csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> sp.csr_array:
-    """A well-formed CSR matrix. Raises ValueError for faulty parts; scipy's own check does not look at an empty matrix."""
+    """A well-formed CSR matrix. Raises ValueError for faulty parts, also where scipy's own check finds nothing, as in an empty
+    matrix.
+    """
     data = np.asarray(data)
     indices, indptr = whole(indices, f"{what}: indices"), whole(indptr, f"{what}: indptr")
     rows, columns = whole(shape, f"{what}: shape").tolist() if np.shape(shape) == (2,) else (-1, -1)
@@ -98,7 +100,7 @@ def from_pyg(data: Any, path: Any) -> Raw:
     import torch
 
     if isinstance(data, tuple) and data:
-        data = data[0]  # PyG saves a processed data set as (data, slices, …)
+        data = data[0]  # PyG stores a processed data set as (data, slices, …)
     get = data.get if isinstance(data, dict) else lambda k: getattr(data, k, None)
     arrays = {}
     for key in ("x", "y", "edge_index", *MASKS):
@@ -235,7 +237,7 @@ def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
 def pyg(words: tuple[str, ...], root: Path, trust: bool = False) -> Raw:
     """The first graph of a data set class of torch_geometric.datasets; words: the class, then perhaps its `name`.
 
-    trust: whether to run the code in its files, which are pickles. Raises ValueError if it is False.
+    trust: whether to run the code in the data set's files, which are pickles. Raises ValueError if `trust` is False.
     """
     import torch_geometric.datasets as sets
     from torch_geometric.data import Data

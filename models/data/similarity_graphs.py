@@ -28,7 +28,7 @@ def alike(x: NDArray[np.float64], threshold: float) -> NDArray[np.int64]:
     tree = KDTree(x)
     nearest = tree.query(x, k=2)[0][:, 1]
     radius = (1 + nearest) / threshold - 1
-    found = tree.query_ball_point(x, radius * (1 - 1e-12))  # strictly above the threshold, up to rounding
+    found = tree.query_ball_point(x, radius * (1 - 1e-12))  # only pairs strictly above the threshold, up to rounding
     i = np.repeat(np.arange(len(x)), [len(f) for f in found])
     j = np.concatenate([np.asarray(f, dtype=np.int64) for f in found])
     return np.stack([i, j])[:, i != j]

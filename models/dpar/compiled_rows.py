@@ -1,4 +1,4 @@
-"""DP-SGD on short lists of nodes in the compiled kernel: it does every step between the two products with the features."""
+"""DP-SGD on short lists of nodes in the compiled kernel, which computes everything between the two products with the features."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def clipped(
     """For each run the gradient with respect to the first layer's sums, (K, rows, hidden), and with respect to the second layer's
     weights. None if there is no kernel.
 
-    before: (K, rows, hidden). kept: the same, or None. alive, counted: (K, rows). index, weights: (K, rows, entries), the former
-    int64 as labels (K, rows). gram: (K, rows, entries, entries). second: (K, hidden, classes). All but those are float32.
+    before: (K, rows, hidden). kept: the same, or None. alive, counted: (K, rows). index: (K, rows, entries) int64. labels: (K,
+    rows) int64. weights: (K, rows, entries). gram: (K, rows, entries, entries). second: (K, hidden, classes). All except index
+    and labels are float32.
     """
     if before.device.type != "cpu" or not compiled.used():
         return None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class How:
     """The hyper-parameters. noise_std: std of the noise on the sum of the gradients, each clipped to `clip`. expected: the public
-    number that the sum is divided by.
+    number by which the noisy sum is divided.
 
     dropout, input_dropout: the shares of hidden units and of features dropped in every step. weight_decay: that of the first
     layer.
@@ -75,7 +75,7 @@ class Trainer:
         return Operator.of(sp.csr_array(sp.block_diag([_matrix(own) for own in self.lists], format="csr")), self.device)
 
     def step(self, batch: NDArray[np.bool_], noises: list[np.random.Generator]) -> Tensor:
-        """One step on the noisy sum of clipped gradients, which it returns: (K, parameters)."""
+        """Takes one step on the noisy sum of clipped gradients, and returns this sum: (K, parameters)."""
         witness.sampled("steps", batch)
         sums = self.gradient(self._tensor(batch), self._dropped(), self.inputs.features(self.x))
         witness.clean("steps", *sums)
@@ -153,7 +153,7 @@ def start(seeds: NDArray[np.uint64], dim: int, hidden: int, classes: int, device
 
 
 def _matrix(own: Lists) -> sp.csr_array:
-    """(rows, rows): the weights of every row's list."""
+    """(rows, rows): row i holds the weights of the list of row i."""
     rows, entries = own.index.shape
     starts = np.arange(0, rows * entries + 1, entries)
     index = own.index.flatten()  # a copy, as the next line sorts in place

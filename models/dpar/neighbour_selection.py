@@ -43,7 +43,7 @@ def draw(
         adjacency = among(edges, present, model.symmetric(graph))
         vectors = page_rank(adjacency, nodes[chosen], model.teleport, model.threshold)[:, nodes].toarray().astype(np.float64)
         if not paper:
-            vectors[np.arange(chosen.size), chosen] = 0  # every source lists itself; this fact is public
+            vectors[np.arange(chosen.size), chosen] = 0  # every source lists itself, which is public
         listed, weight, rows = noisy_lists(model, vectors, seed)
         released[: chosen.size, nodes], ids[: chosen.size] = rows, nodes[chosen]
     if paper:
@@ -76,10 +76,10 @@ def seated(
     """Index and weights (rows, entries), from the released lists and the nodes that exist, so that each node occurs in at most
     `cap` rows.
 
-    A node takes at most `cap` places, in this order: in its own list if it is a source, then in the lists in which its weight is
-    largest, and last in a row of its own. In its own list a source has weight `share`; the others divide the rest in proportion
-    to their weights. A row that names an absent node is empty and has no gradient. So the removal of a node empties at most `cap`
-    rows, changes no other row, and moves a sum of clipped gradients by at most cap * clip.
+    A node occurs at most `cap` times, in this order: in its own list if it is a source, then in the lists in which its weight is
+    largest, and last in a row of its own. In its own list a source has weight `share`; the other nodes of the list divide the
+    rest in proportion to their weights. A row that names an absent node is empty and has no gradient. So the removal of a node
+    empties at most `cap` rows, changes no other row, and moves a sum of clipped gradients by at most cap * clip.
 
     listed, weight: (sources, picks), noisy. sources: places of the sources. alive: (rows,) bool.
     """

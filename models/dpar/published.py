@@ -2,8 +2,8 @@
 
 Zhang et al., WWW 2024 (arXiv 2210.04442), as its public code computes. The code prints two figures and never adds them: one for
 the private PageRank rows at delta = 2 q M delta, one for DP-SGD at delta = 1e-3. It multiplies both by the node sampling rate q,
-but sampling amplifies privacy by less than that: see `closed_forms.amplified`. In the formulas, M is the number of rows, C the
-clipping norm, N the number of records and B the batch size.
+but sampling amplifies privacy by less than the factor q: see `closed_forms.amplified`. In the formulas, M is the number of rows,
+C the clipping norm, N the number of records and B the batch size.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def exponential_row_epsilon(epsilon: float, picks: int, delta: float, values: fl
 
 
 def rows_epsilon(row: float, rows: int, delta: float) -> float:
-    """The epsilon that the code prints for all M = `rows` lists at 2 M delta, if each costs `row`. It is the e that solves e / (2
+    """The epsilon that the code prints for all M = `rows` lists at 2 M delta, if each costs `row`: the solution e of e / (2
     sqrt(M ln(exp(1) + e / (2 M delta)))) = row (Kairouz, Oh and Viswanath, corollary).
 
     The result is a loose upper bound if `row` is below 0.9. For a larger `row` it is no upper bound.

@@ -28,15 +28,15 @@ class DparRecipe:
     lists. The prediction for a pool node reads its features alone. Val and test nodes are assumed to belong to the adversary, and
     their predictions are smoothed over the edges among them.
 
-    sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the noise of the lists in units of sigma, so that
-    `with_noise` scales both. The noise of the lists means Gaussian std / sensitivity of a row, or, for mechanism "gumbel", 1 /
+    sigma: noise std of DP-SGD / sensitivity of one step. source_sigma: the noise of the lists divided by sigma, so that
+    `with_noise` scales both. The noise of the lists is the Gaussian std / sensitivity of a row, or, for mechanism "gumbel", 1 /
     epsilon of one pick. values: with "gumbel", whether to release the entries of the picks too, at the same epsilon as the picks.
 
-    mode "sound": arcs count in both directions (unless both_ways is False). Neighbouring rows differ by sqrt(2) source_clip. A
-    node is in at most `cap` rows, and a row that names an absent node is empty, so the sums of a step differ by cap * clip (see
-    `seated`). Rows join a batch independently with probability batch / train_nodes (always, for batch 0). Nodes are sampled
-    independently; the ledger composes all mechanisms and then amplifies once. A source always lists itself, which is public, so
-    its own entry is neither clipped nor released.
+    mode "sound": arcs count in both directions (unless both_ways is False). The rows of a source in neighbouring graphs differ by
+    at most sqrt(2) source_clip. A node is in at most `cap` rows, and a row that names an absent node is empty, so the sums of a
+    step differ by cap * clip (see `seated`). Rows join a batch independently with probability batch / train_nodes (every batch,
+    if batch is 0). Nodes are sampled independently; the ledger composes all mechanisms and then amplifies once. A source always
+    lists itself, which is public, so its own entry is neither clipped nor released.
 
     mode "paper", as in the released code: arcs as stored; sensitivities source_clip and clip; a node sample of fixed size;
     batches are cut once and used in every epoch; the last one overlaps the one before. fixed_noise: the noise of DP-SGD comes
@@ -112,7 +112,7 @@ class DparRecipe:
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that its fields suggest and that it lacks, each with the reason."""
+        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
         if self.mode == "paper":
             reason = "its node sample has a fixed size: when a node leaves, another takes its place"
             return dict.fromkeys(("ClippedGradients", "NoisyRows", "RepeatsWithoutNode"), reason)
@@ -163,9 +163,9 @@ class DparRecipe:
         """A node comes or goes with its features, label and edges.
 
         mode "paper": what the mechanisms of the code cost, which differs from what the code prints. A node may be in all lists.
-        Each row is visited once an epoch, those of the last batch twice. The sample has a fixed size, so when a node leaves,
-        another takes its place. The other node changes as many rows again, but moves a clipped PageRank row no farther. Sampling
-        then does not amplify privacy.
+        Each row is visited once in every epoch, and some rows of the last batch twice. The sample has a fixed size, so when a
+        node leaves, another takes its place. The other node changes as many rows again, but does not move a clipped PageRank row
+        farther. So sampling does not amplify privacy.
         """
         from ...accounting import events
 
@@ -204,7 +204,7 @@ class DparRecipe:
         return sum(epsilon for epsilon, _ in self.printed_parts(delta))
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """The paper prints what its code computes."""
+        """The same as `printed`: the paper prints what its code computes."""
         return self.printed(delta)
 
     def printed_parts(self, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:

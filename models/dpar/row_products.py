@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """For each inner product of sparse features, the stored values that it multiplies; dropout then needs no new sparse product.
+    """For each inner product of sparse features, the stored values that it multiplies, so that dropout needs no new sparse
+    product.
 
     shape: (K, rows, entries, entries). cells: (m,) int64 places in an array of this shape. left, right: (m,) int64 among the
-    stored values of all runs. Pairs are listed once, the first entry before the second or the same.
+    stored values of all runs. Each pair of entries is listed once, with the first entry not after the second.
     """
 
     shape: tuple[int, ...]

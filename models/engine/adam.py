@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Adam:
-    """torch.optim.Adam with its default betas and epsilon. It is written anew because importing torch's class loads
+    """torch.optim.Adam with its default betas and epsilon. This class replaces torch's own, because importing torch's class loads
     torch._dynamo, which takes a second.
     """
 

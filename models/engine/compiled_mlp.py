@@ -28,10 +28,10 @@ WIDEST = 256  # largest number of units; for wider layers a GEMM library is fast
 
 @dataclass
 class Step:
-    """One operation of the kernel. layer: the index of the layer whose parameters it uses. start, to: rows of the block where it
-    reads and writes.
+    """One operation of the kernel. layer: the index of the layer whose parameters it uses. start, to: the first
+    row of the block that it reads, and the first that it writes.
 
-    branch: the branch whose input it reads, if it reads no row of the block.
+    branch: the branch whose input it reads, if it reads no row of the block; else -1.
     """
 
     kind: int
@@ -74,8 +74,8 @@ def expressible(network: Network, *parts: Rows | None) -> bool:
 
 
 def _readable(rows: Rows) -> bool:
-    """The kernel leaves wide dense features to a GEMM library, and features in a file, in a graph or on an accelerator to
-    torch.
+    """Whether the kernel reads these inputs. It leaves wide dense features to a GEMM library, and features in a file, in a graph
+    or on an accelerator to torch.
     """
     shared = [x for x in rows.inputs if isinstance(x, Shared)]
     own = [x for x in rows.inputs if not isinstance(x, Shared)]
@@ -122,8 +122,8 @@ def planned(network: Network, inputs: Sequence[Any], drawn: bool = False) -> Pla
 
 
 def _cut(layers: Sequence[Any], layer: int, units: int, rows: int = 0) -> list[list[Step]]:
-    """The steps of consecutive layers, with a new list after every batch norm. rows: the rows that a norm has to keep if it comes
-    first.
+    """The steps of consecutive layers, with a new list after every batch norm. rows: the rows that a batch norm has to keep if it
+    is the first layer.
     """
     lists: list[list[Step]] = [[]]
     for i, what in enumerate(layers, layer):
@@ -158,8 +158,8 @@ def _chain(plan: Plan, steps: list[Step], free: int) -> int:
 
 
 def _again(steps: list[Step]) -> int:
-    """How many steps the backward pass repeats. It needs all steps up to the last one whose output it reads. A stored output at
-    the end is loaded, not recomputed.
+    """How many steps the backward pass repeats: all steps up to the last one whose output it reads. A stored output at the end is
+    loaded, not recomputed.
     """
     if steps[-1].kind != KEEP:
         return 0
@@ -212,11 +212,11 @@ class Pass:
         self._nodes = np.arange(len(rows.labels), dtype=np.int32)
 
     def gradient(self) -> None:
-        """Writes the gradient of the mean cross-entropy, and updates the running moments of the batch norms."""
+        """Writes the gradient of the mean cross-entropy into `gradients`, and updates the running moments of the batch norms."""
         self._kernel.gradient(self._net, self._nodes, np.float32(0))
 
     def clipped_gradient(self, drawn: NDArray[np.int32], clip: float) -> None:
-        """Writes the sum of the gradients of the drawn rows, each scaled to norm `clip` at most."""
+        """Writes the sum of the gradients of the drawn rows, each scaled to norm `clip` at most, into `gradients`."""
         self._kernel.gradient(self._net, drawn, np.float32(clip))
 
     def hits(self) -> int:

@@ -100,7 +100,7 @@ def _alone(
     how: Private,
     check: Rows | None,
 ) -> Weights:
-    """Trains one run as `train` does, by the compiled kernel. batches: the row numbers of each batch."""
+    """Trains one run as `train_privately` does, by the compiled kernel. batches: the row numbers of each batch."""
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows, drawn=True)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None
@@ -137,7 +137,7 @@ def _fixed(draw: np.random.Generator, places: NDArray[np.int32], batch: int) -> 
 
 
 def make_noisy(gradients: Weights, noises: Sequence[np.random.Generator], purpose: str, how: Private) -> None:
-    """Adds the noise of one step, if any, and reports the sums before and after to the witness."""
+    """Adds the noise of one step, if there is any, and reports the sums before and after it to the witness."""
     if not how.sigma:
         return
     summed = [a for layer in gradients.trained for a in layer]
@@ -168,7 +168,7 @@ def add_noise(gradients: Weights, random: Sequence[np.random.Generator], std: fl
     """Adds Gaussian noise to every trained number, drawn for one run after the other."""
     size = gradients.flat.numel() // len(random)
     drawn = [torch.from_numpy(r.standard_normal(size, dtype=np.float32)) for r in random]
-    if len(drawn) == 1:  # with one run, all numbers lie in the order in which they are drawn
+    if len(drawn) == 1:  # with one run, the order of the numbers is the order of the draws
         gradients.flat.add_(drawn[0].to(gradients.flat.device), alpha=std)
         return
     noise, first = torch.stack(drawn).mul_(std).to(gradients.flat.device), 0

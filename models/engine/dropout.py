@@ -1,4 +1,4 @@
-"""Dropout for K runs at once: every run draws its masks from its own stream, so the sizes of other runs do not matter."""
+"""Dropout for K runs at once. Every run draws its masks from its own stream, so they do not depend on the other runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Dropout:
         return y
 
     def features(self, x: Operator | Tensor) -> Operator | Tensor:
-        """Drops some features. Of sparse features it drops only stored ones."""
+        """Drops some features. For sparse features, only stored entries are dropped, because the others are 0."""
         if not self.share:
             return x
         if isinstance(x, Tensor):

@@ -96,7 +96,7 @@ class Shared:
         wide = torch.nn.functional.embedding_bag(
             index, table, offsets, mode="sum", per_sample_weights=values, include_last_offset=True
         )
-        # (nodes, runs x units) to nodes last: a product with the identity transposes twice as fast as a copy.
+        # Moves the nodes from the first axis to the last: a product with the identity transposes twice as fast as a copy.
         unit = torch.eye(units, device=wide.device).expand(runs, units, units)
         return torch.baddbmm(bias, unit, wide.view(self.nodes, runs, units).permute(1, 2, 0))
 
@@ -116,7 +116,9 @@ class Shared:
 
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor] | None:
-        """(nodes, most entries of a row) columns and entries, padded with zero entries; None if that saves nothing."""
+        """(nodes, most entries of a row) columns and entries, padded with zero entries; None if the features are dense or a row
+        has too many entries.
+        """
         if not self.sparse:
             return None
         x = sp.csr_array(self.x)
@@ -148,7 +150,7 @@ class Drawn:
 
     @property
     def places(self) -> Tensor:
-        """Where each entry's weights lie when the weights of all runs are stacked."""
+        """The row of each entry's weights in the stacked weights of all runs."""
         first = torch.arange(len(self.columns), device=self.columns.device) * self.dim
         return (self.columns + first.view(-1, 1, 1)).flatten(0, 1)
 
@@ -184,7 +186,7 @@ def _matrix(x: Any, device: str) -> Tensor:
 
 
 def clipped(x: Features, low: float, high: float) -> Features:
-    """Every feature moved into [low, high]; sparse features stay sparse where 0 lies in it."""
+    """Every feature moved into [low, high]; sparse features stay sparse if this interval contains 0."""
     if not sp.issparse(x) or not low <= 0 <= high:
         return dense(x, low, high)
     return sp.csr_array((np.clip(x.data, low, high), x.indices, x.indptr), shape=x.shape)

@@ -87,7 +87,9 @@ def gin_start(random: np.random.Generator, inputs: int, outputs: int, last: bool
 
 
 def gin(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
-    """Xu et al. 2019 with epsilon = 0: a two-layer perceptron of X + A X, whose first product commutes with the sum."""
+    """Xu et al. 2019 with epsilon = 0: a two-layer perceptron of X + A X. Its first product is computed before the sum, which
+    changes nothing.
+    """
     inner = linear(x, values["weight"])
     inner = torch.relu((blocks.total @ inner).add_(inner).add_(values["bias"]))
     return torch.bmm(inner, values["outer"]) + values["outer_bias"]
@@ -96,7 +98,9 @@ def gin(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
 def gat_start(
     random: np.random.Generator, inputs: int, outputs: int, last: bool, heads: tuple[int, int] = HEADS
 ) -> dict[str, NDArray[np.float64]]:
-    """The heads of the last layer have the full width and are averaged; those of the others share the width."""
+    """The heads of the last layer have the full width and are averaged; the heads of any other layer divide its width
+    among them.
+    """
     count = heads[last]
     if not last and outputs % count:
         raise ValueError(f"hidden={outputs}: must be a multiple of {count}, the attention heads of a GAT layer.")
@@ -106,8 +110,8 @@ def gat_start(
 
 
 def gat(values: Values, x: Operator | Tensor, blocks: Blocks | Whole) -> Tensor:
-    """Veličković et al. 2018: for every head, a softmax over the arcs into each node and its self loop. Heads stand side by side,
-    or are averaged if the bias has the width of one.
+    """Veličković et al. 2018: for every head, a softmax over the arcs into each node and its self loop. The outputs of the heads
+    are concatenated, or averaged if the bias has the width of one head.
     """
     runs, heads, units = values["to"].shape
     rows = linear(x, values["weight"]).view(runs, blocks.size, heads, units)

@@ -32,10 +32,10 @@ IN_CACHE = 2**16  # numbers
 class Layer(Protocol):
     """The protocol of a layer.
 
-    start: the initial parameters and running moments of one run, drawn from that run's stream.
-    forward: the output, and the values that `backward` needs. It never changes its input, which other layers may have saved.
-    backward: dy and those values -> dx, or None if `inner` is False, when dx is not needed. Writes the gradients of the
-    parameters into `gradients`, unless that is None.
+    start: the initial parameters and running moments of one run, drawn from that run's stream. forward: the output, and the
+    values that `backward` needs. It never changes its input, which other layers may have saved. backward: dy and those values ->
+    dx, or None if `inner` is False, when dx is not needed. backward also writes the gradients of the parameters into `gradients`,
+    unless `gradients` is None.
     """
 
     def start(self, random: np.random.Generator) -> tuple[Arrays, Arrays]: ...
@@ -204,8 +204,8 @@ class UnitLength:
 
 @dataclass(frozen=True)
 class UnitLinear:
-    """UnitLength, then Linear, without storing the normalised vectors; it reads the outputs of the branches without stacking
-    them.
+    """UnitLength, then Linear, without storing the normalised vectors. Its input is the list of the branches' outputs, which are
+    not stacked.
 
     y = (W x) / ‖x‖ + b. With e = dy / ‖x‖, dx = W' e - x (dy · (y - b)) / ‖x‖².
     """
@@ -245,7 +245,7 @@ class UnitLinear:
         torch.sum(dy, 2, keepdim=True, out=gradients[1])
 
     def square_norms(self, dy: Tensor, saved: Any) -> Tensor:
-        """The same as for Linear; the inputs have length 1 here, or 0."""
+        """As for Linear; the inputs of the linear map have length 1 here, or 0."""
         x, inverse, _ = saved
         length = cast("Tensor", sum(part.square().sum(1) for part in x)) * inverse[:, 0].square()
         return dy.square().sum(1) * (length + 1)

@@ -65,8 +65,8 @@ class Network:
     def backward(
         self, numbers: Sequence[Numbers], tape: Tape, dy: Tensor, gradients: Sequence[Numbers] | None
     ) -> list[tuple[Layer, Tensor, Any]]:
-        """With `gradients`, writes the gradients of all trained numbers into it. Without `gradients`, computes only the values
-        from which they follow.
+        """With `gradients`, writes the gradients of all trained numbers into it. With None, computes only the values from which
+        these gradients follow.
 
         Returns (layer, dy, what it saved) for each layer, last first.
         """
@@ -123,7 +123,7 @@ def apart(parts: Parts) -> list[Parts]:
 
 
 def together(parts: Sequence[Parts]) -> Parts:
-    """The numbers of some runs as one."""
+    """The numbers of several runs, concatenated along the run axis."""
     layers = zip(*parts, strict=True)
     return [tuple(tuple(torch.cat(a) for a in zip(*kind, strict=True)) for kind in zip(*runs, strict=True)) for runs in layers]  # type: ignore[misc]
 
@@ -131,8 +131,8 @@ def together(parts: Sequence[Parts]) -> Parts:
 class Weights:
     """The numbers of K copies of a network, in one flat buffer, so that an optimiser step or a snapshot is a single pass.
 
-    buffer: (all numbers,). flat: (all trained numbers,), where it begins. trained, numbers: for each layer its tensors, runs
-    first, without and with the remembered ones; all are views of the buffer.
+    buffer: (all numbers,). flat: its first part, (all trained numbers,). trained, remembered: for each layer its trained tensors
+    and its running moments, runs first. numbers: both. All are views of the buffer.
     """
 
     def __init__(self, parts: Parts) -> None:

@@ -28,7 +28,8 @@ ROOM = 2**22
 
 
 def companies(worlds: Worlds, units: int, batch: int | None = None) -> Iterator[slice]:
-    """Slices of consecutive runs that train on the same nodes. `units` activations for each node of a slice fit the cache.
+    """Slices of consecutive runs that train on the same nodes. The slices are so short that `units` activations for each node and
+    run fit the cache.
 
     batch: how many nodes a step uses; None for all training nodes. A private run also holds its own graph, so it counts as four
     times the batch.

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None = None) -> Weights:
     """Minimises each run's mean cross-entropy over `rows`; returns the numbers of its best or of its last epoch.
 
-    With `check`, a run keeps the epoch with the highest accuracy on those rows, the first of several. Without `check` it keeps
-    the last epoch.
+    With `check`, a run keeps the first epoch with the highest accuracy on these rows. Without `check` it keeps the last epoch.
     """
     if compiled_mlp.expressible(network, rows, check):
         alone = []
@@ -55,7 +54,9 @@ def train(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate
 
 
 def _alone(network: Network, parts: Parts, rows: Rows, epochs: int, learning_rate: float, check: Rows | None) -> Weights:
-    """`train` for one run by the compiled kernel. The activations of one run fit the nearest cache; those of many would not."""
+    """Trains one run as `train` does, by the compiled kernel. The activations of one run fit the nearest cache; those of many
+    runs would not.
+    """
     weights, gradients = Weights(parts), Weights(parts)
     on_rows = compiled_mlp.Pass(network, weights, gradients, rows)
     on_check = compiled_mlp.Pass(network, weights, gradients, check) if check is not None else None

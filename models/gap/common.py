@@ -121,10 +121,10 @@ class NoisySums(NodeRecipe):
 
     base_layers: linear layers of the network on one hop's rows. keep: which of "posteriors", "aggregates" (the noisy sums) and
     "inputs" (the rows that were summed) a release holds; without "posteriors" the last network is not trained. public_seed: if
-    set, the network that reads no edges is trained once, from this seed, for all runs with the same training nodes. At edge level
-    this network reads public data only, so an adversary may know it. The results of an audit then hold for that one network
-    only. max_degree: at node level, the bound on out-degrees. Mode "paper" cuts out-degrees at random, as the published code
-    does; in mode "sound" the bound is a public promise.
+    set, at edge level, all runs with the same training nodes share the network that reads no edges, which is trained once from
+    this seed. At edge level this network reads public data only, so an adversary may know it. The results of an audit then hold
+    for this one network only. max_degree: at node level, the bound on out-degrees. Mode "paper" cuts out-degrees at random, as
+    the published code does; in mode "sound" the bound is a public promise.
     """
 
     base_layers: int = 1
@@ -146,7 +146,7 @@ class NoisySums(NodeRecipe):
         raise NotImplementedError
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """The papers print what their code computes."""
+        """The same as `printed`: the papers print what their code computes."""
         return self.printed(delta)
 
     def check(self, graph: Graph) -> None:
@@ -163,7 +163,7 @@ class NoisySums(NodeRecipe):
 
     @property
     def _shares_first(self) -> bool:
-        """Whether all runs share the network that sees no edge."""
+        """Whether all runs share the network that reads no edge."""
         return self.public_seed is not None and self.unit is not Unit.NODE
 
 
@@ -189,7 +189,9 @@ def check_direction(name: str, unit: Unit, graph: Graph) -> None:
 
 
 def check_graph(model: NodeRecipe, graph: Graph, max_degree: int) -> None:
-    """Raises ValueError for a graph that the recipe's ledger does not cover: see `check_direction`, and too high a degree."""
+    """Raises ValueError for a graph that the recipe's ledger does not cover: see `check_direction`; in mode "sound" at node level
+    also a graph with a degree above max_degree.
+    """
     check_direction(model.name, model.unit, graph)
     if model.unit is Unit.NODE and model.mode == "sound" and max_degree:
         sent = int(degrees(graph.edges[::-1], graph.nodes, graph.directed).max())
@@ -210,7 +212,9 @@ def sensitivity(unit: Unit, max_degree: int) -> float:
 
 
 def perturb(sums: Tensor, seeds: NDArray[np.uint64], std: float, hop: int) -> Tensor:
-    """Adds Gaussian noise to every entry, in place. sums: (runs, nodes, dim). hop: from 1 on, names the stream."""
+    """Adds Gaussian noise to every entry, in place. sums: (runs, nodes, dim). hop: 1 for the first; it is part of the stream's
+    name.
+    """
     if std:
         witness.clean("aggregate", sums)
         streams.add_normal(sums, seeds, std, "aggregate", hop)

@@ -30,8 +30,8 @@ def _mlp(mode: str, facts: Facts, private: bool) -> Mlp:
     return Mlp(mode=mode)
 
 
-# At node level, epochs are those of the authors' node-level scripts, and for ProGAP as published also depth and layers. The
-# degree bound stays the public default of 100.
+# node_level holds the epochs of the authors' node-level scripts, and for ProGAP also depth and layers. The degree bound stays the
+# public default of 100.
 GAP = System(
     make=_gap,
     protects="an edge",

@@ -29,8 +29,8 @@ class Gap(common.NoisySums):
     """Sajadmanesh, Shamsabadi, Bellet & Gatica-Perez 2023: z_0 = unit(encoder(x)), z_k = unit(A z_{k-1} + noise).
 
     sigma: noise std / sensitivity of every hop, and at node level noise std / clip of DP-SGD; 0 means no privacy. The network
-    that sees no edge is the encoder; without "posteriors" in `keep` no classifier is trained. The fields not listed here are
-    those of `NoisySums` and its bases.
+    that reads no edge is the encoder; without "posteriors" in `keep` no classifier is trained. `NoisySums` and its bases describe
+    the other fields.
     """
 
     hops: int = 2
@@ -100,7 +100,9 @@ class Gap(common.NoisySums):
 
 
 def activated(units: int, unit: Unit) -> tuple[Layer, ...]:
-    """SELU after a batch norm; SELU alone at node level, where DP-SGD needs one gradient for each node."""
+    """SELU after a batch norm. At node level SELU alone, because DP-SGD needs a separate gradient for each node and a batch norm
+    mixes nodes.
+    """
     return (Selu(),) if unit is Unit.NODE else (BatchNorm(units), Selu())
 
 

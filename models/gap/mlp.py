@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mlp(common.NodeRecipe):
-    """The MLP of GAP's code. Its epsilon for edges is 0, because it reads none. At unit "node" it is DP-MLP, trained by DP-SGD.
+    """The MLP of GAP's code. Its epsilon for edges is 0, because it reads no edge. At unit "node" it is DP-MLP, trained by
+    DP-SGD.
 
-    layers: number of linear layers. sigma: noise std / clip at node level; unused at edge level. The other fields are those of
-    `NodeRecipe` and its base.
+    layers: number of linear layers. sigma: noise std / clip at node level; unused at edge level. `NodeRecipe` and its base
+    describe the other fields.
     """
 
     layers: int = 3

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class ProGap(common.NoisySums):
     """Sajadmanesh & Gatica-Perez 2024: stage k learns from x_0 = features and x_j = A unit(base_{j-1}(x_{j-1})) + noise, j <= k.
 
-    depth: number of aggregations; there are depth + 1 stages. The sums of a stage are drawn once and kept, while the
-    networks of the earlier stages continue to learn. The first stage is the network that sees no edge. The other fields are
-    those of `NoisySums` and its bases.
+    depth: number of aggregations; there are depth + 1 stages. The sums of a stage are drawn once and kept, while the networks of
+    the earlier stages continue to learn. The first stage is the network that reads no edge. `NoisySums` and its bases describe
+    the other fields.
     """
 
     depth: int = 5

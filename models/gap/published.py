@@ -27,9 +27,7 @@ def progap_edge_theorem(sigma: float, hops: int, delta: float) -> float:
 
 
 def progap_edge_coded(sigma: float, hops: int, delta: float) -> float:
-    """What ProGAP's code computes at edge level, for ProGAP and for GAP: the epsilon of K Gaussians by RDP, with the tighter of
-    two conversions.
-    """
+    """ProGAP's code at edge level, for ProGAP and for GAP: the epsilon of K Gaussians by RDP, converted as in `converted`."""
     return converted(lambda alpha: hops * alpha / (2 * sigma**2), delta)
 
 
@@ -41,7 +39,7 @@ def gap_edge_coded(sigma: float, hops: int, delta: float) -> float:
 def progap_node_theorem(sigma: float, hops: int, records: int, batch: int, epochs: int, delta: float) -> float:
     """ProGAP, theorem 4.2: the minimum over integer alpha of (K+1) T R(alpha) + K alpha / (2 sigma^2) + ln(1/delta) / (alpha-1).
 
-    T = floor(epochs records / batch) steps a stage, at Poisson rate batch / records. The degree bound cancels.
+    A stage has T = floor(epochs records / batch) steps, at Poisson rate batch / records. The degree bound cancels.
     """
     rate, steps = batch / records, epochs * records // batch
     return min(
@@ -70,7 +68,9 @@ def dp_mlp_coded(sigma: float, records: int, batch: int, epochs: int, delta: flo
 
 
 def dp_gnn_multi_term(sigma: float, degree: int, records: int, batch: int, epochs: int, delta: float) -> float:
-    """The epsilon that ProGAP's DP-GNN computes and then ignores: T steps of the multi-term bound for K + 1 loss terms."""
+    """The epsilon that ProGAP's DP-GNN computes and then ignores: T steps of `multi_term_rdp`, with K + 1 loss terms for each
+    node.
+    """
     steps = epochs * records // batch
     return converted(lambda alpha: steps * multi_term_rdp(alpha, sigma, degree, records, batch), delta)
 

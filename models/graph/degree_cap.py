@@ -1,6 +1,6 @@
 """Cuts out-degrees at random, as GAP and ProGAP do at node level.
 
-This is not stable: when a node leaves, its neighbours may refill their lists with other nodes.
+The cut is not stable: when a node leaves, its neighbours may refill their lists with other nodes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def arc_present(worlds: Worlds) -> NDArray[np.bool_]:
 
 
 def bounded(worlds: Worlds, max_degree: int) -> NDArray[np.bool_]:
-    """(K, arcs) bool: of every node's outgoing arcs in each run, a uniform choice of max_degree, or all if there are no more.
+    """(K, arcs) bool: for every node in each run, a uniform choice of max_degree of its outgoing arcs, or all of them if there
+    are no more.
 
     The published code never visits the last node, so that node sends nothing; this function does the same. A run orders arcs by
     keys that depend on its seed and on the arc's two ends alone, so that an absent edge does not change the order of the other

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Features = Any  # NDArray[np.float32] | sp.csr_array; scipy ships no types
 
 
-# attributes for the engine, not for a model's author
+# attributes for the engine, which the error message for a model's author does not list
 NOT_READ = ("incoming", "edge_blocks", "into", "digest", "arc_count", "as_directed")
 
 
@@ -65,7 +65,7 @@ class Graph:
 
     @cached_property
     def arcs(self) -> NDArray[np.int64]:
-        """(2, arcs) int64: messages go from row 0 to row 1. Edge i of an undirected graph is arcs i and i + m."""
+        """(2, arcs) int64: messages go from row 0 to row 1. Edge i of an undirected graph becomes the arcs i and i + m."""
         return self.edges if self.directed else np.concatenate([self.edges, self.edges[::-1]], axis=1)
 
     @property

@@ -37,7 +37,7 @@ BLOCK = 1 << 20  # numbers that are written or checked at a time
 
 
 class Mapped(Graph):
-    """A graph that is mapped from a folder; its pickle holds only the name of that folder, so that workers map the same files."""
+    """A graph that is mapped from a folder. Its pickle holds only the folder's name, so that workers map the same files."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         folder = vars(self).get("folder")  # a graph that is derived from this one has no folder
@@ -122,9 +122,7 @@ def digest(lists: Lists) -> str:
 
 
 def check(graph: Graph) -> None:
-    """Raises ValueError for edges or features that break the rules of `Graph` and would make sums wrong. It checks them block by
-    block.
-    """
+    """Raises ValueError for edges, features or masks that break the rules of `Graph`. Reads edges and features in blocks."""
     last = -1
     for at in range(0, graph.edges.shape[1], BLOCK):
         low, high = graph.edges[:, at : at + BLOCK]

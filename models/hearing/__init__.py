@@ -1,6 +1,6 @@
-"""Records ("hears") every random number that a training draws from NumPy, PyTorch, SciPy and Python, without calls by the model.
+"""Records ("hears") every random number that a training draws from NumPy, PyTorch, SciPy and Python. The model need not call it.
 
-Recording does not change the numbers; an auditor may replace some.
+Recording does not change the numbers, but an audit may replace some of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .libraries import of_numpy, of_python, of_scipy, of_torch
 
 __all__ = ["Change", "Draw", "Hearing", "hearable", "hearing"]
 
-# packages that need no search: these files replace their random functions, or they draw no random numbers
+# packages that need no search: the files in libraries/ replace their random functions, or the packages draw no random numbers
 LIBRARIES = ("numpy", "random", "secrets", "os", "torch")
 OURS = __name__
 # cache: modules that import no random function, by the identity and size of their dictionaries

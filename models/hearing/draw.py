@@ -52,18 +52,18 @@ class Draw:
 
     @property
     def units(self) -> NDArray[np.float64]:
-        """The numbers with location 0 and scale 1."""
+        """The drawn numbers, shifted and scaled to location 0 and scale 1."""
         return (self.values.astype(np.float64) - self.loc) / self.scale
 
     @property
     def spread(self) -> bool:
-        """Whether the draw can be additive noise: its support is the real line, and its scale is known."""
+        """Whether the draw can be additive noise: its support is the real line, and its scale is above 0."""
         return self.law in SHIFTED and bool(np.all(np.asarray(self.scale) > 0))
 
     @property
     def own_chances(self) -> bool:
-        """Whether each number has its own probabilities of few values: such a draw is a randomised report of what they are
-        computed from.
+        """Whether each number has its own probabilities of few values. If so, the draw is a randomised report of the data from
+        which the probabilities were computed.
         """
         rows = self.chances is not None and self.chances.ndim > 1 and self.chances.shape[:-1] == self.values.shape
         return rows and len(self.among) <= FEW
@@ -83,7 +83,7 @@ class Follow(Protocol):
 @dataclass(eq=False)
 class Hearing:
     """All draws of one training, in order. change: a function that may replace drawn numbers by others. follow: may replace a
-    drawn array by an array that knows its origin.
+    drawn array by an array that stores the draw it came from.
     """
 
     change: Change | None = None
@@ -143,7 +143,7 @@ def calling_line() -> str:
 
 @cache
 def of_others(file: str) -> bool:
-    """Whether a source file belongs to a library, to this package or to an installed command, and so not to the
+    """Whether a source file belongs to a library, to this package or to an installed command. All other files belong to the
     user's program.
     """
     return any(word in file for word in OTHERS) or not ("<" in file or Path(file).suffix)
@@ -162,7 +162,7 @@ def outer_lines() -> tuple[str, ...]:
 
 
 def rows_of(chances: Any) -> NDArray[np.float64]:
-    """Probabilities, shape (..., values); (values,) if all numbers have the same."""
+    """Probabilities, shape (..., values); (values,) if they are the same for all numbers."""
     rows = np.asarray(chances, dtype=np.float64)
     first = rows.reshape(-1, rows.shape[-1])[:1]
     return first[0] if rows.ndim > 1 and len(first) and bool(np.all(rows == first[0])) else rows

@@ -1,4 +1,4 @@
-"""Draws and mechanisms as one file of arrays, to pass between two processes that need not trust each other: no pickles."""
+"""Draws and mechanisms as one file of arrays without pickles, to pass between two processes that need not trust each other."""
 
 from __future__ import annotations
 

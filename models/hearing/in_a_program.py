@@ -1,7 +1,9 @@
-"""Records the draws of a program in its own Python, which imports this package at its start. The program itself is not changed.
+"""Records the draws of a program. The program's own Python imports this package when it starts; the program itself is not
+changed.
 
 GNNAUDIT_RECORD names a folder. If the folder has a file `request.npz`, this run repeats another run: the file holds the draws of
-the other run, and the noisy values that the mechanisms of this run take over. `recording.npz` is written when the program ends.
+the other run, and the noisy values that the mechanisms of this run return instead of their own. When the program ends, this
+module writes `recording.npz`.
 """
 
 from __future__ import annotations

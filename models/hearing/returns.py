@@ -1,4 +1,4 @@
-"""Records what the functions of a program return, in order. This shows where two runs that should be the same first differ."""
+"""Records the return values of a program's functions, in order. They show where two runs that should be equal first differ."""
 
 from __future__ import annotations
 

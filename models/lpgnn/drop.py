@@ -33,7 +33,8 @@ def propagated(posterior: Tensor, hop: Weighted, steps: int) -> Tensor:
 
 
 def targets(y: Tensor, sent: Tensor, hop: Weighted, steps: int, classes: int) -> tuple[Tensor, Tensor]:
-    """For each node, the largest class among the noisy labels propagated `steps` times, and whether any label reaches it.
+    """For each node, the class with the largest weight after the noisy labels were propagated `steps` times, and whether any
+    label reaches the node.
 
     y: (K, nodes) int64, noisy labels. sent: (K, nodes) bool, the nodes whose label is known. If no label reaches a node, its
     class is 0.
@@ -68,9 +69,9 @@ class Choice:
     """Decides which epoch each run keeps, by the paper's rule on noisy validation and training accuracy.
 
     An epoch replaces the kept one only if its validation loss is lower and its validation and training accuracies are higher. In
-    addition, the validation accuracy may be at most `ceiling` percent, and the training accuracy at most 1.05 times that. Labels
-    are kept with this probability, so a network with a higher accuracy has memorised the noise. The first epoch is always kept.
-    best: (K, …), the values of the kept epoch, overwritten in place.
+    addition, the validation accuracy may be at most `ceiling` percent, and the training accuracy at most 1.05 times `ceiling`.
+    This ceiling is the probability that a label is sent unchanged, so a network with a higher accuracy has memorised the noise.
+    The first epoch replaces the initial values in any case. best: (K, …), the values of the kept epoch, overwritten in place.
     """
 
     def __init__(self, ceiling: float, best: Tensor) -> None:

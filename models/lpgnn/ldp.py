@@ -65,7 +65,7 @@ def amplitude(budget: float, bits: int, dim: int, low: float, high: float) -> fl
 def rectify(
     indices: NDArray[np.int32], signs: NDArray[np.int8], budget: float, dim: int, low: float, high: float
 ) -> sp.csr_array:
-    """An unbiased estimate of the features, (nodes, dim) float32, from which (low + high) / 2 has been subtracted everywhere.
+    """An unbiased estimate of the features minus (low + high) / 2, (nodes, dim) float32.
 
     Variance of an entry x: (dim / bits) [(high - low) / 2 · coth(budget / 2 bits)]^2 - (x - (low + high) / 2)^2.
     """
@@ -109,7 +109,7 @@ def keep_probability(budget: float, classes: int) -> float:
 
 
 def randomise_labels(y: NDArray[np.int64], budget: float, classes: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Each user's label, kept with `keep_probability`, otherwise replaced by one of the others, uniformly. Pure epsilon =
+    """Each user's label, kept with `keep_probability`, otherwise replaced by one of the other labels, uniformly. Pure epsilon =
     budget.
     """
     kept = rng.random(y.shape) < keep_probability(budget, classes)

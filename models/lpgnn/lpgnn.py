@@ -43,11 +43,13 @@ ENCODERS = ("multi-bit", *ldp.DENSE)
 class Lpgnn:
     """Sajadmanesh & Gatica-Perez, Locally Private Graph Neural Networks, CCS 2021.
 
-    The noise of a local mechanism is set by the log-odds of its coins, so the fields of the recipe are budgets in nats: infinity
-    sends the true value, 0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, `feature_share` of it on the features.
+    The log-odds of its coins determine the noise of a local mechanism, so the fields of the recipe are budgets in nats: infinity
+    sends the true value, 0 sends fair coins. `with_noise(sigma)` spends 1 / sigma in all, and the share `feature_share` of it on
+    the features.
 
-    Every user reports once in a run. The draws depend on the run's seed alone, so that training again with other steps, rates or
-    backbones reads the same reports and spends nothing. The released code of the paper draws new reports each time.
+    Every user reports once in a run. The draws depend only on the run's seed, so another training of this run with other steps,
+    rates or backbones reads the same reports and spends no further budget. The released code of the paper draws new reports each
+    time.
 
     mode "paper": each feature is first scaled by its extremes over all users, constant features are dropped, and the number of
     sampled features is the paper's. mode "sound": `low` and `high` are public, values outside are clipped, and the number of
@@ -134,7 +136,7 @@ class Lpgnn:
         return replace(self, feature_budget=float(feature), label_budget=float(label))
 
     def printed(self, delta: float) -> float | None:
-        """The paper's theorem: the two budgets add up; delta plays no part."""
+        """The paper's theorem: the sum of the two budgets, for every delta."""
         return lpgnn_epsilon(self.feature_budget, self.label_budget) if self.mode == "paper" else None
 
     def theorem_epsilon(self, delta: float) -> float | None:
@@ -170,8 +172,8 @@ class Lpgnn:
         return low, high
 
     def footprint(self, graph: Graph) -> int:
-        """An estimate: twelve arrays of the first layer's width, dense reports if the encoder sends them, narrow features after
-        propagation, and for a directed graph the lists of reversed arcs. Arcs are not copied.
+        """An estimate. It counts twelve arrays of the first layer's width, dense reports if the encoder sends them, narrow
+        features after propagation, and for a directed graph the lists of reversed arcs. Arcs are not copied.
         """
         width = 2 * self.hidden if self.backbone != "gat" else 8 * self.hidden
         dense = 0 if self.encoder == "multi-bit" and math.isfinite(self.feature_budget) else 4 * graph.nodes * graph.dim
@@ -225,7 +227,9 @@ class Lpgnn:
         return (bits_best if self.mode == "sound" else bits_printed)(self.feature_budget, dim)
 
     def _labels(self, worlds: Worlds) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """(K, nodes) int64 labels, randomised for those who send one, and who does: the trained and the validation nodes."""
+        """(K, nodes) int64, the randomised labels, and (K, nodes) bool, which users send their label: the trained and the
+        validation nodes.
+        """
         graph = worlds.graph
         sent = worlds.trained() | graph.val
         if math.isinf(self.label_budget):

@@ -1,4 +1,4 @@
-"""Trains K graph networks on randomised labels, in step."""
+"""Trains K graph networks on randomised labels at the same time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class Task:
 
 
 def train(task: Task, x: Any, first: Values, second: Values, dropout: Dropout, choice: drop.Choice) -> None:
-    """Offers every epoch to `choice`. x: what the first layer reads. first, second: the values of the layers, which change."""
+    """Trains the networks, and offers every epoch to `choice`. x: the input of the first layer. first, second: the values of the
+    layers, which are changed in place.
+    """
     layer, blocks, values = KINDS[task.backbone].forward, task.blocks, [*first.values(), *second.values()]
     adams = [Adam(value.detach(), task.learning_rate) for value in values]
     train_accuracy = torch.zeros(len(task.y), device=task.y.device)

@@ -1,4 +1,6 @@
-"""Trains small GraphSAGE networks one after the other in the compiled kernel, each of them within the nearest caches."""
+"""Trains small GraphSAGE networks one after the other in the compiled kernel, so that each fits the processor's nearest
+caches.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def train(
     randoms: list[np.random.Generator],
     adams: list[Adam],
 ) -> None:
-    """The same as `teachers.train`, with the same draws. trained: the values that have gradients, in their order."""
+    """Does the same as `teachers.train`, with the same draws. trained: the values that have gradients, in order."""
     from ..kernels import teachers
 
     units, moments = [*recipe.hidden, recipe.classes], [v[name] for v in values[:-1] for name in ("mean", "variance")]
@@ -86,7 +88,9 @@ def train(
 
 
 def _sparse(matrix: Tensor | None, rows: int, columns: int) -> teachers.Sparse:
-    """A matrix in the kernel's format, with the first row and column of this network's part. An empty matrix for None."""
+    """A matrix in the kernel's format. rows, columns: the first row and column of this network's part. None gives an empty
+    matrix.
+    """
     from ..kernels import teachers
 
     if matrix is None:
@@ -131,8 +135,8 @@ class Copy:
 def shapes_of(units: Sequence[int], columns: int) -> Shapes:
     """The shapes of all numbers of a network, layer after layer.
 
-    The first layer has weights (columns, units), any other those for neighbours and own (inputs, units). Scale and shift follow
-    the weights of a hidden layer; the bias follows the last weights.
+    The first layer has weights (columns, units); any other layer has two weights (inputs, units), for the neighbours and for the
+    node itself. Scale and shift follow the weights of a hidden layer; the bias follows the last weights.
     """
     shapes = [(columns, units[0])]
     for before, after in pairwise(units):

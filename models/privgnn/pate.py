@@ -1,4 +1,6 @@
-"""PATE, the baseline of PrivGNN: teachers of disjoint private parts vote, and a student learns the labels that win with noise."""
+"""PATE, the baseline of PrivGNN: teachers of disjoint private parts vote, and a student learns the labels with the most votes
+after noise.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ class Pate:
         return self.answered(worlds, queries, self.counts(public, queries, device), device)
 
     def answered(self, worlds: Worlds, queries: NDArray[np.int64], counts: NDArray[np.int64], device: str = "cpu") -> Release:
-        """The noisy labels of these votes and the student that learns them. `counts` are the same at every sigma."""
+        """The noisy labels for these counts, and the posteriors of the student that learns them. `counts` do not depend on
+        sigma.
+        """
         public, shape = Public.of(worlds), counts.shape[2]
         noise = [
             [stream(s, "label", int(q)).laplace(size=shape) for q in row] for s, row in zip(worlds.seeds, queries, strict=True)

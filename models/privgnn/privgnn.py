@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Taught:
     """The answers of the teachers of some worlds, before noise is added.
 
-    queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: of the optimiser, if the next training
-    continues with it.
+    queries: (K, q) ids. answers: (K, q, classes) float32, log-probabilities. moments: the optimisers of the teachers, if the
+    student continues with them.
     """
 
     queries: NDArray[np.int64]
@@ -47,8 +47,8 @@ class PrivGnn:
 
     Training nodes are private. For each of `queries` validation nodes (the query), a secret sample takes every private node with
     probability `rate`. A teacher is trained on the subgraph of the `neighbours` sampled nodes whose features are nearest to the
-    query's. It then predicts the query in the public graph. The released label is the argmax of its probabilities plus Laplace
-    noise. A student learns these labels on the public graph. Training reads no edge between a private and a public node.
+    query's. The teacher then predicts the query in the public graph. The released label is the argmax of its probabilities plus
+    Laplace noise. A student learns these labels on the public graph. Training reads no edge between a private and a public node.
 
     sigma: the scale of the Laplace noise (beta, one over the paper's lambda); 0 means no privacy. classes: the public number of
     classes; 0 charges for the number of classes at which the cost is highest. neighbours: 0 trains on the whole sample (the
@@ -116,7 +116,9 @@ class PrivGnn:
         return dataclasses.replace(self, sigma=float(sigma))
 
     def printed(self, delta: float) -> float | None:
-        """With as_coded, the formula that made the paper's tables, at ten times delta; otherwise theorem 8, also for `single`."""
+        """With as_coded, the formula that produced the paper's tables, at ten times delta; otherwise theorem 8, also for
+        `single`.
+        """
         from .published import PRINTED_DELTA_FACTOR, privgnn_epsilon
 
         if self.mode == "sound" or not self.sigma:
@@ -130,7 +132,7 @@ class PrivGnn:
         return None if self.as_coded else self.printed(delta)
 
     def coded_epsilon(self, delta: float) -> float | None:
-        """The formula of the released code for the same noise; None with `single`, which that code does not have."""
+        """The formula of the released code for the same noise; None with `single`, which the released code does not offer."""
         return None if self.single else dataclasses.replace(self, as_coded=True).printed(delta)
 
     def footprint(self, graph: Graph) -> int:
@@ -172,7 +174,7 @@ class PrivGnn:
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that its fields suggest and that it lacks, each with the reason."""
+        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
         reason = (
             "as coded, noise is added to logarithms, whose differences are unbounded, so the influence of a node is unbounded"
         )
@@ -195,7 +197,7 @@ class PrivGnn:
         return labels
 
     def answered(self, worlds: Worlds, taught: Taught, device: str = "cpu") -> Release:
-        """The noisy labels of these teachers and the student that learns them."""
+        """The noisy labels of these teachers, and the posteriors of the student that learns them."""
         votes = self.votes(worlds, taught)
         arrays: dict[str, NDArray[Any]] = {"votes": votes}
         if "posteriors" in self.keep:
@@ -235,7 +237,7 @@ Order = dict[int, "NDArray[np.int64]"]
 
 
 def nearest_first(x: Any, queries: NDArray[np.int64]) -> Order:
-    """For each query all nodes, those with the most similar features (Euclidean distance) first; among equals the lower id."""
+    """For each query all nodes, by increasing Euclidean distance of their features from those of the query, then by id."""
     asked = np.unique(queries)
     square = x.power(2).sum(1) if sp.issparse(x) else np.square(x).sum(1)
     product = x[asked] @ x.T

@@ -24,7 +24,9 @@ DAMPING, SWEEPS = 0.9, 100
 
 
 def between(graph: Graph, nodes: NDArray[np.bool_]) -> sp.csr_array:
-    """(nodes, nodes) csr_array of the arcs between some nodes of one side: row = receiver, column = sender, value = edge id."""
+    """(nodes, nodes) csr_array of the arcs among `nodes` that join two private or two public nodes: row = receiver, column =
+    sender, value = edge id.
+    """
     send, receive = graph.arcs
     kept = np.flatnonzero(nodes[send] & nodes[receive] & (graph.train[send] == graph.train[receive]))
     kept = kept[np.lexsort((send[kept], receive[kept]))]
@@ -60,7 +62,7 @@ class Public:
         return Public(worlds, compact(graph.x), np.flatnonzero(public), arcs, present)
 
     def private_present(self) -> NDArray[np.bool_] | None:
-        """(K, edges) bool, or None if edges are absent only because a private end of theirs is absent."""
+        """(K, edges) bool, or None if an edge is absent only where one of its private ends is absent."""
         return None if self.present is None and self.worlds.edges is None else self.worlds.edge_present()
 
     def usable(self, runs: NDArray[np.int64]) -> NDArray[np.bool_] | None:
@@ -73,9 +75,7 @@ class Public:
         return found if self.present is None else found[self.present[run, self.arcs.data[listed]]]
 
     def ball(self, run: int, nodes: NDArray[np.int64], hops: int) -> NDArray[np.int64]:
-        """The given nodes, first and in their order, then all other nodes from which a path of at most `hops` hops
-        leads to them.
-        """
+        """The given nodes in their order, then all other public nodes from which a path of at most `hops` hops leads to them."""
         ball, edge = nodes, nodes
         for _ in range(hops):
             near = np.unique(np.concatenate([nodes[:0], *(self.neighbours(run, int(v)) for v in edge)]))
@@ -113,7 +113,7 @@ class Public:
 
     def _page_rank(self, run: int) -> NDArray[np.float64]:
         """(nodes,) float64: the PageRank of each node in the public graph of one run, by power iteration; from a node without
-        arcs the walk jumps to a random node.
+        arcs the walk jumps to a random public node.
         """
         nodes = self.worlds.graph.nodes
         everyone = [np.arange(nodes)]

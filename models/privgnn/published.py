@@ -1,4 +1,5 @@
-"""The epsilon that PrivGNN prints for its noisy labels and for PATE: by each theorem, and as its tables were really computed.
+"""The epsilon that PrivGNN prints for its noisy labels and for PATE: by each theorem, and by the formulas that produced its
+tables.
 
 Olatunji, Funke and Khosla, TMLR 2023. inverse_scale: the paper's lambda = 1 / beta, which the paper takes for the epsilon of one
 label.
@@ -27,7 +28,7 @@ def laplace_rdp(alpha: float, inverse_scale: float) -> float:
 def sampled_laplace_rdp(alpha: int, inverse_scale: float, rate: float, factor: float = 3.0) -> float:
     """Theorem 8, one Poisson-sampled label. factor: 3 as in the theorem, 1 as in the library that made the tables.
 
-    With factor 1 it is exact for a scalar Laplace release.
+    With factor 1, the result is exact for a scalar Laplace release.
     """
     picked = np.arange(3, alpha + 1)
     keep = math.log1p(-rate)
@@ -40,7 +41,7 @@ def sampled_laplace_rdp(alpha: int, inverse_scale: float, rate: float, factor: f
 
 
 def privgnn_epsilon(inverse_scale: float, rate: float, queries: int, delta: float, factor: float = 1.0) -> float:
-    """Algorithm 1 by theorem 8 over alpha = 2 … 32, with + ln(1/delta)/(alpha-1).
+    """The epsilon of algorithm 1 by theorem 8: the minimum over alpha = 2 … 32, with the conversion term ln(1/delta)/(alpha-1).
 
     Tables 2 and 3 are factor = 1 at ten times the delta that they state.
     """
@@ -58,7 +59,7 @@ def privgnn_theorem_7(inverse_scale: float, rate: float, queries: int, delta: fl
 
 
 def privgnn_theorem_7_repaired(inverse_scale: float, rate: float, queries: int, delta: float) -> float:
-    """Theorem 7 with the conversion at order 2, the order that its proof uses: ln(1/delta) in place of half of it."""
+    """Theorem 7 with the conversion at order 2, the order that its proof uses: ln(1/delta) instead of ln(1/delta) / 2."""
     return math.log(1 / delta) + queries * _second_moment(inverse_scale, rate)
 
 

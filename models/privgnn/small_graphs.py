@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Graphs:
     """B graphs in one block-diagonal graph. Row i of graph b is row b * size + i; padding rows have no features and no arcs.
 
-    inputs: (B * size, 2 dim) float32, csr_array or dense: the mean over the neighbours beside the node's own features. That
-    is all the first layer of GraphSAGE reads, so it is aggregated once and not in every epoch.
-    counts: (B,) int64, the real rows of each graph, which come first. arcs: (2, a) int64, (from, to).
+    inputs: (B * size, 2 dim) float32, csr_array or dense: the mean over the neighbours beside the node's own features. The first
+    layer of GraphSAGE reads nothing else, so the mean is computed once and not in every epoch. counts: (B,) int64, the real rows
+    of each graph, which come first. arcs: (2, a) int64, (from, to).
     """
 
     inputs: Any
@@ -67,7 +67,7 @@ def stacked(x: Any, members: list[NDArray[np.int64]]) -> tuple[Any, NDArray[np.i
 
 
 def with_mean(x: Any, arcs: NDArray[np.int64]) -> Any:
-    """(rows, 2 dim) float32: the mean of x over the arcs into each row, zero without any, beside x itself."""
+    """(rows, 2 dim) float32: the mean of x over the arcs into each row (zero without arcs), beside x itself."""
     rows = x.shape[0]
     degree = np.bincount(arcs[1], minlength=rows)
     weights = (1 / degree[arcs[1]]).astype(np.float32)
@@ -88,7 +88,7 @@ def arcs_within(neighbours: sp.csr_array, members: list[NDArray[np.int64]], usab
     """(2, a) int64: for each list of nodes the arcs between them, in the numbering of `Graphs`.
 
     neighbours: (nodes, nodes), row = receiver, whose stored values are ids of edges. usable: (graphs, edges) bool, or None for
-    all. No loop over nodes: the neighbours of all members are looked up at once in a table of their positions.
+    all. The function does not loop over nodes: it looks up the neighbours of all members at once in a table of their positions.
     """
     nodes, size = neighbours.shape[0], max(1, *(len(m) for m in members))
     graph = np.repeat(np.arange(len(members)), [len(m) for m in members])
@@ -108,8 +108,8 @@ def arcs_within(neighbours: sp.csr_array, members: list[NDArray[np.int64]], usab
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The input columns for which each network has weights. A column that a network never reads would get no gradient and no
-    step.
+    """The input columns for which each network has weights. The weights of a column that a network never reads would never
+    change.
 
     ids: (c,) int64, graph * 2 dim + column, ascending; the networks' weights of the first layer are stored in that order.
     """

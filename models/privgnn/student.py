@@ -32,7 +32,7 @@ PUBLIC = (
 
 
 def check_fields(name: str, mode: str, keep: tuple[str, ...], selection: str) -> None:
-    """Raises ValueError for what a recipe cannot do."""
+    """Raises ValueError for an unknown mode, array or selection."""
     if mode not in MODES:
         raise ValueError(f"mode={mode!r}: must be 'paper' (as published) or 'sound' (as proved).")
     unknown = [k for k in keep if k not in ARRAYS]
@@ -91,7 +91,7 @@ def graphs_of(public: Public, runs: NDArray[np.int64]) -> tuple[Graphs, Graphs]:
 
 
 def watched(public: Public, answers: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The rows of the second graph of `graphs_of` that are watched, in the order of the watch."""
+    """The answers for the watched nodes, in the order of `watch`. answers: for the second graph of `graphs_of`."""
     watch = public.worlds.watch
     place = np.full(public.worlds.graph.nodes, -1)
     rows = np.concatenate([public.nodes, np.setdiff1d(watch, public.nodes)])
@@ -100,7 +100,9 @@ def watched(public: Public, answers: NDArray[np.float32]) -> NDArray[np.float32]
 
 
 def soft_target(public: Public, queries: NDArray[np.int64], answers: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(runs, classes, public nodes) float32: the mean over the queries of -sum(answer * log p)."""
+    """(runs, classes, public nodes) float32: the answers divided by the number of queries, and 0 for all other nodes. With this
+    target, `train` minimises the mean over the queries of -sum(answer * log p).
+    """
     runs, count, classes = answers.shape
     target = np.zeros((runs, public.nodes.size, classes), dtype=np.float32)
     target[np.arange(runs)[:, None], np.searchsorted(public.nodes, queries)] = answers / max(1, count)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # constants of batch norm, as in PyTorch
 CACHE = 32 << 20  # bytes that the first layers of the teachers trained together may take
-HIDDEN = 1 << 20  # bytes of one hidden layer of these teachers: more do not fit the cache
+HIDDEN = 1 << 20  # bytes that one hidden layer of these teachers may take; more do not fit the cache
 
 
 def start(
     recipe: Recipe, randoms: list[np.random.Generator], width: int, columns: Columns | None, device: str = "cpu"
 ) -> list[Values]:
-    """Fresh values of every layer, as PyTorch Geometric's SAGEConv and BatchNorm1d start. width: 2 dim.
+    """Initial values of every layer, as in PyTorch Geometric's SAGEConv and BatchNorm1d. width: 2 dim.
 
     Layers before a batch norm have no bias, because the norm would remove it.
     """
@@ -52,7 +52,7 @@ def start(
 
 
 def uniform(random: np.random.Generator, shape: tuple[int, int], inputs: int) -> NDArray[np.float32]:
-    """Within ±1/√inputs."""
+    """Uniform numbers within ±1/√inputs."""
     drawn = random.random(shape, dtype=np.float32)
     drawn -= 0.5
     drawn *= 2 / np.sqrt(np.float32(inputs))
@@ -103,7 +103,7 @@ def ask(values: list[Values], graphs: Prepared) -> NDArray[np.float32]:
 
 
 def forward(values: list[Values], graphs: Prepared, dropouts: list[Dropout] | None) -> Tensor:
-    """Logits (B, size, classes). With `dropouts` as in training, without them as in use."""
+    """Logits (B, size, classes): the training pass if `dropouts` are given, else the pass that answers queries."""
     weight, blocks = values[0]["weight"], graphs.blocks
     if isinstance(graphs.inputs, Tensor):
         x = torch.bmm(graphs.inputs, weight)
@@ -155,7 +155,7 @@ class Activated(torch.autograd.Function):
 
 
 def labels_as_target(y: NDArray[np.int64], members: list[NDArray[np.int64]], classes: int, size: int) -> NDArray[np.float32]:
-    """(B, classes, size) float32: one over the number of rows where a member has its label."""
+    """(B, classes, size) float32: 1 / (number of members) at the label of each member, else 0."""
     target = np.zeros((len(members), classes, size), dtype=np.float32)
     for b, rows in enumerate(members):
         target[b, y[rows], np.arange(len(rows))] = 1 / max(1, len(rows))

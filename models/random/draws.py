@@ -27,7 +27,7 @@ def laplaces(seed: int | np.uint64, path: tuple[int | str, ...], lasts: Sequence
         return np.array([stream(seed, *path, last).laplace(size=count) for last in lasts]).reshape(len(lasts), count)
     before, drawn = started(int(seed), *path), np.empty((len(lasts), count))
     random = np.random.Generator(np.random.Philox(0))
-    # the state of an unused generator; setting it takes a quarter of the time of making a generator
+    # the state of an unused generator; setting this state takes a quarter of the time of creating a generator
     state = random.bit_generator.state
     for last, row in zip(lasts, drawn, strict=True):
         state["state"]["key"] = np.frombuffer(started(last, after=before).digest(), dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Samples edges and neighbours by a secret keyed hash of their end nodes. So an absent edge changes no other draw."""
+"""Samples edges and neighbours by a secret keyed hash of their end nodes, so that an absent edge changes no other draw."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def fold(*path: int | str) -> int:
 
 
 def started(*path: int | str, after: hashlib.blake2b | None = None) -> hashlib.blake2b:
-    """The hash of a path. It can be extended: pass it as `after`, with more parts."""
+    """The hash of a path. To extend the path, pass its hash as `after`, with more parts."""
     h = hashlib.blake2b(digest_size=16) if after is None else after.copy()
     for part in path:
         word = f"{type(part).__name__}:{part}".encode()
@@ -47,7 +47,7 @@ def normal(seeds: np.ndarray, shape: tuple[int, ...], *path: int | str) -> np.nd
 def add_normal(to: Tensor, seeds: Sequence[int] | np.ndarray, std: float, *path: int | str) -> None:
     """Adds std times the draws of `normal`, in place, with at most one block of noise in memory.
 
-    to: (K, …) float32, contiguous. Drawn, scaled and added in float64, then rounded once.
+    to: (K, …) float32, contiguous. The noise is drawn, scaled and added in float64, and the sum is rounded once.
     """
     import torch
 

@@ -1,7 +1,7 @@
 """Lets a training report to an auditor the noise that it draws, the nodes that it samples, and every noisy value.
 
 In an ordinary run nothing is recorded. In an audit, draws from `streams.stream` are recorded, also those of a user's model. A
-user's model may report more by the same three calls.
+user's model may report its samples and noisy values with the same three calls.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def clean(purpose: str, *values: Any) -> None:
 
 
 def released(purpose: str, *values: Any, scale: float, events: int = 1, order: int = 2) -> None:
-    """Reports the same value with noise of this scale on every entry, before other code reads it.
+    """Reports the value of `clean` with noise of this scale on every entry, before other code reads it.
 
     events: the number of mechanisms of the ledger in this value; if more than one, the axis after the runs counts them. order:
     the norm of the sensitivity, 2 for Gaussian noise, 1 for Laplace noise on shares that add up to one.

@@ -19,7 +19,8 @@ NUMBERS = 1 << 20  # size of an array with a row for every arc of a block; all a
 
 
 def attention(sent: Tensor, fro: Tensor, to: Tensor, receive: Tensor) -> Tensor:
-    """For every head and receiver, the mean of `sent` over the arcs into it, weighted by a softmax of LeakyReLU(to + fro).
+    """For every head and receiver, the mean of `sent` over the arcs into the receiver, weighted by a softmax of LeakyReLU(to +
+    fro).
 
     sent: (arcs, heads, units), the rows of each arc's sender. fro: (arcs, heads), the scores of the senders. to: (receivers,
     heads), the scores of the receivers. receive: (arcs,), the receiver of each arc. Returns (receivers, heads, units).
@@ -41,7 +42,9 @@ def attend(rows: Tensor, to: Tensor, fro: Tensor, bags: Bags) -> Tensor:
 
 
 def blocks(bags: Bags, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
-    """Senders and receivers of the arcs and self loops of some nodes; receivers are numbered from the first of these."""
+    """Blocks of consecutive receivers: the senders and receivers of their arcs and self loops, and the slice of nodes. Receivers
+    are numbered from the first node of the block.
+    """
     starts, device = bags.lists.starts, rows.device
     ends = starts[1:] + np.arange(1, len(starts))  # arcs and self loops up to each node
     first, nodes, most = 0, len(rows), NUMBERS // rows[0].numel()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..graph.graph import Graph
 
-EDGES = 1 << 18  # number of rows that are copied at a time, because there may be very many
+EDGES = 1 << 18  # number of arcs that are processed at a time, because there may be very many
 DENSE = 0.1  # features with more than this share of non-zeros are multiplied as a dense matrix
 
 
@@ -32,7 +32,7 @@ class Operator:
 
     @staticmethod
     def of(matrix: sp.csr_array, device: str, symmetric: bool = False) -> Operator:
-        """symmetric: the matrix is its own transpose, and is held once."""
+        """symmetric: whether the matrix is its own transpose; it is then stored once."""
         there = csr(matrix).to(device)
         return Operator(there, there if symmetric else csr(sp.csr_array(matrix.T)).to(device))
 
@@ -44,7 +44,7 @@ class Operator:
         return torch.from_numpy(sp.csr_array(places.T).data).to(self.matrix.device)
 
     def scaled(self, factors: Tensor) -> Operator:
-        """Every stored value times its factor, (stored,) in the order of the matrix."""
+        """The matrix with every stored value multiplied by its factor. factors: (stored,), in the order of the matrix."""
         values = self.matrix.values() * factors
         return Operator(with_values(self.matrix, values), with_values(self.transpose, values[self.order]))
 
@@ -68,7 +68,9 @@ class Product(torch.autograd.Function):
 
 
 def multiply(matrix: Tensor, rows: Tensor) -> Tensor:
-    """Without gradients. Naming the output spares the copy that torch.addmm makes of its first argument."""
+    """matrix @ rows for the stacked rows of all runs, without gradients. Passing `out` avoids the copy that torch.addmm makes of
+    its first argument.
+    """
     runs, _, units = rows.shape
     out = rows.new_empty((runs, matrix.shape[0] // runs, units))
     flat = out.view(-1, units)
@@ -77,7 +79,7 @@ def multiply(matrix: Tensor, rows: Tensor) -> Tensor:
 
 
 def csr(matrix: sp.csr_array) -> Tensor:
-    """A torch CSR matrix of float32. 32-bit indices, because the multiplication is bound by reading them."""
+    """A torch CSR matrix of float32. Its indices have 32 bits, because reading them limits the speed of the multiplication."""
     rows, cols = (torch.from_numpy(a.astype(np.int32, copy=False)) for a in (matrix.indptr, matrix.indices))
     values = torch.from_numpy(matrix.data.astype(np.float32, copy=False))
     with warnings.catch_warnings():
@@ -94,8 +96,8 @@ def with_values(matrix: Tensor, values: Tensor) -> Tensor:
 class Blocks:
     """K graphs of `size` nodes each as one graph of K * size nodes; node i of run k is row k * size + i.
 
-    arcs: (2, a) whole numbers, (from, to) in that numbering, without self loops: no arc joins two runs. both_ways: every
-    arc has its opposite.
+    arcs: (2, a) whole numbers, (from, to) as rows, without self loops; no arc joins two runs. both_ways: whether every arc has
+    its reverse.
     """
 
     runs: int
@@ -167,7 +169,7 @@ class Blocks:
 
 
 def products(factors: NDArray[np.float64], arcs: NDArray[Any]) -> NDArray[np.float32]:
-    """For each arc the factor of its sender times that of its receiver, rounded to float32 once."""
+    """For each arc, the factor of its sender times the factor of its receiver, rounded to float32 once."""
     weights = np.empty(arcs.shape[1], dtype=np.float32)
     for first in range(0, arcs.shape[1], EDGES):
         send, receive = arcs[:, first : first + EDGES]

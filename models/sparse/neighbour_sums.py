@@ -28,8 +28,8 @@ ROWS = 1 << 14  # receivers that are summed at a time
 class Bags:
     """The lists of a graph, ready for sums. Raises ValueError for lists that name nodes outside the graph.
 
-    torch's embedding bag adds the rows of a list in its order and reads senders in order, so that they may lie in a file that is
-    larger than the memory.
+    torch's embedding bag adds the rows of a list in the order of the list and reads senders in order, so the senders may lie in a
+    file that is larger than the memory.
     """
 
     lists: Lists
@@ -59,7 +59,7 @@ class Bags:
 
 
 def mapped(array: NDArray[Any]) -> Tensor:
-    """A tensor on the same memory, which may be a file that is mapped for reading: nothing writes to it."""
+    """A tensor on the memory of the array, which may be a file that is mapped for reading. Nothing may write to the tensor."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -67,7 +67,7 @@ def mapped(array: NDArray[Any]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Aggregation:
-    """Computes the neighbour sums of some worlds. It is built once and used for every hop.
+    """Computes the neighbour sums of some worlds. One instance serves every hop.
 
     bags: one for all runs, or one for each. absent: run, sender and receiver of every arc that a run lacks. alive:
     (runs, nodes, 1), 0 for a node that neither sends nor receives.
@@ -106,7 +106,7 @@ class Aggregation:
 
         x: (runs, nodes, dim) -> (runs, nodes, dim). If all rows of x have length 1 or less, adding or removing one directed edge
         moves one row of the result by at most 1 (Sajadmanesh et al. 2023, GAP, Lemma 1). An undirected edge moves two rows by at
-        most 1 each, sqrt(2) in all.
+        most 1 each, so by sqrt(2) in Euclidean norm.
         """
         if self.alive is not None:
             x = x * self.alive

@@ -1,4 +1,4 @@
-"""Sums over neighbours with weights computed from degrees, for K runs. Memory holds one number for each arc, its sender."""
+"""Sums over neighbours with weights computed from degrees, for K runs. The only number stored for an arc is its sender."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Weighted:
 
     @cached_property
     def between(self) -> list[Tensor]:
-        """The factor of each row between two multiplications with A."""
+        """The factor of each row between two consecutive multiplications with A."""
         return [left * right for left, right in zip(self.left, self.right, strict=True)]
 
     def __matmul__(self, rows: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class Power(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """K runs on all nodes of a graph, each with its own edges. Has the interface of `Blocks`, but stores no number for an arc.
+    """K runs on all nodes of a graph, each with its own edges. It has the interface of `Blocks`, but stores no weight for an arc.
 
     bags, back: the senders of every receiver, and the receivers of every sender; one for all runs or one for each. `bags` and
     `back` are equal if the graph is undirected. Otherwise `back` is built, at 4 bytes for each arc.

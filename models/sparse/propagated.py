@@ -14,7 +14,7 @@ from .normalised_sums import Weighted
 
 @dataclass(frozen=True, eq=False)
 class Propagated:
-    """A matrix of features to be multiplied by weights: Â^steps (S + offset), with one offset for every entry.
+    """A matrix of features to be multiplied by weights: Â^steps (S + offset), where the number `offset` is added to every entry.
 
     Â^steps S has as many entries as a dense matrix, but (Â^steps S) W is Â^steps (S W), which is only as wide as the first layer.
     stored: S, block-diagonal (K * size, K * dim) or (K, size, dim).

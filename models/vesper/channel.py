@@ -20,7 +20,7 @@ WHITELIST = {
     "BATCH": ("int64", 1),  # B asks for the rows of these node ids, to learn from
     "FWD": ("float32", 4),  # A's rows
     "BWD": ("float32", 4),  # B's gradient with respect to these rows
-    "EVAL_REQ": ("int64", 1),  # B asks for rows that it will not send a gradient for
+    "EVAL_REQ": ("int64", 1),  # B asks for rows and will send no gradient for them
     "EVAL": ("float32", 4),
     "DONE": ("int64", 1),  # A confirms that it used a gradient or made a noisy pass; empty payload
     "REFUSED": ("int64", 1),  # A refuses, because the budget is spent; empty payload
@@ -56,7 +56,7 @@ def named(dtype: np.dtype[Any]) -> str:
 
 
 def unpack(header: bytes, body: bytes | bytearray) -> tuple[str, Message]:
-    """The kind and payload of a message, in the receiver's own memory: that of a bytearray, else a copy.
+    """The kind and payload of a message. The payload uses the memory of the body if the body is a bytearray, else a copy.
 
     Raises ValueError for anything that is not on the whitelist.
     """
@@ -107,7 +107,7 @@ class Pipe:
 
 
 def in_one_process(answer: Callable[[Channel], object]) -> Pipe:
-    """B's end of a channel whose other end is served by `answer`, party A's."""
+    """B's end of a channel. `answer` is party A's function that answers one message at the other end."""
     a, b = Pipe(), Pipe()
     b.inbox, b.outbox = a.outbox, a.inbox
     b.serve = lambda: answer(a)

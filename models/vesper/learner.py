@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# turns the gradient of rows into the gradient of every weight; None means zero
+# maps the gradient of rows to the gradient of every weight; None means zero
 Pull = Callable[[Tensor], Sequence[Tensor | None]]
 
 
 def pull_through(sent: Tensor, weights: Sequence[Tensor]) -> Pull:
-    """By autograd."""
+    """A Pull that computes the gradients of the weights by autograd."""
     return lambda slope: torch.autograd.grad(sent, weights, slope, allow_unused=True)
 
 
 @dataclass(eq=False)
 class Learner:
-    """weights: leaves of autograd that share the memory of `adam.flat`."""
+    """Networks and their optimiser. weights: leaves of autograd that share the memory of `adam.flat`."""
 
     weights: list[Tensor]
     adam: Adam
@@ -48,7 +48,7 @@ class Learner:
 
     @cached_property
     def matrices(self) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
-        """(K, numbers of a run) each: the weights, and their places in `gradient`."""
+        """(K, numbers of a run) each: the weights, and the parts of `gradient` that belong to them."""
         sizes, shapes = [w.numel() for w in self.weights], [(w.shape[0], w[0].numel()) for w in self.weights]
         weights, slopes = (
             [part.view(shape).numpy() for part, shape in zip(flat.split(sizes), shapes, strict=True)]

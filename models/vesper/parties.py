@@ -175,8 +175,8 @@ def party_b(
 def train(
     recipe: VesperRecipe, b: PartyB, channel: Channel, seeds: Sequence[int], watch: NDArray[np.int64], decode: bool = True
 ) -> None:
-    """Party B's side of the training, from HELLO to the last gradient. decode=False skips steps of the decoder after which A
-    releases nothing.
+    """Party B's side of the training, from HELLO to the last gradient. decode=False skips the steps of B's decoder in variant s1,
+    which come after A's last release.
     """
     b.greet(channel)
     if recipe.variant != "pmp":
@@ -194,8 +194,8 @@ def batches(recipe: VesperRecipe, nodes: NDArray[np.int64], seed: int) -> Iterat
     """Draws each batch uniformly without replacement and independently of the others, as the published accounting assumes. B
     draws the batches, so B knows them.
 
-    gap-resampled: batches are drawn from n_train places. A world with fewer training nodes leaves some places empty, so that no
-    edge is in more batches than the ledger counts.
+    gap-resampled: batches are drawn from n_train places, of which a world with fewer training nodes leaves some empty. So no edge
+    is in more batches than the ledger counts.
     """
     places = max(recipe.n_train, nodes.size) if recipe.variant == "gap-resampled" else nodes.size
     for step in range(recipe.passes):

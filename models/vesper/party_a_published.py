@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 class Perturbed:
     """A's network for one run.
 
-    rule: "pmp" (Algorithm 1, and 2 for gcn-truncated): weight, noise, ReLU, unit rows, in every layer. "gap-resampled": noise
-    and unit rows, no weights.
+    rule: what a layer does. "pmp" (Algorithm 1, and Algorithm 2 for gcn-truncated): it multiplies by the weight, adds noise,
+    applies ReLU and scales rows to length 1. "gap-resampled": it adds noise and scales rows to length 1.
 
     adjacency: (nodes, nodes) scipy CSR of the run's graph. learner: the encoder's weight and bias, then one (1, width, width)
     weight for each layer, then for gcn-truncated one edge-free weight for each layer. vectors: the running singular vector of
-    each of these weights. key: the secret by which neighbours are sampled, once a batch for all layers.
+    each of these weights. key: the secret by which neighbours are sampled, once in each batch for all layers.
     """
 
     rule: str
@@ -85,7 +85,9 @@ class Perturbed:
         return outputs
 
     def _neighbourhood(self, roots: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], list[tuple[NDArray[np.int64], ...]]]:
-        """The nodes whose rows are needed after 0 … layers layers; the sampled arcs of each layer, senders and receivers."""
+        """The nodes whose rows are needed after each number of layers, from 0 on, and the sampled arcs of each layer as senders
+        and receivers.
+        """
         needed, new = [roots], roots
         arcs: list[tuple[NDArray[np.int64], ...]] = []
         send = receive = np.empty(0, dtype=np.int64)

@@ -29,9 +29,7 @@ Perturb = Callable[[tuple[str, int, int], Tensor], Tensor]
 
 
 class _NoisyBackward(torch.autograd.Function):
-    """Released sums whose backward pass sums over neighbours again: the backward pass clips rows of the gradient, sums them and
-    adds noise.
-    """
+    """Returns released sums. The backward pass clips the rows of the gradient, sums them over neighbours and adds noise."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, released: Tensor, back: Callable[[Tensor], Tensor]) -> Tensor:
@@ -49,8 +47,8 @@ class Refresh:
 
     encode: (weight and bias, node ids or None for all) -> (K, width, rows). learner: the encoder's weight and bias, then in s2
     and s3 a (K, width, width) weight after each of the `layers` sums. neighbours: number of the refresh -> the adjacency of that
-    pass; if A samples edges in secret, each pass draws a new one. watch: nodes whose sums are remembered.
-    clip: None, or in s3 the norm that rows are clipped to before they are summed backwards.
+    pass; if A samples edges in secret, each pass draws a new one. watch: nodes whose inputs and noisy sums are stored in
+    `watched`. clip: None, or in s3 the norm that rows are clipped to before they are summed backwards.
     """
 
     encode: Encoder
@@ -97,7 +95,7 @@ class Refresh:
 
         def back(gradient: Tensor) -> Tensor:
             assert self.clip is not None
-            scaled = torch.nan_to_num(gradient / self.clip)  # a row too long for a norm becomes zero, not NaN
+            scaled = torch.nan_to_num(gradient / self.clip)  # a row whose norm overflows becomes zero, not NaN
             clipped = scaled / scaled.norm(dim=1, keepdim=True).clamp_min(1)
             return self.clip * self.perturb(path, aggregate(self.aggregator, self.floor, adjacency, clipped))
 

@@ -1,7 +1,7 @@
-"""Two parties that train one model: A holds the graph and the features, B the labels; they share nothing but a channel.
+"""Two parties that train one model. A holds the graph and the features, B the labels; they share nothing but a channel.
 
-Party B sends requests and party A answers them, so A's whole loop is `while a.answer(channel)`. The channel's whitelist lists
-what B may request and what either may send. A charges its budget for an answer before it sends it.
+Party B sends requests and party A answers them, so A's whole loop is `while a.answer(channel): pass`. The channel's whitelist
+lists what B may request and what either party may send. A charges its budget for an answer before it sends it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Sender(Protocol):
         ...
 
     def learn(self, gradient: NDArray[np.float32]) -> None:
-        """One step from the gradient with respect to the rows that were requested last."""
+        """Takes one step from the gradient with respect to the rows that were requested last."""
         ...
 
 
@@ -79,7 +79,7 @@ class PartyA:
     odometer: Odometer
 
     def answer(self, channel: Channel) -> bool:
-        """Answers one request. False once B says STOP. Raises ValueError for what B may not send."""
+        """Answers one request. Returns False after STOP, else True. Raises ValueError for a message that B may not send."""
         kind, payload = channel.receive()
         if kind == "STOP":
             return False
@@ -165,7 +165,7 @@ class PartyB:
         return self._last[1:]
 
     def teach(self, channel: Channel, nodes: NDArray[np.int64]) -> None:
-        """One step of both parties on a batch: ids out, rows in, gradient out."""
+        """One step of both parties on a batch: B sends ids, receives rows and sends their gradient."""
         ask(channel, "BWD", self.learn(nodes, ask(channel, "BATCH", nodes, "FWD")), "DONE")
 
     def train_encoder(self, channel: Channel, steps: int) -> None:

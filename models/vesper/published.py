@@ -1,6 +1,7 @@
-"""The numbers that VESPER's theorems print: sensitivities of message passing, and the epsilon of its batches.
+"""The numbers of VESPER's theorems: sensitivities of message passing, and the epsilon of its batches.
 
-Wu et al., arXiv 2310.20552. The printed constants are illegible in the available copy; these follow from its text and proofs.
+Wu et al., arXiv 2310.20552. The constants are illegible in the available copy of the paper; those below follow from its text and
+proofs.
 sigma is noise std / sensitivity of one layer; the L layers of a step are one Gaussian with multiplier sigma / sqrt(L).
 """
 
@@ -35,9 +36,9 @@ def gcn_sensitivity_printed(smallest_degree: int) -> float:
 def gcn_sensitivity(smallest_degree: int) -> float:
     """The change of all rows if both ends have degree m + 1 with the edge: sqrt(2 k^2 + 4 m c^2 / (m+1)).
 
-    k: how far an end's own row moves. c: how far an end's coefficient moves, and with it the rows of its m other neighbours. The
-    second term is doubled, because both ends may have the same neighbours. If the coefficients replace degrees below m by m, this
-    bounds the change on every graph.
+    k: how far an end's own row moves. c: how far an end's coefficient moves; this also moves the rows of its m other neighbours.
+    The second term is doubled, because both ends may have the same neighbours. If the coefficients replace degrees below m by m,
+    this bounds the change on every graph.
     """
     m = smallest_degree
     step = 1 / math.sqrt(m + 1) - 1 / math.sqrt(m + 2)

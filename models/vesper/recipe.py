@@ -115,7 +115,7 @@ class VesperRecipe:
 
     @property
     def declines(self) -> Mapping[str, str]:
-        """Capabilities that its fields suggest and that it lacks, each with the reason."""
+        """Capabilities that the recipe's attributes suggest but that it lacks, each with the reason."""
         if self.batched:
             reason = "party A's weights, which its messages go through, are trained on the private edges without noise"
         elif self.variant != "s1":
@@ -177,10 +177,10 @@ class VesperRecipe:
         """For each request of party B that costs privacy, the event of one answer, and how many answers B gets.
 
         s3: there are as many backward sums as forward sums. With sampled edges, the secret edge is in a pass with probability
-        `edge_sampling`. For every choice of the other edges, the pass is then a mixture with this weight. A sampled composition
-        of `layers` Gaussians dominates it. gap-resampled: party B knows the batches. The noise multiplier is halved: at a node
-        with more than fan_out neighbours, the edge replaces another edge, so that two rows move by 2 each. Evaluation is one more
-        pass.
+        `edge_sampling`. For every choice of the other edges, the pass is then a mixture with this weight, and a sampled
+        composition of `layers` Gaussians dominates this mixture. gap-resampled: party B knows the batches. The noise multiplier
+        is halved: at a node with more than fan_out neighbours, the edge replaces another edge in the sample, so that two rows
+        move by 2 each. Evaluation is one more pass.
         """
         if self.variant == "pmp":
             return {"BATCH": (events.gaussian(0.0), self.passes)}

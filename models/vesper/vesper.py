@@ -72,14 +72,16 @@ def play(recipe: VesperRecipe, worlds: Worlds, device: str = "cpu") -> Release:
 
 
 def _passes(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The watched rows of every pass, rows before dimensions. s1 begins with the training rows of its only pass."""
+    """The watched rows of every pass, with the axis of nodes before that of dimensions. For s1, the first message is left out: it
+    holds the training rows.
+    """
     passes = [payload for kind, payload in channel.messages if kind == "EVAL"]
     rows = np.concatenate(passes[1:] if recipe.variant == "s1" else passes, axis=1)
     return np.ascontiguousarray(rows.swapaxes(2, 3))
 
 
 def _batches(recipe: VesperRecipe, channel: Recorder, watch: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The watched rows of every batch, zero where a node is no root, and of the evaluation."""
+    """The watched rows of every batch and of the evaluation; in a batch, zero for a node that is no root."""
     last = channel.messages[-1][1].swapaxes(2, 3)
     rows = np.zeros((1, recipe.passes + 1, *last.shape[1:]), dtype=np.float32)
     rows[:, -1] = last

@@ -45,7 +45,9 @@ def costs(lines: list[Line]) -> list[Cost]:
 
 
 def reasons(costs: list[Cost]) -> list[tuple[str, str]]:
-    """Why the epsilon of a paper or of an accountant differs from the true one, or is missing. Each reason occurs once."""
+    """(source, reason) where the epsilon of a paper or of an accountant differs from the true one, or is missing. Each pair
+    occurs once.
+    """
     found = []
     for cost in costs:
         if cost.note:

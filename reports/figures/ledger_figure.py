@@ -17,7 +17,7 @@ RESPONSE = "randomised response"  # the law of a mechanism whose scale is a prob
 MOST = 12  # largest number of rows drawn; the table beside the picture lists all
 WIDE = 30  # largest number of letters in a line of a box
 COLUMNS = (0.15, 0.5, 0.85)  # data, noise, release
-OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # arrays that no recorded noise protects
+OPEN = {"past the noise": COLOURS[1], "not known": COLOURS[4]}  # colours of arrays that no recorded noise protects
 ELSEWHERE = " on a small graph of unusual nodes"  # as audit/heard/examination.py adds it to the name of a secret
 
 

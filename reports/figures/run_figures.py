@@ -156,7 +156,7 @@ def leakage_plots(attacks: Sequence[AttackRow]) -> list[Plot]:
 
 
 def _leakage_plot(unit: Unit | None, game: str, negatives: str, attacks: list[AttackRow]) -> Plot:
-    asked = sorted(attacks, key=lambda r: r.baseline)  # attacks that read no model come last, in brackets
+    asked = sorted(attacks, key=lambda r: r.baseline)  # attacks that read no output of the model come last, in brackets
     down_, across = (list(dict.fromkeys(x)) for x in ([_who(r) for r in attacks], [_attack(r) for r in asked]))
     cells: dict[tuple[str, str], float] = {}
     for r in attacks:
@@ -236,7 +236,7 @@ def _area(fpr: Sequence[float], tpr: Sequence[float]) -> float:
 
 
 def _attack(row: AttackRow) -> str:
-    """The attack's name, in brackets if it reads no model."""
+    """The attack's name, in brackets if the attack reads no output of the model."""
     return f"({row.attack})" if row.baseline else row.attack
 
 

@@ -112,7 +112,7 @@ def legend(axes: Axes, columns: int = 1) -> None:
 
 
 def wrapped(text: str, width: int = TICK) -> str:
-    """The text in lines of at most `width` characters, broken also inside a long name."""
+    """The text in lines of at most `width` characters. A longer word is broken."""
     return "\n".join(textwrap.wrap(text, width))
 
 

@@ -27,8 +27,8 @@ def to_xml(found: Results) -> str:
     apply to a model are one skipped case.
 
     With preset "ci", a claim that was tested too weakly is skipped with a warning instead, because the author of a pull request
-    did not cause it. A claim without any test stays an error, because a model that raises must not pass as tested. The error says
-    why there is no test.
+    did not cause it. A claim without any test stays an error, because a model that raises an exception must not count as tested.
+    The error says why there is no test.
     """
     claims = [line for line in lines(found) if math.isfinite(line.key.epsilon)]
     skipped, lenient = found.of(SkippedRow), found.run.preset == "ci"

@@ -104,7 +104,7 @@ def _alone(folder: Path) -> Iterator[None]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Turns off MLflow's telemetry, its long retries, the log lines of its database migrations, and the addresses that it prints.
-    Those would go to stdout, where a command may print one JSON document and nothing else.
+    MLflow prints these addresses to stdout, where a command may print one JSON document and nothing else.
     """
     for name, value in {
         "MLFLOW_DISABLE_TELEMETRY": "true",

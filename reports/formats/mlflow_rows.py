@@ -15,7 +15,7 @@ from ..summary import BESIDE, COVERED, Key, Line, as_text, budget, key, lines, n
 
 SHORT = {"dp_accounting-pld": "pld", "dp_accounting-rdp": "rdp"}
 RATES = {"0.001": "0.1pct", "0.01": "1pct", "0.1": "10pct"}
-FINE = 1000  # MLflow's whole-numbered steps stand for budgets: this many for one nat, if some budget is not a whole number
+FINE = 1000  # MLflow's steps are whole numbers and stand for budgets: this many steps a nat, if some budget is not a whole number
 
 
 class Child(NamedTuple):

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..draw import Draw, calling_line, listened, of_two, parameters, rows_of
 
-# What a method draws: the law, and the names of its arguments in order, of which loc, scale, low, high, n, a and p are read.
+# Method -> the law that it draws from, and the names of its arguments in order. Only loc, scale, low, high, n, a, p, mean and cov
+# are read.
 LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "standard_normal": ("normal", ()),
     "randn": ("normal", ()),
@@ -84,7 +85,7 @@ def asked(name: str, args: Sequence[Any], options: dict[str, Any], result: Any) 
         law, loc, scale = "normal", given["mean"], np.sqrt(np.diag(given["cov"]))  # coordinates are independent
     values = np.frombuffer(result, dtype=np.uint8).copy() if isinstance(result, bytes) else np.array(result)
     among, chances = ((), None) if options.get("endpoint") else finite(law, given)
-    located = law == "normal" or set(names) <= {"loc", "scale", "low", "high"}  # loc and scale then describe the law completely
+    located = law == "normal" or set(names) <= {"loc", "scale", "low", "high"}  # then loc and scale describe the law completely
     own = (located and name in LAWS) or (chances is not None and chances.ndim > 1)
     others = () if own else parameters(*(() if name == "shuffle" else args), *options.values())
     return Draw(law, values, calling_line(), loc, scale, *ends, others, among, chances)
@@ -111,7 +112,7 @@ def evenly(low: int, high: int) -> tuple[tuple[float, ...], Any]:
 
 
 class _AlsoPlain(type):
-    """Generators that were made before the recording are instances too."""
+    """A metaclass that makes `isinstance` true also for generators that were created before the recording."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
@@ -128,7 +129,7 @@ def _method(base: type, name: str) -> Callable[..., Any]:
 
 
 def _heard(base: Any) -> Any:
-    """A subclass whose draws are recorded. It gives the same numbers."""
+    """A subclass of a generator class that records its draws and returns the same numbers."""
     methods: dict[str, Any] = {name: _method(base, name) for name in METHODS if hasattr(base, name)}
     if base is np.random.Generator:
         methods["__reduce__"] = lambda self: (Generator, (self.bit_generator,))
@@ -151,7 +152,9 @@ PLAIN: dict[str, Any] = {name: getattr(np.random, name) for name in ("default_rn
 
 
 def _shared(plain: Any) -> Any:
-    """Replaces the global state behind the functions of `numpy.random`, draws from it, and records the draws."""
+    """An object that replaces the global generator behind the functions of `numpy.random`. It draws from that generator and
+    records the draws.
+    """
 
     def method(name: str) -> Callable[..., Any]:
         return lambda self, *args, **options: listened(name, getattr(plain, name), args, options, asked)

@@ -1,4 +1,4 @@
-"""Records draws of PyTorch: every operator that reads a generator, the global one or the user's own."""
+"""Records draws of PyTorch: every operator that reads a random generator, whether the global one or one of the user's."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def replaced() -> Iterator[dict[int, Any]]:
 
     to_numpy = torch.Tensor.numpy
     methods: list[tuple[Any, str, str]] = [(Laplace, "rsample", "laplace"), (Normal, "rsample", "normal")]
-    methods += [(Gumbel, name, "gumbel") for name in ("rsample", "sample")]  # its `sample` does not call `rsample`
+    methods += [(Gumbel, name, "gumbel") for name in ("rsample", "sample")]  # Gumbel.sample does not call rsample
     undo = [(family, name, family.__dict__.get(name)) for family, name, _ in methods]
     for family, name, law in methods:
         setattr(family, name, _sample(getattr(family, name), law))

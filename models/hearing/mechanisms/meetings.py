@@ -27,11 +27,11 @@ REPORT = "randomised response"  # the law of a mechanism that reports one of fin
 @dataclass(frozen=True, eq=False)
 class Meeting:
     """A mechanism: noisy = clean + noise. line: the line of the sum. scale: the noise is `scale` times numbers of the law at
-    scale 1; a number or an array that broadcasts, 0 for entries without noise. beside: draws that were added to `draw` before, so
-    that the noise is the sum of all.
+    scale 1; a number or an array that broadcasts, 0 for entries without noise. beside: draws that were added to `draw` before;
+    the noise is then the sum of all these draws.
 
     A randomised report has `values`: each entry of `noisy` is one of them. `clean` then holds their probabilities, shape
-    (entries, values), and the scale is 1. mirrored: whether the entries (i, j) and (j, i) of a report are the same coin.
+    (entries, values), and the scale is 1. mirrored: whether one coin decides both entries (i, j) and (j, i) of a report.
     """
 
     line: str
@@ -56,7 +56,7 @@ class Meeting:
 
     @property
     def units(self) -> NDArray[np.float64]:
-        """The noise at scale 1, 0 where there is none; of a report, the drawn numbers."""
+        """The noise divided by its scale, 0 where there is no noise. For a report, the drawn numbers."""
         if self.values:
             drawn = self.draw.values if self.draw.values.shape == self.noisy.shape else self.noisy
             return drawn.astype(np.float64)
@@ -78,8 +78,8 @@ class Meeting:
         return list(zip(self.clean[at], np.clip((self.clean + by)[at], 0.0, 1.0)))  # noqa: B905  (Python 3.9)
 
     def size(self, by: NDArray[np.float64]) -> float:
-        """The size of a move: Euclidean for normal noise, of a report the sum of the largest |log likelihood ratio| of each
-        entry, else the sum of absolute values.
+        """The size of a move. Normal noise: the Euclidean norm. A report: the sum over entries of the largest |log likelihood
+        ratio|. Other noise: the sum of absolute values.
         """
         if self.law == "normal":
             return float(np.linalg.norm(by))
@@ -99,13 +99,15 @@ class Meetings:
 
     script: Sequence[Meeting] | None = None
     found: list[Meeting] = field(default_factory=list)
-    space: int = 1 << 30  # bytes left for the values of mechanisms; 0: they needed more, so later mechanisms were not recorded
+    space: int = 1 << 30  # bytes left for the values of mechanisms; at 0, later mechanisms are not recorded
     tensors: Any = None  # the PyTorch tensors that are noise and have not been added to data yet
     scores: Any = None  # the PyTorch tensors that are data with Gumbel noise and have not been used yet
     coins: Any = None  # the PyTorch tensors of coins that have not been used yet to choose between values of data
 
     def follow(self, value: Any, draw: Draw) -> Any:
-        """The array that a generator returned, as an array that knows its draw."""
+        """The array that a generator returned, as an array that stores its draw; or the noisy value, if the draw is a mechanism
+        at once.
+        """
         if (report := reported(self, value, draw)) is not None:
             return report
         if type(value) is not np.ndarray or value.ndim == 0 or value.dtype.kind != "f" or draw.law not in FOLLOWED:
@@ -133,7 +135,8 @@ class Meetings:
     def report(self, draw: Draw, values: tuple[float, ...], chances: Any, told: Any, *more: Any) -> Any:
         """Records a randomised report and returns its value, or that of the script if there is one. chances: as `Meeting.clean`.
 
-        An entry with one possible value is a report without randomness. more: `beside` and `mirrored` of the Meeting.
+        chances may be 1 for one value of an entry; this entry then has no randomness. more: `beside` and `mirrored` of the
+        Meeting.
         """
         if not self.space:
             return told
@@ -186,7 +189,7 @@ class Noise(np.ndarray):
         origins = [n.origin for n in noises if n.origin is not None]
         scaled = _scaled(ufunc, method, inputs, noises)
         if out and isinstance(out[0], Noise):
-            out[0].origin = None  # it now holds the result, which is noise only if the result is
+            out[0].origin = None  # the array now holds the result; it gets an origin below if the result is still noise
         meetings, draw, scale, beside = origins[0]
         if clean is not None:
             wide = np.broadcast_to(clean, result.shape).copy()
@@ -208,7 +211,9 @@ def _plain(value: Any) -> Any:
 
 
 def _clean(ufunc: Any, method: str, inputs: Sequence[Any], noises: Sequence[Noise]) -> NDArray[np.float64] | None:
-    """A copy of the value to which noise is added, before a sum in place overwrites it; None if this is no such sum."""
+    """A copy of the value to which noise is added, made before an in-place sum overwrites it; None if the operation is no sum of
+    data and noise.
+    """
     if method != "__call__" or ufunc not in (np.add, np.subtract) or len(noises) != 1:
         return None
     other = inputs[1] if inputs[0] is noises[0] else inputs[0]

@@ -83,7 +83,9 @@ def _origin(meetings: Meetings, value: Any) -> tuple[Draw, Any] | None:
 
 
 def _sum(meetings: Meetings, args: Sequence[Any], alpha: float, known: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """clean + noise or noise + clean, the second times alpha. If the clean term is a single number, the sum is still noise."""
+    """The result of clean + noise or noise + clean, where the second term is multiplied by alpha. If the clean term is a single
+    number, the sum is still noise.
+    """
     second = known[1] is not None
     draw, scale = known[1] if second else known[0]
     noise, other = (args[1], args[0]) if second else (args[0], args[1])
@@ -138,7 +140,7 @@ def _scaled(name: str, args: Sequence[Any], known: Sequence[Any]) -> Any:
 
 
 def _one_number(value: Any) -> float | None:
-    """A number, or that of a tensor whose entries are all the same; None for any other tensor."""
+    """A number, or the common entry of a tensor whose entries are all the same; None for any other tensor."""
     if not hasattr(value, "detach"):
         return float(value)
     first = value.detach().flatten()[:1]

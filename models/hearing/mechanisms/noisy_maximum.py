@@ -1,6 +1,6 @@
-"""Finds the exponential mechanism: the place of the largest of some scores with Gumbel noise is a randomised report of them.
+"""Finds the exponential mechanism: the index of the largest score with Gumbel noise is a randomised report of the scores.
 
-Value k is the largest with probability exp(score k / scale), normalised (the Gumbel-max trick). Scores with Gumbel noise that are
+This index is k with a probability proportional to exp(score k / scale) (the Gumbel-max trick). Scores with Gumbel noise that are
 used in another way are a mechanism of their own.
 """
 
@@ -33,7 +33,9 @@ class Scores:
     seen: int | None
 
     def largest(self, places: Any, axis: Any) -> Any:
-        """Records the report and returns the places of the largest scores, or those that replace them; shape (entries,)."""
+        """Records the report and returns the indices of the largest scores, or the indices that replace them, shape (entries,);
+        None if this is no report.
+        """
         if axis is None or axis % self.clean.ndim != self.clean.ndim - 1 or not 1 < self.clean.shape[-1] <= FEW:
             return None
         powers = np.exp((self.clean - self.clean.max(-1, keepdims=True)) / self.scale)
@@ -42,13 +44,13 @@ class Scores:
         return self.meetings.report(self.draw, values, chances, places, (), False)
 
     def settled(self, noisy: Any) -> Any:
-        """Records the sum itself as a mechanism, unless the program has written into it."""
+        """Records the noisy scores themselves as a mechanism, unless the program has written into their array."""
         kept = self.seen == digest(noisy)
         return self.meetings.meet(self.draw, self.scale, self.clean, noisy) if kept else noisy
 
 
 class WithScores(np.ndarray):
-    """An array that knows its scores; None if they are no longer scores."""
+    """An array of noisy scores that stores how they were made in `scores`; None if the entries are no longer such scores."""
 
     scores: Scores | None
 

@@ -42,11 +42,11 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Coins:
-    """Drawn numbers that have not chosen between values of data yet. chance: of coins, the probability that each is true, a
-    number or an array; None for uniform numbers and for numbers from finitely many values.
+    """Drawn numbers that have not yet been used to choose between values of data. chance: the probability that each coin is true,
+    a number or an array; None for numbers that are no coins: uniform numbers, and numbers from finitely many values.
 
     turned: whether the coins are transposed. mirrored: whether the entries (i, j) and (j, i) are the same coin. shape: of the
-    array. seen: a digest of the array, which tells whether the program has written into it since.
+    array. seen: a digest of the array; if it differs, the program has written into the array since.
     """
 
     meetings: Recorder
@@ -68,7 +68,7 @@ class Coins:
         return dataclasses.replace(self, chance=chance)
 
     def without(self, entries: NDArray[np.bool_], numbers: Any) -> Coins | None:
-        """The coins after the program has set some entries to 0. numbers: the values of the array then."""
+        """The coins after the program has set some entries to 0. numbers: the values of the array after that."""
         if self.chance is None:
             return None
         return dataclasses.replace(self, chance=np.where(entries, 0.0, self.chance), seen=digest(numbers))
@@ -77,14 +77,16 @@ class Coins:
         return dataclasses.replace(self, chance=np.transpose(self.chance), turned=not self.turned)
 
     def joined(self, other: Coins) -> Coins | None:
-        """Coins of the upper triangle together with the same coins transposed; None for all other pairs."""
+        """The union of coins in one triangle and the same coins transposed, as in `flips | flips.T`; None for all other pairs."""
         pair = self.draw is other.draw and self.turned != other.turned and np.ndim(self.chance) == np.ndim(other.chance) == 2
         if not pair or np.any((self.chance > 0) & (other.chance > 0)):
             return None
         return dataclasses.replace(self, chance=self.chance + other.chance, mirrored=True)
 
     def report(self, values: tuple[float, ...], chances: NDArray[np.float64], told: Any, beside: tuple[Draw, ...] = ()) -> Any:
-        """Records a report. Coins that several entries share are none, and mirrored coins are a report of symmetric data only."""
+        """Records a report, and returns its value. Coins that several entries share are no report, and mirrored coins are a
+        report of symmetric data only; then `told` is returned unchanged.
+        """
         if told.shape != self.shape:
             return told
         if self.mirrored and not np.array_equal(chances, np.swapaxes(chances, 0, 1)):
@@ -93,7 +95,7 @@ class Coins:
 
 
 class Drawn(np.ndarray):
-    """Drawn numbers that know their coins; None if they are no longer coins."""
+    """An array of drawn numbers that stores their coins; None if the numbers are no longer coins."""
 
     coins: Coins | None
 
@@ -172,7 +174,7 @@ def _plain(value: Any) -> Any:
 
 
 def drawn(numbers: Any, coins: Coins) -> Any:
-    """An array that knows its coins."""
+    """The numbers as an array that stores its coins."""
     told: Any = numbers.view(Drawn)
     told.coins = dataclasses.replace(coins, shape=numbers.shape, seen=digest(numbers))
     return told
@@ -185,7 +187,7 @@ def coins_of(value: Any, numbers: Any) -> Coins | None:
 
 
 def reported(meetings: Recorder, value: Any, draw: Draw) -> Any:
-    """What the program gets of a draw that is a report or may become one; None for all other draws."""
+    """The array that the program gets for a draw that is a report or may become one; None for all other draws."""
     if type(value) is not np.ndarray or value.ndim == 0:
         return None
     coins = Coins(meetings, draw, shape=value.shape)
@@ -214,7 +216,7 @@ def _followed(coins: Coins, ufunc: Any, first: bool, other: Sequence[Any], resul
 
 
 def compared(coins: Coins, threshold: Any, below: bool, result: Any) -> Any:
-    """Coins that show which uniform numbers are below a threshold, or above. They are reports if each has a threshold of its own.
+    """The coins that result from comparing uniform numbers with a threshold; a report if each number has a threshold of its own.
 
     result: an array of bool, which a replaced report is written into.
     """

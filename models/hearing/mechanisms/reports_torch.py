@@ -30,7 +30,7 @@ def register(meetings: Meetings, tensor: Any, draw: Draw) -> bool:
 
 
 def as_drawn(meetings: Meetings, tensor: Any, array: Any) -> Any:
-    """The NumPy array of a tensor of drawn numbers, as an array that knows its coins."""
+    """The NumPy array of a tensor of drawn numbers, as an array that stores its coins."""
     coins = _coins(meetings, tensor)
     return array if coins is None or array.ndim == 0 else drawn(array, coins)
 
@@ -73,7 +73,7 @@ def _side(meetings: Meetings, value: Any) -> Any:
 
 
 def _followed(meetings: Meetings, name: str, args: Sequence[Any], known: Sequence[Any], result: Any) -> Any:
-    """As `reports` follows the same operation. A replaced report is written into the memory of `result`."""
+    """Follows an operator as `reports` follows the NumPy operation. A replaced report is written into the memory of `result`."""
     numbers = _array(result)
     if known[0] is not None and known[-1] is not None and len(known) == 2:
         both = known[0].joined(known[1]) if name in JOINS else None

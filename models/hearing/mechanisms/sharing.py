@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..draw import Draw
     from .meetings import Meeting
 
-ALIKE = 1e-4  # in noise scales: the same noise, rounded to float32 twice, differs by less
+ALIKE = 1e-4  # in noise scales: two copies of the same noise, each rounded to float32, differ by less
 NEAR = 1e-7  # in noise scales: few independent numbers are this close by chance
 # noise counts as shared if the pairs closer than NEAR are more than three times the pairs at a distance near 10 NEAR, plus FEW
 FEW = 5
