@@ -138,7 +138,7 @@ def show(run_a: Path, run_b: Path, json: bool = False, every: bool = False) -> i
     for line in _named(claims):
         console.print(line, highlight=False, markup=False)
     if not any(c.common for c in claims) and not found:
-        console.print("The two runs measured nothing in common.")
+        console.print("The two runs have no claim and no measured quantity in common.")
         return exit_code(claims, found)
     names = called(Path(run_a), Path(run_b))
     console.print(_summary([c for c in claims if c.common], measured, names[1]), highlight=False, markup=False)

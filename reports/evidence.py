@@ -163,7 +163,7 @@ def judge(
         return Verdict("exceeds", sentence, 1)
     if math.isinf(claim.epsilon):
         most = max(bounds, key=lambda b: b.epsilon, default=None)
-        return Verdict("not-refuted", f"nothing is claimed{f'; measured: {_worded(most)}' if most else ''}", 0)
+        return Verdict("not-refuted", f"no claim to test (epsilon = inf){f'; measured: {_worded(most)}' if most else ''}", 0)
     best = lowest(ceiling)
     above = contradicting(best, bounds)
     if best is not None and above is not None:
@@ -176,7 +176,7 @@ def judge(
         return Verdict("inconclusive", "inconclusive: no audit tested this claim", 3)
     if unsure:
         most = max(unsure, key=lambda b: b.epsilon)
-        return Verdict("inconclusive", f"inconclusive: {_worded(most)}; nothing checked that", 3)
+        return Verdict("inconclusive", f"inconclusive: {_worded(most)}; no check supports this assumption", 3)
     if any(b.refuted for b in bounds):
         return Verdict("inconclusive", "inconclusive: a test refuted the claim, but its repetition did not", 3)
     by_array = tests_of(claim, bounds)
@@ -192,7 +192,7 @@ def judge(
     noticed = f"a true epsilon above {up(sharpest.reach, 3)} would have been noticed"
     if sharpest.notices <= notices:
         return Verdict("not-refuted", f"not refuted; {noticed}{_sorts(best_of)}", 0)
-    factor = f"a factor of {up(sharpest.notices, 3)}; the plan asks for {notices:g}"
+    factor = f"noise {up(sharpest.notices, 3)} times too small; the plan requires {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
 
 

@@ -81,8 +81,8 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
         Layer(
             "Trust model",
             "assumed",
-            f"The adversary sees {seen or 'nothing that was read'}. The author of the code may make mistakes, but does not "
-            "deceive the audit.",
+            (f"The adversary sees {seen}. " if seen else "No audit read a released array. ")
+            + "The author of the code may make mistakes, but does not deceive the audit.",
             "evidence",
         ),
         Layer("Side channels", "not looked at", "How long a training takes, and what it writes to memory, logs or errors."),

@@ -205,7 +205,7 @@ def not_excluded(within: Inside) -> str:
     """Why a path past the noise is not excluded; "" if the repetitions without one secret and without many secrets showed
     none.
     """
-    together = "" if within.together else "the run cannot be repeated without many secrets at once"
+    together = "" if within.together else "the training fails when many secrets are removed at once"
     return next(iter(within.past.values()), "") or next(iter(within.doubts), "") or together
 
 
@@ -241,7 +241,8 @@ def not_fresh(made: Study, run: History, within: Inside, shifts: Shifts) -> Iter
         unseen = any(k in within.idle or (np.any(within.shifts[k]) and not np.any(shifts[k])) for k in (i, j))
         if not unseen and np.abs(by - shifts[j]).max(initial=0) > 10 * NOTHING and not added_only(made, run, i, j):
             line, where = run.meetings[j].line, meeting.draw.where
-            yield f"the noise of {where} is used at {line} and at {meeting.line}; their difference moves, and has no noise"
+            twice = f"the noise of {where} is used at {line} and at {meeting.line}"
+            yield f"{twice}; their difference depends on the secret and has no noise"
 
 
 def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | None:

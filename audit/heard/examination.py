@@ -147,7 +147,7 @@ def _without(made: Study, absent: Without) -> tuple[dict, Forced | None, dict[st
     except Diverged as line:
         return {}, None, {cell.array: f"{absent.secret} changes what is drawn ({line})" for cell in made.base.cells}
     differ = changed(made, other.play, absent.hidden)
-    texts = {cell.array: f"{absent.secret} changes {cell} in a way that no noise was found to cover" for cell in differ}
+    texts = {cell.array: f"{absent.secret} changes {cell} and no recorded noise covers this change" for cell in differ}
     return differ, other, texts
 
 

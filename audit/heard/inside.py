@@ -221,7 +221,7 @@ def _used(
 
 
 def changed(made: Study, first: History, absent: Without, after: Play, known: dict[str, str]) -> dict[str, str]:
-    """`known` with more arrays: those that differ without the secret although every mechanism gives the same value."""
+    """`known` with more arrays: those that differ without the secret although every noisy value is the same."""
     past = dict(known)
     for cell, before in made.base.cells.items():
         other = after.cells.get(cell)
@@ -230,7 +230,7 @@ def changed(made: Study, first: History, absent: Without, after: Play, known: di
             gap[absent.hidden] = 0.0
         if (gap <= 10 * rounding(before)).all() or cell.array in past:
             continue
-        told = f"{absent.secret} changes '{cell.array}' although every mechanism gives the same value"
+        told = f"{absent.secret} changes '{cell.array}' although every noisy value is the same"
         where = "" if past or isinstance(made.model, External) else parted(made, first, absent)
         past[cell.array] = f"{told}; the path past the noise begins at {where}" if where else told
     return past

@@ -129,7 +129,7 @@ def _stale(within: Inside, i: int, made: Study) -> str:
     """
     meeting = within.meetings[i]
     if i in within.again and (not within.shifts or np.any(within.counted(within.shifts)[i])):
-        return f"the noise of mechanism {within.again[i] + 1} again: {meeting.draw.where}"
+        return f"same noise as mechanism {within.again[i] + 1}: {meeting.draw.where}"
     at = next((at for at, draw in enumerate(made.base.draws) if np.array_equal(draw.values, meeting.draw.values)), None)
     stale = "the same for every seed" if at in made.constant else "repeats an earlier draw" if at in made.copies else ""
     return stale and f"{stale}: {meeting.draw.where}"

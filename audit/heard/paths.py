@@ -36,7 +36,8 @@ class Certificate:
 
     def __str__(self) -> str:
         where = f"{self.entries} entries in {self.rows} rows of {self.cell}"
-        return f"{self.secret} changes {where} by up to {self.size:.3g} with every noisy value the same: no noise covers them"
+        changes = f"{self.secret} changes {where} by up to {self.size:.3g}"
+        return f"{changes} although every noisy value is the same, so no noise covers these entries"
 
 
 def changed(made: Study, after: Play, hidden: NDArray[np.int64] | None = None) -> dict[Cell, NDArray[np.bool_]]:

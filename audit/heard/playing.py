@@ -60,7 +60,7 @@ def play(
     """
 
     if isinstance(model, External):
-        assert not instead, "a program cannot get other numbers than those of the script"
+        assert not instead, "a recorded program can only repeat the numbers of an earlier run"
         return _of_program(model, worlds, script, follow)
     change = None if script is None else Script(script, instead or {}, isinstance(follow, Meetings))
     with hearing(change, follow) as heard:

@@ -83,7 +83,7 @@ def without_one(whole: Worlds, unit: Unit, key: Key, rows: NDArray[np.int64], li
         near = [int(np.flatnonzero((graph.edges == r).any(0))[0]) for r in rows if (graph.edges == r).any()][:NEAR]
         for edge in list(dict.fromkeys([*near, *(int(e) for e in catalogue(graph, key.fold("edges")))]))[:limit]:
             u, v = graph.edges[:, edge]
-            yield _without_edges(whole, np.array([edge]), f"edge ({u}, {v})")
+            yield _without_edges(whole, np.array([edge]), f"the absence of edge ({u}, {v})")
         return
     trained = np.flatnonzero(graph.train)
     busiest, loneliest = trained[graph.degree[trained].argmax()], trained[graph.degree[trained].argmin()]

@@ -60,7 +60,7 @@ def _row(m: dict[str, Any]) -> tuple[str, str, str, str]:
     """The texts of data, noise and release, and the colour of the noise."""
     data = "no secret moves it"
     if m["move"] is None:
-        data = "its move does not count" if m["released"] == UNREAD else "no secret was tried"
+        data = "the run does not use this value" if m["released"] == UNREAD else "no secret was tried"
     elif m["secret"]:
         reports = m["law"] == RESPONSE
         effect = f"costs ε = {m['move']:.3g}" if reports else f"moves it by {m['move'] * m['scale'][0]:.3g}"

@@ -44,11 +44,12 @@ def show(results: Results, console: Console) -> None:
     if untested := skips(row for row in skipped if of_case(row)):
         _print(console, "Not tested", _untested(untested))
     if others := inapplicable(skipped):
-        title = "Does not apply, with reasons in the report; at ε = ∞ nothing is claimed, and no audit applies"
+        title = "Audits and attacks that do not apply (the report gives the reasons; at ε = ∞ there is no claim to audit)"
         _print(console, title, _skipped(others))
     for unit in units(results.of(AttackRow)):
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)
-        title = f"Strongest attacks, each the best of many, without a correction for the choice; epsilon protects {UNITS[unit]}"
+        best = "Strongest attack on each model, the best of many, without a correction for the choice"
+        title = f"{best}; epsilon protects {UNITS[unit]}"
         _print(console, title, _attacks(attacks, rivals(results.of(AttackRow))))
     for unit in units(results.of(UtilityRow)):
         rows = {place: cells for place, cells in utility(results).items() if place[0] == unit}
@@ -57,14 +58,14 @@ def show(results: Results, console: Console) -> None:
         level = chance(results)
         _print(console, f"Test {metric} in percent with 95 % interval; {whom}", _utility(rows, level))
         if metric in level and any(may_be_chance(row, level) for cells in rows.values() for row in cells.values()):
-            console.print(
-                f"[yellow]*[/] chance is not excluded: a model that has learned nothing has {100 * level[metric]:.1f}\n"
-            )
+            learned = f"{100 * level[metric]:.1f}, the {metric} of a model that has learned nothing"
+            console.print(f"[yellow]*[/] the interval includes {learned}\n")
     claims = [line for line in lines(results) if math.isfinite(line.key.epsilon)]
     for unit in units(line.key for line in claims):
         halves = unit is Unit.DIRECTED_EDGE and results.run.data.get("directed") is False
         alike = [line for line in claims if line.key.unit == unit]
-        title = f"Claims on {UNITS[unit]}{one_delta(alike)}{'; each edge of this graph counts as two of them' * halves}"
+        counted = "; each undirected edge of this graph counts as two directed edges" * halves
+        title = f"Claims on {UNITS[unit]}{one_delta(alike)}{counted}"
         _print(console, title, _verdicts(alike))
         for line in alike:
             if line.upper_is:

@@ -70,7 +70,7 @@ def test_a_path_past_the_noise_is_named_also_where_only_few_edges_open_it(train,
     outcome = audited(train, tmp_path)
     assert not any(np.isfinite(b.reach) for b in outcome.bounds)
     (failed,) = {text for b in outcome.bounds for text in b.failed}
-    assert "changes 'posteriors' although every mechanism gives the same value" in failed
+    assert "changes 'posteriors' although every noisy value is the same" in failed
     assert "test_within_the_run.py, line" in failed
 
 

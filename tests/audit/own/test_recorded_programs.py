@@ -133,7 +133,7 @@ def test_a_path_past_the_mechanisms_is_named(tmp_path):
         tmp_path, CHARGED, ("seen @ rng", "seen * (1 + 1e-3 * np.bincount(receive, minlength=160)[:, None]) @ rng")
     )
     assert [r.how for r in observed.released] == ["not known"]
-    assert "although every mechanism gives the same value" in observed.doubts[0]
+    assert "although every noisy value is the same" in observed.doubts[0]
 
 
 def test_recording_changes_nothing_that_is_released(tmp_path):
