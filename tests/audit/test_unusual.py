@@ -197,7 +197,7 @@ def test_arrays_of_ones_own_under_names_of_the_harness_are_looked_at_or_refused_
             "train does not declare NoisyMessages. A model declares it so: set `noisy_messages`, and release `transcript`."
         )
     else:
-        assert "no noise was found to cover" in reasons["audit replay"]
+        assert "no recorded noise covers this change" in reasons["audit replay"]
 
 
 def test_a_model_cannot_keep_its_runs_outside_of_the_folder(own):

@@ -48,8 +48,8 @@ def test_a_program_with_a_constant_seed_is_refuted_from_fresh_seeds_on_two_graph
 
 
 CASES = [
-    ("int(seed)", "the same seed gives the same answer and another seed does not"),
-    ("None", "the same seed gives another answer"),
+    ("int(seed)", "the release repeats with the same seed and changes with another seed"),
+    ("None", "a second run with the same seed gives another release"),
 ]
 
 

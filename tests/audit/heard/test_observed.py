@@ -97,7 +97,7 @@ def twice(graph, seed):
     ("model", "note"),
     [
         (Looped(fixed, events=dp.GaussianDpEvent(2.0)), "the same for every seed"),
-        (Looped(twice, releases=("aggregates",), events=dp.GaussianDpEvent(0.5)), "the noise of mechanism 1 again"),
+        (Looped(twice, releases=("aggregates",), events=dp.GaussianDpEvent(0.5)), "same noise as mechanism 1"),
     ],
 )
 def test_noise_that_is_not_fresh_is_marked_and_costs_nothing_that_could_be_said(model, note):

@@ -51,7 +51,7 @@ def test_no_number_is_cut_off_at_80_columns_and_unprotected_games_are_marked(exa
         r.model_copy(update={"game": "label"}) if isinstance(r, AttackRow) and r.model == "gap" else r for r in found.rows
     )
     text = shown(found.model_copy(update={"rows": rows}), width=80)
-    attacks = text[text.index("Strongest attacks") :]
+    attacks = text[text.index("Strongest attack") :]
     assert "…" not in attacks
     assert (
         attacks.count("not what ε protects") == 6 + 3
@@ -94,7 +94,7 @@ def test_one_direction_is_said_to_be_half_an_edge_of_an_undirected_graph(directe
     }
     row = BoundRow(**where, **look, verdict="not-refuted", notices=1.1, reach=1.1, seconds=1.0)
     text = shown(Results(run=Run(name="r", data={"directed": directed}), rows=(row,)))
-    assert ("each edge of this graph counts as two" in text) is told
+    assert ("each undirected edge of this graph counts as two" in text) is told
 
 
 def test_a_table_of_verdicts_says_delta_once_where_it_is_one_and_by_row_where_it_is_not():
@@ -114,7 +114,7 @@ def test_what_chance_explains_and_what_is_the_best_of_many_are_marked():
     assert "18.0*" in text
     assert "the interval includes 16.7, the accuracy of a model that has learned nothing" in text
     assert "best of 9" in text
-    assert "each the best of many, without a correction for the choice" in text
+    assert "the best of many, without a correction for the choice" in text
 
 
 def test_what_does_not_apply_is_one_line_a_model():
