@@ -130,8 +130,7 @@ def granted(case: Case, made: Study, first: History, moves: Shifts) -> Shifts:
     """
     if charges_for_reports(case):
         return moves
-    places = enumerate(zip(first.meetings, moves, strict=True))
-    return tuple(shown(made, first, i, by) if m.law == REPORT else by for i, (m, by) in places)
+    return shown(made, first, moves)
 
 
 def unseen(made: Study, first: History, moves: Shifts, seen: Shifts) -> str | None:

@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 
     from ...models.hearing import Draw
     from ...models.hearing.mechanisms.meetings import Meeting
+    from .inside import Shifts
     from .playing import Play
     from .study import Study
 
 SHOWN, SHOWN_OF_PROGRAM = 8, 1  # largest number of entries of a report that are tested for a released number that shows them
+REDRAWN, REDRAWN_OF_PROGRAM = (
+    64,
+    20,
+)  # largest number of runs with other random values, in the search for numbers that show an entry
 RUNS, RUNS_OF_PROGRAM = 64, 12  # largest number of runs that test, for one secret, which moved entries of a report are read
 Entry = tuple[int, ...]
 
@@ -126,59 +131,78 @@ def unread(
 
 def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool:
     """Whether other values of these entries of a report change the release or another mechanism."""
-    report = first.meetings[i]
-    noisy, other = report.noisy.copy(), others(report)
-    for entry in entries:
-        noisy[entry] = other[entry]
-    other_run = repeated(made, first, {i: replace(report, noisy=noisy)})
+    other_run = repeated(made, first, {i: with_entries(first.meetings[i], entries)})
     return other_run is None or not same_means(first.meetings, other_run.meetings) or not alike(first, other_run.play)
 
 
-def shown(made: Study, first: History, i: int, by: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The move of a report, set to 0 at the entries that no released number shows. Only the first moved entries are tested; all
-    others get 0.
+def shown(made: Study, first: History, moves: Shifts) -> Shifts:
+    """The moves of the mechanisms, set to 0 at the entries of reports that no released number shows.
+
+    A number shows an entry if it depends on this entry and on no other random value. The search tests the first moved entries of
+    each report: it changes each of them alone, to find the numbers that change. Then it replaces all other random values, many
+    times, and changes half of the tested entries, at random. A number that shows an entry has the value that this entry decides.
+    Entries that are not tested count as not shown. So do all entries if a run cannot go on with other random values.
     """
-    left = np.zeros_like(by)
-    most = SHOWN_OF_PROGRAM if isinstance(made.model, External) else SHOWN
-    for entry in map(tuple, np.argwhere(first.meetings[i].moved(by))[:most].tolist()):
-        if _shown(made, first, i, entry):
-            left[entry] = by[entry]
-    return left
+    program = isinstance(made.model, External)
+    most, times = (SHOWN_OF_PROGRAM, REDRAWN_OF_PROGRAM) if program else (SHOWN, REDRAWN)
+    reports = [i for i, m in enumerate(first.meetings) if m.law == REPORT]
+    tested = [(i, entry) for i in reports for entry in map(tuple, np.argwhere(first.meetings[i].moved(moves[i]))[:most].tolist())]
+    after = [repeated(made, first, {i: with_entries(first.meetings[i], [entry])}) for i, entry in tested]
+    pairs = [(at, run.play.cells) for at, run in zip(tested, after, strict=True) if run is not None]
+    found = [(at, cells, {c: one != cells[c] for c, one in first.play.cells.items()}) for at, cells in pairs]
+    for seed in range(times):
+        found = [each for each in found if any(np.any(here) for here in each[2].values())]
+        if not found:
+            break
+        random = np.random.default_rng(seed)
+        changed = random.random(len(found)) < 0.5
+        run = _redrawn(made, first, [at for at, *_ in found], changed, random)
+        for (_, cells, numbers), other in zip(found, changed, strict=True):
+            for cell, here in numbers.items():
+                wanted = cells if other else first.play.cells
+                here &= False if run is None else run.play.cells[cell] == wanted[cell]
+    kept = {at for at, _, numbers in found if any(np.any(here) for here in numbers.values())}
+    left = [np.zeros_like(by) if m.law == REPORT else by for m, by in zip(first.meetings, moves, strict=True)]
+    for i, entry in kept:
+        left[i][entry] = moves[i][entry]
+    return tuple(left)
 
 
-def _shown(made: Study, first: History, i: int, entry: Entry) -> bool:
-    """Whether some released number depends on this entry of a report and on no other report, noise or draw.
+def with_entries(report: Meeting, entries: Sequence[Entry]) -> Meeting:
+    """The report with other values at some entries."""
+    noisy, other = report.noisy.copy(), others(report)
+    for entry in entries:
+        noisy[entry] = other[entry]
+    return replace(report, noisy=noisy)
 
-    The test replaces all other random values, twice. Each time the number must stay the same, and must change as before if the
-    entry changes.
+
+def _redrawn(
+    made: Study, first: History, tested: Sequence[tuple[int, Entry]], changed: NDArray[np.bool_], random: np.random.Generator
+) -> History | None:
+    """The first run with all random values replaced, except the tested entries: some of them keep their values, and those that
+    are `changed` get other values.
     """
-    runs = [_replaced(made, first, i, entry, changed, seed) for seed in (None, 0, 1) for changed in (False, True)]
-    before, after, *others_ = [None if run is None else run.play.cells for run in runs]
-    if before is None or after is None:
-        return False
-    for cell, one in before.items():
-        here = one != after[cell]
-        for known, wanted in zip(others_, (one, after[cell]) * 2, strict=True):
-            if known is None:
-                return False
-            here &= known[cell] == wanted
-        if here.any():
-            return True
-    return False
+    instead = {}
+    for i, m in enumerate(first.meetings):
+        if m.law != REPORT:
+            instead[i] = elsewhere(m, int(random.integers(2**32)))
+            continue
+        noisy = random.choice(np.array(m.values), m.noisy.shape).astype(m.noisy.dtype)
+        own = [(entry, other) for (j, entry), other in zip(tested, changed, strict=True) if j == i]
+        moved = with_entries(m, [entry for entry, other in own if other]).noisy
+        for entry, _ in own:
+            noisy[entry] = moved[entry]
+        instead[i] = replace(m, noisy=noisy)
+    return repeated(made, first, instead, [_drawn_again(draw, random) for draw in made.others[0]])
 
 
-def _replaced(made: Study, first: History, i: int, entry: Entry, changed: bool, seed: int | None) -> History | None:
-    """The first run, with another value of one entry if `changed`. If `seed` is given, all other random values are replaced; in
-    the same report, about half of the other entries.
-    """
-    report = first.meetings[i]
-    script, draws = list(first.meetings), None
-    other, noisy = others(report), report.noisy.copy()
-    if seed is not None:
-        script = [elsewhere(m, seed + k) for k, m in enumerate(script)]
-        draws = made.others[seed % len(made.others)]
-        some = np.random.default_rng(seed).random(noisy.shape) < 0.5
-        noisy[some] = other[some]
-    noisy[entry] = other[entry] if changed else report.noisy[entry]
-    script[i] = replace(report, noisy=noisy)
-    return repeated(made, first, dict(enumerate(script)), draws)
+def _drawn_again(draw: Draw, random: np.random.Generator) -> Draw:
+    """The draw with other numbers of its law; if the law is not known here, with the same numbers in another order."""
+    shape = draw.values.shape
+    if draw.chances is not None and draw.chances.ndim == 1:
+        values = random.choice(np.array(draw.among), shape, p=draw.chances)
+    elif draw.law == "uniform":
+        values = draw.loc + draw.scale * random.random(shape)
+    else:
+        values = random.permutation(draw.values.ravel()).reshape(shape)
+    return replace(draw, values=np.asarray(values, dtype=draw.values.dtype))
