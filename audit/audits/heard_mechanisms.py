@@ -155,8 +155,11 @@ def independent(made: Study, first: History, still: Sequence[int], noisy: Sequen
     """Whether other values of the reports `still` leave all clean values of the mechanisms `noisy` unchanged. If so, these
     reports cannot hide a move.
     """
-    other = repeated(made, first, {i: elsewhere(first.meetings[i], i) for i in still})
-    return other is not None and all(np.array_equal(first.meetings[i].clean, other.meetings[i].clean) for i in noisy)
+    for half in (False, True):
+        other = repeated(made, first, {i: elsewhere(first.meetings[i], i, half) for i in still})
+        if other is None or not all(np.array_equal(first.meetings[i].clean, other.meetings[i].clean) for i in noisy):
+            return False
+    return True
 
 
 def same_entries(first: History, moves: Shifts, others: Shifts) -> Shifts:

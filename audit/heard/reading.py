@@ -40,8 +40,11 @@ def idle(made: Study, first: History, groups: Iterable[Sequence[int]]) -> frozen
     """
     found: set[int] = set()
     for some in groups:
-        other = repeated(made, first, {i: elsewhere(first.meetings[i], i) for i in some})
-        if other is not None and same_means(first.meetings, other.meetings, found) and alike(first, other.play):
+        for half in (False, True):
+            other = repeated(made, first, {i: elsewhere(first.meetings[i], i, half) for i in some})
+            if other is None or not same_means(first.meetings, other.meetings, found) or not alike(first, other.play):
+                break
+        else:
             found |= set(some)
     return frozenset(found)
 
@@ -70,13 +73,15 @@ def alike(first: History, other: Play) -> bool:
     return all(np.array_equal(a, other.cells[c]) for c, a in first.play.cells.items())
 
 
-def elsewhere(meeting: Meeting, seed: int) -> Meeting:
+def elsewhere(meeting: Meeting, seed: int, half: bool = False) -> Meeting:
     """The mechanism with another noisy value. The entries move by separate random amounts, because a softmax or a normalisation
-    may undo a common change. A report gets the values of `others`.
+    may undo a common change. A report gets the values of `others`; with `half`, at half of its entries, because the sum modulo 2
+    of two reports stays the same if both change.
     """
     if meeting.law == REPORT:
-        return replace(meeting, noisy=others(meeting).astype(meeting.noisy.dtype))
-    return moved_by(meeting, 1.0, seed)
+        kept = half & (np.random.default_rng(seed).random(meeting.noisy.shape) < 0.5)
+        return replace(meeting, noisy=np.where(kept, meeting.noisy, others(meeting)).astype(meeting.noisy.dtype))
+    return moved_by(meeting, 1.0, seed + half)
 
 
 def moved_by(meeting: Meeting, size: float, seed: int) -> Meeting:
@@ -131,8 +136,12 @@ def unread(
 
 def _read(made: Study, first: History, i: int, entries: Sequence[Entry]) -> bool:
     """Whether other values of these entries of a report change the release or another mechanism."""
-    other_run = repeated(made, first, {i: with_entries(first.meetings[i], entries)})
-    return other_run is None or not same_means(first.meetings, other_run.meetings) or not alike(first, other_run.play)
+    some = [entry for entry, also in zip(entries, np.random.default_rng(i).random(len(entries)) < 0.5, strict=True) if also]
+    for changed in (entries, some) if some else (entries,):
+        other = repeated(made, first, {i: with_entries(first.meetings[i], changed)})
+        if other is None or not same_means(first.meetings, other.meetings) or not alike(first, other.play):
+            return True
+    return False
 
 
 def shown(made: Study, first: History, moves: Shifts) -> Shifts:

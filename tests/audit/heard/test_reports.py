@@ -13,8 +13,11 @@ from gnnaudit.accounting.upper.exact import finite_epsilon
 from gnnaudit.audit.audits.registry import AUDITS
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.heard import reading
+from gnnaudit.audit.heard.reading import elsewhere
 from gnnaudit.audit.key import Key
 from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.hearing import Draw
+from gnnaudit.models.hearing.mechanisms.meetings import Meeting
 
 GRAPH, DELTA, KEEP = load("campus:n=120:degree=6"), 1e-9, 0.8
 TRUTH = float(np.log(KEEP / (1 - KEEP)))
@@ -292,3 +295,12 @@ def test_a_majority_of_reports_is_not_charged_for_any_of_them(seed, tmp_path):
     outcome = AUDITS["differential"].run(Setting(Case(model, claim), GRAPH, Store(tmp_path), Key("majority", seed), 3, 1e-4))
     assert not any(b.refuted or np.isfinite(b.reach) for b in outcome.bounds)
     assert any("no released number shows" in text for b in outcome.bounds for text in b.failed)
+
+
+def test_the_sum_modulo_two_of_two_reports_changes_with_half_of_their_entries_but_not_with_all():
+    noisy = np.random.default_rng(0).random((50, 2)) < 0.5
+    draw = Draw("uniform", np.zeros((50, 2)), "line")
+    report = Meeting("line", draw, 1.0, np.full((50, 2, 2), 0.5), noisy, values=(0.0, 1.0))
+    parity = [np.logical_xor(*elsewhere(report, 0, half).noisy.T) for half in (False, True)]
+    assert np.array_equal(parity[0], np.logical_xor(*noisy.T))
+    assert not np.array_equal(parity[1], np.logical_xor(*noisy.T))
