@@ -33,6 +33,7 @@ from .heard.observed import observe
 from .leakage.pool import membership
 from .leakage.utility import utility
 from .own.audited import audited
+from .own.contained import contained
 from .own.model_file import is_built_in
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
@@ -98,7 +99,7 @@ def carry_out(
     todo, skips = cases(plan, graph, makes)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
         key = root_key(plan, folder)
-        store = Store(folder, memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
+        store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)
         files = {case.model.name: about for case in todo if (about := audited(case.model))}
         write_spec(folder, files)
         taken = sum(a.looks for a in audits for c in todo if a.refuses(c) is None)
@@ -107,16 +108,22 @@ def carry_out(
         observed: list[dict[str, Any]] = []
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
+        tested = False
         for case, say in announced(todo, 2 + len(audits), console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             ceiling = uppers(case)
             if case.model.name not in checked:
-                checked[case.model.name] = checked_first(case.model)
+                with contained():
+                    checked[case.model.name] = checked_first(case.model)
                 console.print(told(case, checked[case.model.name]), end="", highlight=False, markup=False, soft_wrap=True)
             checks = checked[case.model.name]
             try:
-                studied, outcomes = study(case, graph, store, secret, plan, alpha, say, checks)
+                with contained():
+                    studied, outcomes = study(case, graph, store, secret, plan, alpha, say, checks)
+                tested = True
             except ValueError as reason:  # a model may refuse this graph; the run continues with the others
+                if verbose:
+                    console.print_exception()
                 studied, outcomes = [case.skipped(str(case), str(reason))], [Outcome("account", ())]
             found = [evidence(case, outcome, ceiling, plan) for outcome in outcomes]
             observed += [{**case.where, **one.observed} for one in found if one.observed]
@@ -129,7 +136,7 @@ def carry_out(
         rows += skips
         for path in set((folder / "evidence").glob("*.json")) - written:
             path.unlink()  # evidence of another plan in the same folder, which the report must not show
-        code = exit_code(line.verdict for line in lines_of(rows, plan.notices))
+        code = exit_code(line.verdict for line in lines_of(rows, plan.notices)) if tested else 2
         summary = Run(
             name=folder.name,
             started=started.isoformat(timespec="seconds"),
@@ -152,6 +159,8 @@ def carry_out(
         results = Results(run=summary, rows=tuple(best_marked(rows)))
         result_files.write(results, folder)
         publish(results, folder, plan)
+    if not tested and (refused := [row for row in results.of(SkippedRow) if of_case(row)]):
+        raise ValueError(f"nothing was tested. {refused[0].what}: {refused[0].reason}")
     return results
 
 
@@ -223,7 +232,7 @@ def verdict_line(code: int, rows: list[Any]) -> str:
     """The verdict of a run, and the names of the systems that were skipped at every budget, so that nothing of them was
     tested.
     """
-    verdict = {0: "not refuted", 1: "refuted", 3: "too weak"}[code]
+    verdict = {0: "not refuted", 1: "refuted", 2: "nothing was tested", 3: "too weak"}[code]
     seen = {row.model for row in rows if not isinstance(row, SkippedRow | AccountRow)}
     missing = dict.fromkeys(row.model for row in rows if row.model not in seen)
     return f"{verdict}; not tested: {', '.join(missing)}" if missing else verdict
@@ -289,7 +298,7 @@ def publish(results: Results, folder: Path, plan: Plan, json: bool = False, quie
     card.write(folder)
     if plan.mlflow != "none":
         mlflow_mirror.mirror(folder, plan.mlflow)
-    if quiet:  # a claim without any test is reported even with --quiet
+    if quiet and results.run.exit_code != 2:  # a claim without any test is reported even with --quiet
         for row in results.of(SkippedRow):
             if of_case(row):
                 print(f"audit: {row.what}: {row.reason}", file=sys.stderr)

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from ...models.hearing import Draw
     from ...models.hearing.mechanisms.meetings import Meeting
     from ..case import Case
-    from ..heard.inside import Shifts
-    from ..heard.study import Study
+    from ..heard.study import Shifts, Study
 
 EQUAL = 1e-2  # relative tolerance between the sizes of one move under different draws
 TRIED = 8  # largest number of uniform draws that are tried one by one

@@ -59,7 +59,7 @@ def play_reports(setting: Setting) -> Outcome:
     case, graph, key = setting.case, setting.graph, setting.key
     model = case.model
     assert isinstance(model, RandomisedReports)
-    quick = dataclasses.replace(case.model, epochs=1) if hasattr(model, "epochs") else case.model  # type: ignore[type-var]
+    quick = dataclasses.replace(case.model, epochs=1) if "epochs" in getattr(model, "__dataclass_fields__", {}) else case.model  # type: ignore[type-var]
     releases, drawn = [], []
     for run in range(setting.rounds):
         coins = key.fold("bits", run).generator().random(USERS) < 0.5

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from ...accounting.claim import Unit
 from ..own.program import External
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ...models.graph.graph import Graph
     from ..key import Key
 
+NEAR = 50  # numbers within which their density is estimated
+RARE = 1e-6  # chance that so many numbers are equal by rounding
 SHARED = 3  # two draws may share this many values by chance; also the number of rows that `weakest` lists for each source
 NOTHING = 1e-4  # in units of the noise; a smaller move counts as rounding error
 ATTEMPTS = 4  # largest number of secrets for which a `Certificate` is searched
@@ -213,15 +216,37 @@ def used_twice(made: Study) -> str | None:
     seen: dict[str, NDArray[np.float64]] = {}
     for number, draws in enumerate((made.base.draws, made.others[0])):
         for source in made.sources:
-            if not draws[source.block.parts[0][0]].spread:
+            first = draws[source.block.parts[0][0]]
+            if not first.spread:
                 continue
             numbers = np.abs(np.concatenate([draws[a].units.ravel()[p] for a, p in source.block.parts]))
             name = f"{source.cell} with seed {number + 1}"
+            order = np.argsort(numbers, kind="stable")
+            again = np.flatnonzero(np.diff(numbers[order]) == 0)
+            chance = by_chance(numbers, first.values.dtype)
             for other, known in seen.items():
-                common = np.intersect1d(numbers, known).size
-                if common > SHARED:
-                    return f"{common} numbers are noise on {name} and on {other}"
-            if numbers.size - np.unique(numbers).size > SHARED:
-                return f"{numbers.size - np.unique(numbers).size} numbers of the noise on {name} repeat"
+                _, here, there = np.intersect1d(numbers, known, return_indices=True)
+                if reused(here - there, numbers.size * known.size * chance):
+                    return f"{here.size} numbers are noise on {name} and on {other}"
+            if reused(order[again + 1] - order[again], numbers.size**2 / 2 * chance):
+                return f"{again.size} numbers of the noise on {name} repeat"
             seen[name] = numbers
     return None
+
+
+def by_chance(numbers: NDArray[np.float64], kind: np.dtype[Any]) -> float:
+    """The chance that rounding to a type of floating-point numbers makes two of these numbers equal, and at least twice that."""
+    known = np.unique(numbers)
+    near = min(NEAR, known.size - 1)
+    if near < 1 or kind.kind != "f":
+        return 0.0
+    density = near / known.size / (known[near:] - known[:-near])
+    return float(np.mean(density * 2 * np.spacing(known.astype(kind)).astype(np.float64)[:-near]))
+
+
+def reused(offsets: NDArray[np.int64], expected: float) -> bool:
+    """Whether numbers were used again. offsets: the distance of the places of each pair of equal numbers. expected: the number of
+    pairs that rounding makes equal. More than SHARED pairs with one distance are a block that was used again.
+    """
+    _, counts = np.unique(offsets, return_counts=True)
+    return offsets.size > SHARED + stats.poisson.isf(RARE, expected) or counts.max(initial=0) > SHARED

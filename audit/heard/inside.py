@@ -21,7 +21,7 @@ from ...models.random.streams import fold
 from ..own.program import External
 from .playing import Diverged, play, rounding
 from .reading import Entry, idle, repeated, unread
-from .study import History
+from .study import History, Shifts
 from .worlds import without_many, without_one
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ SECRETS, OF_PROGRAM = 12, 4
 EACH = 4  # largest number of mechanisms that are tested one by one for whether the run reads them
 SAME = 1e-6  # relative tolerance between the sizes of the noise with and without the secret
 REPEATED = 1e-4  # in units of the scale: tolerance between two moves that count as equal
-Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism, how far its clean value moves, in units of the scale
 
 
 class Incomparable(Exception):

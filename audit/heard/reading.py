@@ -14,14 +14,13 @@ import numpy as np
 from ...models.hearing.mechanisms.meetings import REPORT, Meetings
 from ..own.program import External
 from .playing import play
-from .study import History
+from .study import History, Shifts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...models.hearing import Draw
     from ...models.hearing.mechanisms.meetings import Meeting
-    from .inside import Shifts
     from .playing import Play
     from .study import Study
 

@@ -45,6 +45,9 @@ class History:
     complete: bool = True
 
 
+Shifts = tuple["NDArray[np.float64]", ...]  # for each mechanism, how far its clean value moves, in units of the scale
+
+
 @dataclass(frozen=True, eq=False)
 class Study:
     """What the runs of a model on the whole graph show.

@@ -103,8 +103,10 @@ def _without_nodes(whole: Worlds, unit: Unit, nodes: NDArray[np.int64], name: st
     graph = whole.graph
     x = graph.x.toarray() if sp.issparse(graph.x) else graph.x.copy()
     x[nodes] = x.max() + x.min() - x[nodes]
-    new = dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x)
-    return Without(f"a change of the features of {name}", dataclasses.replace(whole, graph=new), nodes, gone=False)
+    y = graph.y.copy()
+    y[nodes] = (y[nodes] + 1) % graph.classes
+    new = dataclasses.replace(graph, x=sp.csr_array(x) if sp.issparse(graph.x) else x, y=y)
+    return Without(f"a change of the features and the label of {name}", dataclasses.replace(whole, graph=new), nodes, gone=False)
 
 
 def small(graph: Graph) -> Graph:

@@ -163,7 +163,7 @@ def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
     features, although the coins stay the same.
     """
     # the result of the training does not matter
-    quick = dataclasses.replace(model, epochs=1) if hasattr(model, "epochs") else model
+    quick = dataclasses.replace(model, epochs=1) if "epochs" in getattr(model, "__dataclass_fields__", {}) else model
     user = int(graph.degree.argmax())
     x = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x.copy()
     x[user] = x.max() + 1 - x[user]

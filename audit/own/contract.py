@@ -16,6 +16,7 @@ from ...accounting.upper.calibration import calibrate
 from ...models.base import Model, Release
 from ...models.errors import raised
 from ...models.facts import Facts, default_delta
+from ...models.fitted import not_a_release
 from ...models.graph.graph import Graph, Worlds
 from ...models.random.streams import stream
 from ..case import noise_of_its_own
@@ -65,7 +66,7 @@ def _first_failure(clause: Callable[[Model, Graph], str | None], model: Model) -
             failure = clause(model, graph)
         except Unasked:
             raise
-        except Exception as fault:  # any exception of a user's model fails the clause
+        except (Exception, SystemExit) as fault:  # any exception of a user's model fails the clause
             failure = f"raised at {raised(fault)}"
         if failure is not None:
             return f"{nodes} nodes, {graph.edges.shape[1]} edges: {failure}"
@@ -106,20 +107,8 @@ def differs(a: Release, b: Release, tolerance: float) -> str | None:
 
 
 def declares(model: Model, graph: Graph) -> str | None:
-    release = model.fit(worlds(graph, "edge"))
-    if set(release.arrays) != set(model.releases):
-        return f"declares {sorted(model.releases)} and releases {sorted(release.arrays)}"
-    for name, array in release.arrays.items():
-        if array.shape[0] != RUNS:
-            return f"'{name}' has {array.shape[0]} rows for {RUNS} runs; the run axis comes first"
-        if not np.isfinite(array).all():
-            return f"'{name}' holds NaN or infinity"
-    expected = (RUNS, release.watch.size, graph.classes)
-    if "posteriors" in release and release["posteriors"].shape != expected:
-        return f"'posteriors' has shape {release['posteriors'].shape}; expected {expected}"
-    if "posteriors" in release and not np.allclose(np.exp(release["posteriors"]).sum(-1), 1, atol=1e-3):
-        return "'posteriors' are not logarithms of probabilities: their exponentials do not add up to one"
-    return None
+    sampled = worlds(graph, "edge")
+    return not_a_release(model.fit(sampled), model.releases, sampled)
 
 
 def same_key(model: Model, graph: Graph) -> str | None:

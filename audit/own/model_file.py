@@ -8,6 +8,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from dp_accounting import DpEvent
+
 from ...accounting.claim import Unit
 from ...models.base import Model
 from ...models.errors import one_line, raising
@@ -89,6 +91,14 @@ def checked(made: Any, where: str) -> None:
     if not isinstance(made, Model):
         absent = ", ".join(n for n in PROTOCOL if not hasattr(made, n))
         raise ValueError(f"{where}: lacks {absent}. docs/own-model.md says what each of them is.")
+    if not isinstance(made.name, str):
+        raise ValueError(f"{where}: name={made.name!r}: must be a text.")
+    if isinstance(made.releases, str) or not made.releases or not all(isinstance(name, str) for name in made.releases):
+        raise ValueError(f'{where}: releases={made.releases!r}: must be names of arrays, such as ("posteriors",).')
+    if not isinstance(made.ledger, DpEvent):
+        raise ValueError(f"{where}: ledger={made.ledger!r}: must be a dp_accounting.DpEvent, such as GaussianDpEvent(2.0).")
+    if made.mode not in ("paper", "sound"):
+        raise ValueError(f"{where}: mode={made.mode!r}: must be 'sound', or 'paper' for a model as it was published.")
     if made.unit not in tuple(Unit):
         raise ValueError(f"{where}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")
     if made.name in SYSTEMS and not is_built_in(made):

@@ -21,6 +21,7 @@ from ... import models
 from ...accounting.cache import sources
 from ...accounting.own_folder import open_own
 from ...models.base import Release
+from ...models.fitted import fitted, out_of_memory
 from ...models.kernels import compiled
 from ..games.game import Game, Seen
 
@@ -107,7 +108,7 @@ def load(path: Path) -> Release | None:
 def fit(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
     """Trains one chunk, split in halves if memory runs out. Raises MemoryError if a single run does not fit."""
     try:
-        return model.fit(worlds, device)
+        return fitted(model, worlds, device)
     except (MemoryError, RuntimeError) as fault:
         if not out_of_memory(fault):
             raise
@@ -118,13 +119,6 @@ def fit(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
             "Use fewer --jobs, a smaller graph or a larger machine"
         )
     return Release.join([fit(model, worlds[:half], device), fit(model, worlds[half:], device)])
-
-
-def out_of_memory(fault: Exception) -> bool:
-    """Whether an exception means lack of memory: MemoryError in NumPy, a RuntimeError in torch, on CPU or GPU."""
-    if isinstance(fault, MemoryError):
-        return True
-    return type(fault).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(fault)
 
 
 def fit_part(task: Task) -> Path:
@@ -155,7 +149,10 @@ class Store:
 
         Raises ValueError if a single run needs more than `memory`.
         """
-        needed = max(1, model.footprint(graph))
+        needed = model.footprint(graph)
+        if not isinstance(needed, int | np.integer) or needed < 0:
+            raise ValueError(f"{model.name}: footprint returned {needed!r}; must be a whole number of bytes.")
+        needed = max(1, int(needed))
         if needed > self.memory:
             raise ValueError(
                 f"memory={self.memory >> 20}MiB: one run of {model.name} on {graph.name} needs about {-(-needed >> 20)}MiB. "

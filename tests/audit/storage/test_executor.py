@@ -35,6 +35,7 @@ class Sums:
     stubborn: str = ""  # a process other than this one, by id, always dies
     largest: int = 1 << 30  # runs that fit in memory together
     name: str = "sums"
+    releases: tuple[str, ...] = ("degrees",)
 
     def footprint(self, graph):
         return store_module.CHUNK_BYTES // 4

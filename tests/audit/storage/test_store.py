@@ -24,6 +24,7 @@ class Degrees:
 
     sigma: float = 1.0
     name: str = "degrees"
+    releases: tuple[str, ...] = ("degrees",)
 
     def footprint(self, graph):
         return store_module.CHUNK_BYTES // 4  # four runs in a chunk

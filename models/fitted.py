@@ -1,0 +1,72 @@
+"""Trains a model and checks what it returns. A fault of a user's own code becomes one line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .base import Model, Release
+from .errors import raised
+from .looped import Looped
+
+if TYPE_CHECKING:
+    from .graph.graph import Worlds
+
+TOLERANCE = 1e-3  # largest difference from 1 of the sum of a row of probabilities
+
+
+def fitted(model: Model, worlds: Worlds, device: str = "cpu") -> Release:
+    """`model.fit(worlds, device)`.
+
+    Raises ValueError with file and line for an exception of a user's code, and for a result that is no release of these worlds.
+    Lack of memory keeps its own exception.
+    """
+    if not of_user(model):
+        return model.fit(worlds, device)
+    try:
+        release = model.fit(worlds, device)
+    except (Exception, SystemExit) as fault:
+        if out_of_memory(fault):
+            raise
+        raise ValueError(f"{model.name}: fit: {raised(fault)}") from fault
+    if reason := not_a_release(release, model.releases, worlds):
+        raise ValueError(f"{model.name}: {reason}")
+    return release
+
+
+def of_user(model: Model) -> bool:
+    """Whether the code of the model is a user's own."""
+    package = __name__.rpartition(".models.")[0]
+    return isinstance(model, Looped) or not type(model).__module__.startswith(f"{package}.")
+
+
+def not_a_release(release: object, names: Collection[str], worlds: Worlds) -> str | None:
+    """Why an object is not the release of these worlds with the arrays `names`; None if it is."""
+    if not isinstance(release, Release):
+        return f"fit returned {type(release).__name__}; expected a gnnaudit.Release"
+    if set(release.arrays) != set(names):
+        return f"declares {sorted(names)} and releases {sorted(release.arrays)}"
+    for name, array in release.arrays.items():
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+            return f"'{name}' is no NumPy array of numbers"
+        if array.ndim == 0 or array.shape[0] != worlds.runs:
+            return f"'{name}' has shape {array.shape} for {worlds.runs} runs; the run axis comes first"
+        if not np.isfinite(array).all():
+            return f"'{name}' holds NaN or infinity"
+    if "posteriors" not in release:
+        return None
+    posteriors, expected = release["posteriors"], (worlds.runs, release.watch.size, worlds.graph.classes)
+    if posteriors.shape != expected:
+        return f"'posteriors' has shape {posteriors.shape}; expected {expected}"
+    if not np.allclose(np.exp(posteriors.astype(np.float64)).sum(-1), 1, atol=TOLERANCE):
+        return "'posteriors' are not logarithms of probabilities: their exponentials do not add up to one"
+    return None
+
+
+def out_of_memory(fault: BaseException) -> bool:
+    """Whether an exception means lack of memory: MemoryError in NumPy, a RuntimeError in torch, on CPU or GPU."""
+    if isinstance(fault, MemoryError):
+        return True
+    return type(fault).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(fault)

@@ -1,0 +1,124 @@
+"""A user's model that fails ends the run with exit code 2 and one line with its file and line, or the value that is wrong."""
+
+import json
+
+import pytest
+
+from gnnaudit.audit.cli import main
+
+FILE = """
+import os
+from dataclasses import dataclass
+import numpy as np
+from dp_accounting import GaussianDpEvent
+from gnnaudit import Looped, Release, Unit
+
+@dataclass(frozen=True)
+class Mine:
+    name = {name}
+    mode = {mode}
+    unit = Unit.UNDIRECTED_EDGE
+    releases = {releases}
+    public = ()
+    ledger = {ledger}
+    def with_noise(self, sigma): return self
+    def printed(self, delta): return None
+    def footprint(self, graph): return {footprint}
+    def fit(self, worlds, device="cpu"):
+        rows = []
+        for run in range(len(worlds)):
+            graph, random = worlds.removed(run).graph, np.random.default_rng(worlds.seeds[run])
+            noisy = graph.adjacency() @ np.eye(graph.classes)[graph.y] + 9 * random.standard_normal((graph.nodes, graph.classes))
+            rows.append((noisy - np.logaddexp.reduce(noisy, axis=1, keepdims=True))[worlds.watch])
+        rows = np.array(rows, dtype=np.float32)
+        {fit}
+        return Release({{"posteriors": rows}}, worlds.watch)
+"""
+GOOD = {
+    "name": '"mine"',
+    "mode": '"sound"',
+    "releases": '("posteriors",)',
+    "ledger": "GaussianDpEvent(6.4)",
+    "footprint": "1 << 20",
+    "fit": "pass",
+}
+PLAN = ("--data", "campus:n=300", "--epsilon", "1", "--attacks", "none", "--audits", "none", "--repeats", "2", "--mlflow", "none")
+
+
+def outcome(folder, monkeypatch, capsys, *words, **changed):
+    """The exit code, and what was printed on stdout and stderr."""
+    (folder / "mine.py").write_text(FILE.format(**GOOD | changed))
+    command = ["audit", "run", "--model", f"{folder / 'mine.py'}:Mine", *PLAN, "--jobs", "1", "--out", "run", *words]
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.argv", command)
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    return end.value.code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"fit": "raise RuntimeError('boom\\ntwo')"}, "mine.py, line 26: RuntimeError: boom"),
+        ({"fit": "assert False"}, "mine.py, line 26: AssertionError"),
+        ({"fit": "rows[9]"}, "mine.py, line 26: IndexError"),
+        ({"fit": "os._exit(0)"}, "mine.py, line 26: SystemExit: the model called os._exit(0)"),
+        ({"fit": "raise SystemExit(0)"}, "mine.py, line 26: SystemExit: 0"),
+        ({"fit": "self.fit(worlds)"}, "RecursionError"),
+        ({"fit": "return None"}, "fit returned NoneType; expected a gnnaudit.Release"),
+        ({"fit": "return {'posteriors': rows}"}, "fit returned dict"),
+        ({"fit": "rows = rows[:, :3]"}, "'posteriors' has shape"),
+        ({"fit": "rows = rows[0]"}, "the run axis comes first"),
+        ({"fit": "rows = list(rows)"}, "'posteriors' is no NumPy array"),
+        ({"fit": "rows = np.exp(rows)"}, "not logarithms of probabilities"),
+        ({"fit": "rows = rows * np.nan"}, "holds NaN"),
+        ({"fit": "return Release({}, worlds.watch)"}, "declares ['posteriors'] and releases []"),
+        ({"name": "7"}, "name=7: must be a text"),
+        ({"mode": '"loud"'}, "mode='loud': must be 'sound'"),
+        ({"releases": '"posteriors"'}, "releases='posteriors': must be names of arrays"),
+        ({"ledger": "None"}, "ledger=None: must be a dp_accounting.DpEvent"),
+        ({"footprint": "'1GB'"}, "footprint returned '1GB'; must be a whole number"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else next(iter(value.values())),
+)
+def test_a_model_that_fails_is_wrong_use_in_one_line(changed, told, tmp_path, monkeypatch, capsys):
+    code, _, said = outcome(tmp_path, monkeypatch, capsys, "--quiet", **changed)
+    assert code == 2
+    assert "Traceback" not in said
+    (line,) = [text for text in said.splitlines() if text.startswith("audit: ")]
+    assert told in line
+
+
+def test_what_a_model_prints_does_not_mix_with_the_results(tmp_path, monkeypatch, capsys):
+    code, printed, said = outcome(tmp_path, monkeypatch, capsys, "--json", fit="print('loss 0.3')")
+    assert code == 3
+    assert json.loads(printed)["run"]["exit_code"] == 3
+    assert "loss 0.3" in said
+
+
+def test_a_model_that_changes_the_working_directory_does_not_split_the_run_folder(tmp_path, monkeypatch, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    outcome(tmp_path, monkeypatch, capsys, fit="os.chdir('elsewhere') if os.path.isdir('elsewhere') else None")
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("def train(): pass", "train() takes 0 positional arguments"),
+        ("def train(graph, seed):\n    return {}['posteriors']", "mine.py, line 3: KeyError: 'posteriors'"),
+        ("def train(graph, seed): exit()", "mine.py, line 2: SystemExit"),
+        ("def train(graph, seed): return 3", "train returned int; expected"),
+        ("def train(graph, seed): return {'posteriors': 'low'}", "could not convert string to float"),
+    ],
+)
+def test_a_function_that_fails_is_wrong_use_in_one_line(body, told, tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text(f"from gnnaudit import Looped\n{body}\nmodel = Looped(train)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["audit", "run", "--model", "mine.py:model", *PLAN, "--jobs", "1", "--quiet"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 2
+    (line,) = [text for text in capsys.readouterr().err.splitlines() if text.startswith("audit: ")]
+    assert told in line
