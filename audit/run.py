@@ -34,7 +34,7 @@ from .leakage.pool import membership
 from .leakage.utility import utility
 from .own.audited import audited
 from .own.contained import contained
-from .own.model_file import is_built_in
+from .own.model_file import is_built_in, portable
 from .own.premises import broken, checked_first, clauses, resting_on
 from .planning.ledgers import account_rows, uppers, warnings
 from .planning.planned_cases import Factory, cases, recipes
@@ -97,6 +97,9 @@ def carry_out(
     started, clock = datetime.now(UTC), time.perf_counter()
     audits, _, _ = asked(plan)
     todo, skips = cases(plan, graph, makes)
+    if plan.jobs > 1:
+        for case in todo:
+            portable(case.model)
     with opened(plan) as folder, executor(plan.jobs, plan.ray) as execute:
         key = root_key(plan, folder)
         store = Store(folder.absolute(), memory=plan.memory, device=plan.device, execute=execute, fresh=plan.fresh)

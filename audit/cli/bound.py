@@ -301,8 +301,8 @@ def _sentences(path: Path, columns: dict[str, NDArray[Any]], claim: Claim, found
             *lines,
             f"The Gaussian curve of {claimed} is REFUTED ({p}): these scores do not come from a Gaussian mechanism that keeps "
             "the claim.",
-            "This does not refute the claim itself, because a mechanism with another curve may keep it. --shape any tests the "
-            "claim for every mechanism.",
+            "This test alone does not refute the claim itself, because a mechanism with another curve may keep it. Use "
+            "--shape any, which tests the claim for every mechanism.",
         ]
     seen = (
         f"the best attack would have detected a true epsilon above {found.reach:.2f} with 90 % power"
@@ -334,8 +334,9 @@ def limit_in_words(found: Bound, claim: Claim) -> list[str]:
     if not each:
         return []
     return [
-        f"Limit: from {sum(found.trials)} coins no rule for every mechanism usually proves more than {', '.join(each)} on scores "
-        "of a Gaussian mechanism. More rounds, or --shape gaussian for Gaussian releases, prove more."
+        f"Limit: on scores of a Gaussian mechanism, no rule that is valid for every mechanism proves more than {', '.join(each)} "
+        f"from {sum(found.trials)} coins in more than half of all audits. More rounds, or --shape gaussian for Gaussian "
+        "releases, prove more."
     ]
 
 

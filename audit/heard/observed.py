@@ -4,6 +4,7 @@ claim.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ import numpy as np
 from ...accounting.events.counts import charged
 from ...accounting.events.tree import Unsupported, gaussian_mu, parts
 from ...accounting.gaussian import epsilon_of
+from ...accounting.upper import exact
 from ...accounting.upper.tradeoff import curve
 from ...models.hearing.mechanisms.meetings import REPORT
 from ...reports.observed import UNREAD, WITHIN, Heard, Mechanism, Observed, Released
@@ -233,17 +235,17 @@ def _compared(
             agrees = costs <= total_cost * (1 + SLACK)
             told.append(f"The ledger costs ε = {total_cost:.4g} at δ = {claim.delta:g}.")
     if costs is not None:
-        cost = f"For the worst of {len(moves)} secrets that were tried, what was recorded costs ε = {costs:.4g}"
-        told.append(f"{cost} at δ = {claim.delta:g}; the claim is ε = {claim.epsilon:g}.")
+        cost = f"The recorded mechanisms cost ε = {costs:.4g} at δ = {claim.delta:g} for the worst of {len(moves)} secrets"
+        told.append(f"{cost} that were tried; the claim is ε = {claim.epsilon:g}.")
     return agrees, tuple(told)
 
 
 def _epsilon(ledger: dp.DpEvent, delta: float) -> float | None:
-    """The epsilon (nats) of a ledger; None if it has no trade-off curve."""
-    try:
-        return float(curve(ledger).epsilon(delta))
-    except (Unsupported, ValueError):
-        return None
+    """The epsilon (nats) of a ledger, exact if a closed form is known; None if it has no trade-off curve either."""
+    for known in (exact.epsilon, lambda event, delta: curve(event).epsilon(delta)):
+        with contextlib.suppress(Unsupported, ValueError):
+            return float(known(ledger, delta))
+    return None
 
 
 def laplace_total(ledger: dp.DpEvent) -> float | None:

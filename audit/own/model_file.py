@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import sys
 import traceback
 from pathlib import Path
@@ -105,3 +106,12 @@ def checked(made: Any, where: str) -> None:
         raise ValueError(f"{where}: is called '{made.name}', like a system of this package. Give it a name of its own.")
     if "/" in made.name or not made.name.strip("."):
         raise ValueError(f"{where}: is called '{made.name}', which is not a valid folder name for its runs. Use letters.")
+
+
+def portable(model: Model) -> None:
+    """Raises ValueError for a model that cannot be sent to a worker process, such as a function that is defined in another."""
+    try:
+        pickle.dumps(model)
+    except Exception as fault:  # pickle raises almost anything, and so may a user's class
+        way = "Define it at the top level of its file, or use --jobs 1."
+        raise ValueError(f"{model.name}: cannot be sent to a worker process ({one_line(fault)}). {way}") from None

@@ -44,7 +44,7 @@ def show(results: Results, console: Console) -> None:
     if untested := skips(row for row in skipped if of_case(row)):
         _print(console, "Not tested", _untested(untested))
     if others := inapplicable(skipped):
-        title = "Audits and attacks that do not apply (the report gives the reasons; at ε = ∞ there is no claim to audit)"
+        title = "Audits and attacks that do not apply; the report gives the reasons"
         _print(console, title, _skipped(others))
     for unit in units(results.of(AttackRow)):
         attacks = strongest(row for row in results.of(AttackRow) if row.unit == unit)

@@ -122,3 +122,15 @@ def test_a_function_that_fails_is_wrong_use_in_one_line(body, told, tmp_path, mo
     assert end.value.code == 2
     (line,) = [text for text in capsys.readouterr().err.splitlines() if text.startswith("audit: ")]
     assert told in line
+
+
+def test_a_function_that_no_worker_can_load_is_refused_before_any_training(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text(
+        "from gnnaudit import Looped\ndef make():\n    def train(graph, seed): pass\n    return Looped(train)\nmodel = make()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["audit", "run", "--model", "mine.py:model", *PLAN, "--jobs", "2", "--quiet"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 2
+    assert "Define it at the top level of its file, or use --jobs 1." in capsys.readouterr().err
