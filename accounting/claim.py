@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
+
+from .arguments import check_type, is_number, member, shown, words
 
 
 class Unit(StrEnum):
@@ -28,8 +29,8 @@ class Claim:
     """(epsilon, delta)-differential privacy of one `unit` against an adversary who sees `exposes`.
 
     epsilon: nats; infinity claims nothing. delta: a public number in [0, 1). tuned_over: the number of trainings on private data
-    from which one was chosen for release; each of them costs privacy. 1 if nothing was chosen on private data. Raises ValueError
-    for values outside those ranges.
+    from which one was chosen for release; each of them costs privacy. 1 if nothing was chosen on private data. unit and relation
+    may also be given as their values, such as unit="node". Raises ValueError for values of other types or outside those ranges.
     """
 
     epsilon: float
@@ -40,15 +41,29 @@ class Claim:
     tuned_over: int = 1
 
     def __post_init__(self) -> None:
-        if math.isnan(self.epsilon) or self.epsilon < 0:
-            raise ValueError(f"epsilon={self.epsilon}: must be at least 0; use inf for a model without privacy.")
-        if not 0 <= self.delta < 1:
-            raise ValueError(f"delta={self.delta}: must be in [0, 1). A common choice is below 1 / (number of units).")
-        if self.tuned_over < 1 or self.tuned_over != int(self.tuned_over):
-            raise ValueError(f"tuned_over={self.tuned_over}: must be a whole number of trainings, 1 or more; 1 for no choice.")
+        if not (is_number(self.epsilon) and self.epsilon >= 0):
+            known = "must be a number of at least 0; use inf for a model without privacy."
+            raise ValueError(f"epsilon={shown(self.epsilon)}: {known}")
+        if not (is_number(self.delta) and 0 <= self.delta < 1):
+            raise ValueError(f"delta={shown(self.delta)}: must be in [0, 1). A common choice is below 1 / (number of units).")
+        if not (is_number(self.tuned_over) and self.tuned_over >= 1 and self.tuned_over % 1 == 0):
+            known = "must be a whole number of trainings, 1 or more; 1 for no choice."
+            raise ValueError(f"tuned_over={shown(self.tuned_over)}: {known}")
+        exposes = words("exposes", self.exposes, '("posteriors",)')
+        if not exposes:
+            raise ValueError('exposes=(): must name what the adversary sees, such as ("posteriors",).')
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
+        object.__setattr__(self, "tuned_over", int(self.tuned_over))
+        object.__setattr__(self, "unit", member("unit", self.unit, Unit))
+        object.__setattr__(self, "relation", member("relation", self.relation, Relation))
+        object.__setattr__(self, "exposes", exposes)
 
     def __str__(self) -> str:
         chosen = f", best of {self.tuned_over} trainings" if self.tuned_over > 1 else ""
         return f"epsilon={self.epsilon:g}, delta={self.delta:g} per {self.unit} ({self.relation}){chosen}"
+
+
+def check_claim(claim: object) -> None:
+    """Raises ValueError unless it is a claim."""
+    check_type("claim", claim, Claim, "a Claim, such as Claim(epsilon=1.0, delta=1e-5).")

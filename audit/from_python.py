@@ -7,8 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..accounting.arguments import shown
+from ..accounting.claim import Relation, Unit, check_claim
+from ..models.graph.checks import check
 from .own.model_file import checked
-from .planning.plan import Plan
+from .planning.plan import read
 from .run import carry_out, publish
 
 if TYPE_CHECKING:
@@ -16,6 +19,13 @@ if TYPE_CHECKING:
     from ..models.base import Model
     from ..models.graph.graph import Graph
     from ..reports.results import Results
+
+# option of `audit run` -> the argument that takes its place
+GIVEN = {
+    **dict.fromkeys(("data", "data_dir", "split", "trust"), "graph"),
+    **dict.fromkeys(("epsilon", "delta", "unit"), "claim"),
+    **dict.fromkeys(("model", "models", "target", "recipe", "checkout", "python", "target_timeout"), "model"),
+}
 
 
 def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = None, **options: Any) -> Results:
@@ -27,17 +37,44 @@ def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = 
     passes jobs=2 needs the line `if __name__ == "__main__":`, as for any process pool. The returned results hold the verdict in
     `.run.verdict` and `.run.exit_code`.
 
-    Raises ValueError for a model that lacks a part of the protocol and for options that do not exist.
+    Raises ValueError for a model that lacks a part of the protocol, a graph that breaks the rules of `Graph`, a claim that the
+    audits do not test, and options that do not exist or are out of range.
     """
     from rich.console import Console
 
+    if isinstance(model, type):
+        raise ValueError(f"model={shown(model)}: is a class. Give a model, such as {model.__name__}(…).")
     checked(model, "model")
+    check(graph)
+    check_testable(graph, claim)
+    for name, instead in GIVEN.items():
+        if name in options:
+            raise ValueError(f"{name}={shown(options[name])}: is no option here. The argument {instead} takes its place.")
+    if not isinstance(out, str | Path | None):
+        raise ValueError(f"out={shown(out)}: must be the path of a folder, or None for a temporary one.")
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         chosen: dict[str, Any] = {"attacks": "none", "mlflow": "none", "jobs": 1} | options
         chosen |= {"data": graph.name, "epsilon": (claim.epsilon,), "delta": claim.delta, "unit": str(claim.unit)}
         # no file contains this model, so plan.toml alone does not run it again
         chosen["model"] = f"{model.name}, given in Python"
-        plan = Plan(out=Path(out or folder), **chosen)
+        plan = read(None, {**chosen, "out": Path(out or folder)})
         makes = {model.name: lambda mode, facts, private: model}
         quietly = partial(publish, json=False, quiet=True)
         return carry_out(plan, makes, graph, None, Console(quiet=True), False, quietly)
+
+
+def check_testable(graph: Graph, claim: Claim) -> None:
+    """Raises ValueError for a claim, or for a split of the nodes, that no audit can test."""
+    check_claim(claim)
+    tested = Relation.REPLACE if claim.unit is Unit.FEATURES else Relation.ADD_REMOVE
+    if claim.relation is not tested:
+        way = f"the audits of a claim about {claim.unit} test {tested}. Write relation=Relation.{tested.name}."
+        raise ValueError(f"relation={claim.relation}: {way}")
+    if claim.tuned_over > 1:
+        way = "Audit one training, and charge for the choice with upper(ledger, claim)."
+        raise ValueError(f"tuned_over={claim.tuned_over}: must be 1, because the audits test one training. {way}")
+    if not graph.edges.shape[1]:
+        raise ValueError("edges have shape (2, 0): the graph has no edges, so there is nothing to audit.")
+    for name in ("train", "test"):
+        if not getattr(graph, name).any():
+            raise ValueError(f"{name} holds none of the {graph.nodes} nodes: must hold some, to train and to measure accuracy.")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from ..accounting.arguments import check_type, shown
+
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
@@ -32,6 +34,18 @@ class Release:
     arrays: Mapping[str, NDArray[Any]]
     watch: NDArray[np.int64]
     public: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_type("arrays", self.arrays, Mapping, 'named arrays, such as {"posteriors": array}.')
+        check_type("public", self.public, Mapping, 'named numbers, such as {"noise_std": 1.0}.')
+        for name, array in self.arrays.items():
+            check_type("arrays", name, str, 'named by words, such as {"posteriors": array}.')
+            check_type(name, array, np.ndarray, "a NumPy array. Write array.numpy() for a tensor.")
+        runs = {name: array.shape[:1] for name, array in self.arrays.items()}
+        if len(set(runs.values())) > 1 or () in runs.values():
+            raise ValueError(f"arrays begin with {shown(runs)}: the first axis must count the runs in each of them.")
+        if not isinstance(self.watch, np.ndarray) or self.watch.ndim != 1 or self.watch.dtype.kind not in "iu":
+            raise ValueError(f"watch={shown(self.watch)}: must be node ids, (w,) int64, such as worlds.watch.")
 
     @property
     def runs(self) -> int:

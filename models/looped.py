@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..accounting.arguments import check_type, member, shown, words
 from ..accounting.claim import Unit
 from .base import Release
 
@@ -17,7 +19,23 @@ if TYPE_CHECKING:
 
     from .graph.graph import Graph, Worlds
 
+MODES = ("sound", "paper")
 NODE_AXIS = {"posteriors": 0, "aggregates": 1, "inputs": 1}
+
+
+def check_train(train: object) -> None:
+    """Raises ValueError unless it is a function that can be called with a graph and a seed."""
+    way = 'a function train(graph, seed) that returns the released arrays, such as {"posteriors": array}.'
+    if isinstance(train, type) or not callable(train):
+        raise ValueError(f"train={shown(train)}: must be {way}")
+    try:
+        taken = inspect.signature(train)
+    except ValueError:  # a compiled function may not state its arguments
+        return
+    try:
+        taken.bind(None, 0)
+    except TypeError:
+        raise ValueError(f"train{taken}: must take a graph and a seed. Write {way}") from None
 
 
 @dataclass(frozen=True)
@@ -27,7 +45,8 @@ class Looped:
     graph: the graph of one run; absent edges are gone, absent nodes have no edges and are in no training set. seed: an int below
     2^64, from which all randomness must come. "aggregates" and "inputs" are (hops, nodes, dim). events: the ledger, if known;
     without a ledger every accountant declines. The tool does not change the function's noise. name: by default the name of the
-    function; "looped" if it has none.
+    function; "looped" if it has none. unit may also be given as its value, such as "node". Raises ValueError for arguments of
+    other types.
     """
 
     train: Callable[[Graph, int], Mapping[str, Any]]
@@ -39,6 +58,19 @@ class Looped:
     public: tuple[str, ...] = ("What the function assumes to be public is not known.",)
 
     def __post_init__(self) -> None:
+        check_train(self.train)
+        check_type("name", self.name, str, 'a word for the tables, or "" for the name of the function.')
+        object.__setattr__(self, "unit", member("unit", self.unit, Unit))
+        object.__setattr__(self, "releases", words("releases", self.releases, '("posteriors",)'))
+        object.__setattr__(self, "public", words("public", self.public, '("The features are public.",)'))
+        if not self.releases:
+            raise ValueError('releases=(): must name the arrays that train returns, such as ("posteriors",).')
+        if self.mode not in MODES:
+            raise ValueError(f"mode={shown(self.mode)}: must be one of {', '.join(MODES)}.")
+        if self.events is not None:
+            from ..accounting.events.well_formed import check_ledger
+
+            check_ledger(self.events, "events")
         own = getattr(self.train, "__name__", "")
         object.__setattr__(
             self, "name", self.name or (own.strip("_").replace("_", "-") if own.isidentifier() else "") or "looped"

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.claim import Claim, Relation, Unit
+from ..accounting.arguments import check_items, is_number, shown
+from ..accounting.claim import Claim, Relation, Unit, check_claim
 from .files import lists, plain, tuples, write_text
 from .rounding import at_least, up
 
@@ -142,8 +143,9 @@ def judge(
     largest of these violations. A refutation does not count if a second test with fresh randomness did not confirm it, or if it
     rests on an unchecked assumption. A refutation of the ledger means that the code is less private than its ledger. It also
     refutes the claim if only the ledger supports the claim. A test may refute the ledger without proving an epsilon above the
-    claim; then no upper bound on the run's epsilon is known.
+    claim; then no upper bound on the run's epsilon is known. Raises ValueError for arguments of other types or out of range.
     """
+    _check(claim, ceiling, bounds, notices)
     unsure = [b for b in bounds if b.refuted and b.assumed]
     refuting = [b for b in bounds if b.refuted and b.confirmed is not False and not b.assumed]
     worst = max(refuting, key=lambda b: (b.against == "claim", b.epsilon), default=None)
@@ -194,6 +196,17 @@ def judge(
         return Verdict("not-refuted", f"not refuted; {noticed}{_sorts(best_of)}", 0)
     factor = f"noise {up(sharpest.notices, 3)} times too small; the plan requires {notices:g}"
     return Verdict("inconclusive", f"inconclusive: not refuted, but only {noticed} ({factor})", 3)
+
+
+def _check(claim: object, ceiling: object, bounds: object, notices: object) -> None:
+    from ..accounting.lower.bounds import Bound
+    from ..accounting.upper.accountants import Upper
+
+    check_claim(claim)
+    check_items("ceiling", ceiling, Upper, "upper bounds, such as upper(ledger, claim).")
+    check_items("bounds", bounds, Bound, "lower bounds, such as [lower(scores, bits, claim)].")
+    if not (is_number(notices) and notices > 1):  # type: ignore[operator]
+        raise ValueError(f"notices={shown(notices)}: must be above 1. It is the factor by which the noise is too small.")
 
 
 def tests_of(claim: Claim, bounds: Sequence[Bound]) -> dict[str, list[Bound]]:

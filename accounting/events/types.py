@@ -5,12 +5,20 @@ from __future__ import annotations
 import attr
 from dp_accounting import DpEvent
 
+from .well_formed import check_field
+
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PureDpEvent(DpEvent):
-    """An epsilon-differentially private mechanism without further known properties. epsilon: nats."""
+    """An epsilon-differentially private mechanism without further known properties. epsilon: nats.
+
+    Raises ValueError if epsilon is no finite number of at least 0.
+    """
 
     epsilon: float
+
+    def __attrs_post_init__(self) -> None:
+        check_field("epsilon", self.epsilon)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import gaussian
+from ..arguments import check_alpha, check_type, is_finite, is_whole, shown
 from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED, normal_law
-from ..claim import Claim
+from ..claim import Claim, check_claim
 from . import power
 from .error_rates import Rule, epsilon_of_rates, mu_of_rates, rate_at_most, rule_from_pilot, smallest_level
 from .families import Family
@@ -130,10 +131,14 @@ def lower(
     these scores. rounds: the condition that rounds are independent, with its status.
 
     The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds), else from a
-    random quarter of the rounds, which then do not count. Raises ValueError for NaN, unequal shapes, a missing world.
+    random quarter of the rounds, which then do not count. Raises ValueError for NaN, bits other than 0 and 1, unequal shapes, a
+    missing world, and for options that do not belong together.
     """
     scores0, scores1 = split(scores, bits)
-    _check(alpha, shape, ledger_curve, likelihood_ratio, sd)
+    check_claim(claim)
+    check_alpha(alpha)
+    _check_shape(shape, ledger_curve, family, likelihood_ratio, sd)
+    _check_threshold(pilot, rule, rounds, seed)
     mu_like = shape == "ledger" and ledger_curve is not None and ledger_curve.mu is not None
     if likelihood_ratio and _has_a_spread(scores0, scores1, sd):
         bound = _likelihood_ratio(scores0, scores1, claim, alpha, sd, attack, audit)
@@ -147,7 +152,7 @@ def lower(
     else:
         fixed = f"chosen on {'a pilot' if pilot is not None else 'rounds that do not count'}"
         if pilot is not None:
-            pilot0, pilot1 = split(*pilot, both=False)
+            pilot0, pilot1 = split(*pilot, of="pilot: ")
         else:
             pilot0, pilot1, scores0, scores1 = _split_off(scores0, scores1, seed)
         rule = rule_from_pilot(pilot0, pilot1, (len(scores0), len(scores1)), alpha, gain)
@@ -187,19 +192,46 @@ def lower(
     return resting(bound, f"two Clopper-Pearson limits and {theorem}", rounds, proved("the threshold is fixed", fixed))
 
 
-def split(scores: ArrayLike, bits: ArrayLike, *, both: bool = True) -> tuple[Array, Array]:
-    """The scores of world 0 and of world 1, flat. both: raise ValueError if a world is missing."""
-    s, b = np.asarray(scores, float), np.asarray(bits).astype(bool)
+def split(scores: ArrayLike, bits: ArrayLike, *, of: str = "") -> tuple[Array, Array]:
+    """The scores of world 0 and of world 1, flat. Raises ValueError, which begins with `of`, for arrays that are no game."""
+    s, b = _scores(scores, of), _bits(bits, of)
     if s.shape != b.shape:
-        raise ValueError(f"scores have shape {s.shape}, bits {b.shape}: the shapes must be equal.")
-    if np.isnan(s).any():
-        raise ValueError(
-            f"scores hold {int(np.isnan(s).sum())} NaN of {s.size}: each score must be a number; infinities are allowed."
-        )
+        raise ValueError(f"{of}scores have shape {s.shape}, bits {b.shape}: the shapes must be equal.")
     ones = int(b.sum())
-    if both and ones in (0, b.size):
-        raise ValueError(f"all {b.size} bits are {int(ones > 0)}: rounds of both worlds are needed.")
+    if ones in (0, b.size):
+        what = f"all {b.size} bits are {int(ones > 0)}" if b.size else "there are no rounds"
+        raise ValueError(f"{of}{what}: rounds of both worlds are needed.")
     return s[~b], s[b]
+
+
+def _scores(scores: ArrayLike, of: str) -> Array:
+    found = _numbers("scores", scores, of).astype(float, copy=False)
+    if np.isnan(found).any():
+        raise ValueError(
+            f"{of}scores hold {int(np.isnan(found).sum())} NaN of {found.size}: each score must be a number; infinities are "
+            "allowed."
+        )
+    return found
+
+
+def _bits(bits: ArrayLike, of: str) -> NDArray[np.bool_]:
+    found = _numbers("bits", bits, of)
+    strange = found[(found != 0) & (found != 1)]
+    if strange.size:
+        way = "For bits that are -1 and 1 give bits > 0." if (strange == -1).all() else "1 means that the unit was in the graph."
+        raise ValueError(f"{of}bits hold {strange[0]} ({strange.size} of {found.size}): each must be 0 or 1. {way}")
+    return found.astype(bool, copy=False)
+
+
+def _numbers(name: str, values: ArrayLike, of: str) -> NDArray[Any]:
+    """The values as an array. Raises ValueError unless they are real numbers."""
+    try:
+        found = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as fault:  # rows of unequal length, a tensor on another device
+        raise ValueError(f"{of}{name}={shown(values)}: must be an array of numbers ({fault}).") from None
+    if found.dtype.kind not in "biuf":
+        raise ValueError(f"{of}{name}={shown(values)}: must be real numbers, but have type {found.dtype}. Convert them to float.")
+    return found
 
 
 def _split_off(scores0: Array, scores1: Array, seed: int) -> tuple[Array, Array, Array, Array]:
@@ -245,23 +277,41 @@ def _likelihood_ratio(
     return Bound(epsilon, alpha, "ledger", "Gaussian likelihood ratio", trials, refuted, p_value, notices, reach, **named)
 
 
-def _check(alpha: float, shape: str, curve: Curve | None, likelihood_ratio: bool, sd: float | None) -> None:
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
+def _check_shape(shape: str, curve: Curve | None, family: object, likelihood_ratio: bool, sd: float | None) -> None:
     if shape not in ("any", "ledger"):
         raise ValueError(f"shape={shape!r}: must be 'any' or 'ledger'.")
     if shape == "ledger" and curve is None:
         raise ValueError("shape='ledger' needs ledger_curve, the trade-off curve of what was run. Use shape='any' without one.")
+    if shape == "ledger" and not hasattr(curve, "beta"):
+        raise ValueError(f"ledger_curve={shown(curve)}: must be a curve, such as curve(ledger) or gaussian_curve(claim).")
+    if family is not None and not callable(family):
+        raise ValueError(f"family={shown(family)}: must be a function from a factor of the noise to a curve.")
     if likelihood_ratio and (shape != "ledger" or curve is None or curve.mu is None):
         raise ValueError("likelihood_ratio=True needs shape='ledger' and a ledger that is exactly Gaussian (ledger_curve.mu).")
-    if sd is not None and not sd > 0:
-        raise ValueError(f"sd={sd}: must be above 0, or None to estimate it from the scores.")
+    for name, value in (("ledger_curve", curve), ("family", family)):
+        if shape == "any" and value is not None:
+            raise ValueError(f"{name}={shown(value)}: is not used with shape='any'. Add shape='ledger', or leave {name} out.")
+    if sd is not None and not (is_finite(sd) and sd > 0):
+        raise ValueError(f"sd={shown(sd)}: must be a finite number above 0, or None to estimate it from the scores.")
+    if sd is not None and not likelihood_ratio:
+        raise ValueError(f"sd={shown(sd)}: is used with likelihood_ratio=True alone. Add this, or leave sd out.")
+
+
+def _check_threshold(pilot: object, rule: object, rounds: object, seed: object) -> None:
+    if pilot is not None and not (isinstance(pilot, tuple | list) and len(pilot) == 2):
+        raise ValueError(f"pilot={shown(pilot)}: must be a pair (scores, bits) of rounds that are not in scores.")
+    if rule is not None:
+        check_type("rule", rule, Rule, "a Rule(threshold, sign). To choose a threshold from other rounds, give pilot instead.")
+    if rule is not None and pilot is not None:
+        raise ValueError("pilot and rule: each gives the threshold. Leave one of them out.")
+    check_type("rounds", rounds, Condition, "a Condition. Leave it out for rounds that were played independently.")
+    if not (is_whole(seed) and seed >= 0):  # type: ignore[operator]
+        raise ValueError(f"seed={shown(seed)}: must be a whole number of at least 0.")
 
 
 def divide(alpha: float, looks: int) -> float:
     """The level of each of `looks` tests, so that the probability of any false alarm is at most alpha under any dependence."""
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
+    check_alpha(alpha)
     if looks < 1:
         raise ValueError(f"looks={looks}: must be at least 1. A plan without tests needs no alpha.")
     return alpha / looks

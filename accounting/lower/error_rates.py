@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from ..arguments import is_number, shown
+
 Array = NDArray[np.float64]
 CANDIDATES = 512  # number of thresholds that are tried on the pilot
 
@@ -19,6 +21,12 @@ class Rule:
 
     threshold: float
     sign: int
+
+    def __post_init__(self) -> None:
+        if not is_number(self.threshold) or self.threshold != self.threshold:
+            raise ValueError(f"threshold={shown(self.threshold)}: must be a number; infinity is allowed.")
+        if self.sign not in (1, -1):
+            raise ValueError(f"sign={shown(self.sign)}: must be 1 if higher scores mean world 1, or -1.")
 
     def errors(self, scores0: Array, scores1: Array) -> tuple[int, int]:
         """False positives among the scores of world 0, false negatives among those of world 1."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..arguments import member, words
 from ..cache import remembered
 from ..claim import Claim, Relation
 
@@ -49,21 +50,26 @@ def upper(
     ledger: DpEvent,
     claim_or_delta: Claim | float,
     relation: Relation = Relation.ADD_REMOVE,
-    accountants: Iterable[str] | None = None,
+    accountants: Sequence[str] | None = None,
     stored: bool = True,
 ) -> tuple[Upper, ...]:
     """One row for each accountant, in the order of ACCOUNTANTS. If a claim is given, its delta and relation are used, and all
     trainings that it was chosen from (`tuned_over`) are charged.
 
     stored: whether to use rows from the cache without computing them again; False if a verdict depends on them. Raises ValueError
-    for an accountant that does not exist.
+    for an accountant that does not exist, and for a ledger that holds impossible numbers.
     """
+    from ..events.well_formed import check_ledger
+
+    check_ledger(ledger)
     if isinstance(claim_or_delta, Claim):
         delta, relation = claim_or_delta.delta, claim_or_delta.relation
         ledger = chosen_from(ledger, claim_or_delta)
     else:
-        delta = Claim(0.0, claim_or_delta).delta
-    names = tuple(ACCOUNTANTS) if accountants is None else tuple(accountants)
+        delta, relation = Claim(0.0, claim_or_delta).delta, member("relation", relation, Relation)
+    names = tuple(ACCOUNTANTS) if accountants is None else words("accountants", accountants, '("exact",)')
+    if not names:
+        raise ValueError(f"accountants=(): must be some of {', '.join(ACCOUNTANTS)}, or None for all.")
     for name in names:
         if name not in ACCOUNTANTS:
             raise ValueError(f"accountant {name!r}: must be one of {', '.join(ACCOUNTANTS)}.")

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
+from ..arguments import is_number, shown
 from ..cache import remembered
-from ..claim import Claim, Unit
+from ..claim import Claim, Unit, check_claim
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -44,18 +45,24 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     relative: tolerance of the noise multiplier; epsilon never exceeds the claim. If the model has a printed epsilon (mode
     "paper"), the search uses this epsilon, which is about the paper's unit. Otherwise the search uses the epsilon of the ledger:
     in closed form; or by privacy-loss distributions, after a coarse search by RDP; or the smallest bound of all accountants. An
-    infinite claim needs no noise. Raises ValueError for a claim about another unit, and for a claim that no noise satisfies.
+    infinite claim needs no noise. Raises ValueError for a claim about another unit, for a claim that no noise satisfies, and for
+    arguments of other types.
     """
+    from ..events.well_formed import check_ledger
+
+    check_claim(claim)
+    _check_model(model)
+    if not (is_number(relative) and 0 < relative < 1):
+        raise ValueError(f"relative={shown(relative)}: must be in (0, 1); 1e-4 is the default.")
     if math.isinf(claim.epsilon):
         return model.with_noise(0.0)
+    check_ledger(model.with_noise(1.0).ledger)
     printed = printed_epsilon(model.with_noise(1.0), claim.delta)
     if printed is None and claim.unit is not model.unit:
         raise ValueError(
             f"{model.name} protects {PROTECTS[model.unit]}; this plan claims {claim.unit} privacy. "
             f'Use unit = "{model.unit}", or leave {model.name} out.'
         )
-    if not 0 < relative < 1:
-        raise ValueError(f"relative={relative}: must be in (0, 1); 1e-4 is the default.")
     # The ledgers at two noise levels identify the model in the cache; its class and fields may be unhashable.
     kind = [printed, *(repr(model.with_noise(s).ledger) for s in (1.0, 2.0))]
     search = partial(_accounted if printed is None else _printed, model, claim, relative)
@@ -63,6 +70,15 @@ def calibrate(model: Calibrated, claim: Claim, relative: float = 1e-4) -> Calibr
     tight = partial(_tight, epsilon, claim, relative)
     key = ("calibrate", kind, claim.epsilon, claim.delta, claim.relation, claim.tuned_over, relative)
     return model.with_noise(float(remembered(search, *key, holds=tight)))
+
+
+def _check_model(model: object) -> None:
+    """Raises ValueError for an object that lacks a part of `Noisy`."""
+    if isinstance(model, type):
+        raise ValueError(f"model={shown(model)}: is a class. Give a model, such as {model.__name__}().")
+    absent = [name for name in ("name", "unit", "ledger", "with_noise", "printed") if not hasattr(model, name)]
+    if absent:
+        raise ValueError(f"model={shown(model)}: lacks {', '.join(absent)}. docs/own-model.md says what each of them is.")
 
 
 def _tight(epsilon: Callable[[float], float], claim: Claim, relative: float, sigma: float) -> bool:

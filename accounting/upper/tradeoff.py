@@ -11,8 +11,10 @@ import numpy as np
 from dp_accounting import DpEvent
 from numpy.typing import ArrayLike, NDArray
 
-from ..claim import Claim, Relation
+from ..arguments import is_finite, member, shown
+from ..claim import Claim, Relation, check_claim
 from ..events.tree import Unsupported, gaussian_mu, parts, scaled
+from ..events.well_formed import check_ledger
 from ..gaussian import delta_of, epsilon_of, mu_of_claim, tradeoff
 from .pld import between, distribution, grid, knots
 
@@ -80,14 +82,19 @@ def curve(ledger: DpEvent, relation: Relation = Relation.ADD_REMOVE, interval: f
     """The curve of a ledger, from its privacy-loss distribution, or in closed form if all parts are Gaussian.
 
     interval: grid of the losses in nats; the default follows the ledger. The grid rounds delta up and beta down.
-    Raises Unsupported (a ValueError) if no dominating pair of distributions is known for a part of the ledger.
+    Raises Unsupported (a ValueError) if no dominating pair of distributions is known for a part of the ledger, and ValueError for
+    impossible numbers.
     """
+    check_ledger(ledger)
+    relation = member("relation", relation, Relation)
+    if interval is not None and not (is_finite(interval) and interval > 0):
+        raise ValueError(f"interval={shown(interval)}: must be a finite number of nats above 0, or None for the usual grid.")
     mu = gaussian_mu(ledger)
     if mu is not None:
         return gaussian(mu)
     if any(isinstance(e, dp.NonPrivateDpEvent) for e, _ in parts(ledger)):
         return _from_knots(np.zeros(1), np.ones(1))
-    losses = distribution(ledger, relation, interval or grid(ledger, relation))
+    losses = distribution(ledger, relation, grid(ledger, relation) if interval is None else interval)
     sides = [knots(losses._pmf_remove), knots(losses._pmf_add)]
     top = min(max(float(k[-1]) for k, _ in sides), LARGEST)
     at = np.unique(np.concatenate([[0.0], *(k[(k > 0) & (k <= top)] for k, _ in sides)]))
@@ -102,7 +109,11 @@ def gaussian(mu: float) -> Curve:
 
 
 def gaussian_curve(claim: Claim) -> Curve:
-    """The curve of the Gaussian mechanism that just meets a claim."""
+    """The curve of the Gaussian mechanism that just meets a claim. Raises ValueError for delta = 0, which none meets."""
+    check_claim(claim)
+    if claim.delta == 0 and claim.epsilon < math.inf:
+        way = "Claim a delta above 0, or use curve(PureDpEvent(epsilon))."
+        raise ValueError(f"delta=0: must be above 0, because no Gaussian noise meets a claim without delta. {way}")
     return gaussian(mu_of_claim(claim))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from ...accounting.arguments import is_whole, shown
 from ..graph import memory_mapped
 from ..graph.graph import Graph
 from ..graph.neighbour_lists import BLOCK, degrees
@@ -39,14 +41,30 @@ class Provenance:
     notes: tuple[str, ...] = ()  # repairs and decisions, one sentence each
 
 
-def load(name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY) -> Graph:
-    """The graph called `name`, with the public random split number `split`.
+def load(
+    name: str | Path, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY
+) -> Graph:
+    """The graph called `name`, with the public random split number `split`. A name may be a path.
 
     data_dir: the folder that has the files, or that downloads go to; see download.data_folder. trust: whether to accept files
     that may run code when they are read (`pyg:`), and downloads without a known checksum. memory: bytes that the files may take
     when they are unpacked. Raises ValueError (one line) for anything that cannot be loaded.
     """
-    return load_described(name, data_dir, split, trust=trust, memory=memory)[0]
+    _check(name, data_dir, trust)
+    for option, number in (("split", split), ("memory", memory)):
+        if not (is_whole(number) and number >= 0):
+            unit = "of bytes" if option == "memory" else "that names a split"
+            raise ValueError(f"{option}={shown(number)}: must be a whole number {unit}, at least 0.")
+    return load_described(os.fspath(name), data_dir, int(split), trust=trust, memory=int(memory))[0]
+
+
+def _check(name: object, data_dir: object, trust: object) -> None:
+    if not isinstance(name, str | Path):
+        raise ValueError(f"name={shown(name)}: must be the name of a data set or a path. `audit data list` shows the names.")
+    if not isinstance(data_dir, str | Path | None):
+        raise ValueError(f"data_dir={shown(data_dir)}: must be the path of a folder, or None for the usual one.")
+    if not isinstance(trust, bool):
+        raise ValueError(f"trust={shown(trust)}: must be True or False.")
 
 
 def load_described(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from ...accounting.arguments import check_type, shown
+from ..random.streams import seeds_of
 from .neighbour_lists import BLOCK, Lists, degrees, incoming, received
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ class Graph:
     edges: (2, m) int64. An undirected graph lists every edge once, as u < v; a directed graph lists its arcs (from, to). A sum
     over neighbours needs both directions: use `arcs` (alias `edge_index`), `adjacency()` or `to_pyg()`.
     train, val, test: (nodes,) bool, disjoint. The node set and the split are public.
+
+    These rules are checked where a graph enters an audit, and not here, because an audit derives thousands of graphs.
     """
 
     x: Features
@@ -47,6 +51,9 @@ class Graph:
     classes: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.y, np.ndarray) or self.y.ndim != 1 or self.y.dtype.kind not in "iu":
+            way = "an array of whole numbers, (nodes,) int64, the class of each node."
+            raise ValueError(f"y={shown(self.y)}: must be {way}")
         object.__setattr__(self, "classes", self.classes or int(self.y.max(initial=-1)) + 1)
 
     def __getattr__(self, name: str) -> Any:
@@ -166,11 +173,28 @@ class Worlds:
     nodes: Mask | None = None
     labels: Mask | None = None
 
+    def __post_init__(self) -> None:
+        check_type("graph", self.graph, Graph, "a Graph. `load` makes one.")
+        rows = np.asarray(self.watch)
+        if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+            raise ValueError(f"watch={shown(rows)}: must be node ids, (w,) int64. Write np.flatnonzero(mask) for a mask.")
+        if rows.size and (rows.min() < 0 or rows.max() >= self.graph.nodes):
+            raise ValueError(f"watch={shown(rows)}: node ids must be in 0 … {self.graph.nodes - 1}.")
+        object.__setattr__(self, "seeds", seeds_of(self.seeds).astype(np.uint64, copy=False))
+        object.__setattr__(self, "watch", rows.astype(np.int64, copy=False))
+        for name in ("edges", "nodes", "labels"):
+            mask = getattr(self, name)
+            check_type(name, mask, Mask | None, "a Mask(items, present), or None for all.")
+            if mask is not None and mask.present.shape != (self.runs, len(mask.items)):
+                shape = f"must be ({self.runs}, {len(mask.items)}), a row for each seed and a column for each item."
+                raise ValueError(f"{name}: present has shape {mask.present.shape}: {shape}")
+
     @staticmethod
     def of(graph: Graph, seeds: NDArray[np.uint64] | list[int], watch: NDArray[np.int64] | None = None) -> Worlds:
         """Identical worlds: the whole graph in every run. watch: node ids, all nodes by default."""
-        rows = np.arange(graph.nodes, dtype=np.int64) if watch is None else np.asarray(watch, dtype=np.int64)
-        return Worlds(graph, np.asarray(seeds, dtype=np.uint64), rows)
+        check_type("graph", graph, Graph, "a Graph. `load` makes one.")
+        rows = np.arange(graph.nodes, dtype=np.int64) if watch is None else watch
+        return Worlds(graph, seeds_of(seeds), rows)
 
     @property
     def runs(self) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import one_line
+from .checks import check
 from .graph import Graph
 from .neighbour_lists import Lists, incoming
 
@@ -33,7 +34,6 @@ TYPES = {
     "senders": "int32",
 }
 ABOUT = "graph.json"
-BLOCK = 1 << 20  # numbers that are written or checked at a time
 
 
 class Mapped(Graph):
@@ -53,7 +53,7 @@ def write(graph: Graph, folder: str | Path) -> Graph:
     folder = Path(folder)
     if folder.exists():
         raise ValueError(f"{folder}: exists already. Choose another folder, or remove it.")
-    check(graph)
+    check(graph, ordered=True)
     aside = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
         aside.mkdir(parents=True)
@@ -119,22 +119,3 @@ def digest(lists: Lists) -> str:
     h = hashlib.blake2b(lists.starts.data, digest_size=16)
     h.update(lists.senders.data)
     return h.hexdigest()
-
-
-def check(graph: Graph) -> None:
-    """Raises ValueError for edges, features or masks that break the rules of `Graph`. Reads edges and features in blocks."""
-    last = -1
-    for at in range(0, graph.edges.shape[1], BLOCK):
-        low, high = graph.edges[:, at : at + BLOCK]
-        if min(low.min(), high.min()) < 0 or max(low.max(), high.max()) >= graph.nodes:
-            raise ValueError(f"{graph.name}: node ids in the edges must be in 0 … {graph.nodes - 1}.")
-        number = low * np.int64(graph.nodes) + high
-        if (low == high).any() or (not graph.directed and (low > high).any()) or (np.diff(number, prepend=last) <= 0).any():
-            raise ValueError(f"{graph.name}: edges must be sorted, each once, without self-loops, and u < v if undirected.")
-        last = int(number[-1])
-    numbers = graph.x.data if sp.issparse(graph.x) else graph.x
-    step = max(1, BLOCK // max(1, numbers[:1].size))
-    if not all(np.isfinite(numbers[at : at + step]).all() for at in range(0, len(numbers), step)):
-        raise ValueError(f"{graph.name}: features must be finite numbers.")
-    if (graph.train & graph.val).any() or (graph.train & graph.test).any() or (graph.val & graph.test).any():
-        raise ValueError(f"{graph.name}: train, val and test must be disjoint.")

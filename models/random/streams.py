@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...accounting.arguments import is_whole, shown
 from .witness import LISTENING, Heard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
 BLOCK = 1 << 20  # numbers drawn at a time: 8 MiB
@@ -39,9 +41,29 @@ def stream(seed: int | np.uint64, *path: int | str) -> np.random.Generator:
     return np.random.Generator(bits) if witness is None else Heard(bits, witness, int(seed), path)
 
 
+def seeds_of(values: ArrayLike) -> NDArray[Any]:
+    """The seeds of runs as an array. Raises ValueError unless they are whole numbers of at least 0, in one dimension."""
+    if isinstance(values, list | tuple) and all(is_whole(seed) and 0 <= seed < 2**64 for seed in values):
+        return np.array(values, dtype=np.uint64)  # NumPy would make floats of [1, 2**63]
+    seeds = np.asarray(values)
+    if seeds.ndim != 1 or not (seeds.dtype.kind in "iu" or not seeds.size) or (seeds < 0).any():
+        what = f"{seeds.dtype} of shape {seeds.shape}"
+        raise ValueError(f"seeds={shown(values)}: {what}; must be whole numbers of at least 0, (runs,) uint64, one for each run.")
+    return seeds
+
+
 def normal(seeds: np.ndarray, shape: tuple[int, ...], *path: int | str) -> np.ndarray:
-    """Standard normal draws, one stream a run. seeds: (K,) -> (K, *shape) float64."""
-    return np.stack([stream(s, *path).standard_normal(shape) for s in seeds])
+    """Standard normal draws, one stream a run. seeds: (K,) -> (K, *shape) float64.
+
+    path: words and numbers that name the draw; the same path gives the same numbers again. Raises ValueError for seeds or sizes
+    that are no whole numbers of at least 0.
+    """
+    if not (isinstance(shape, tuple | list) and all(is_whole(size) and size >= 0 for size in shape)):
+        raise ValueError(f"shape={shown(shape)}: must be a tuple of whole numbers of at least 0, such as (nodes, classes).")
+    for part in path:
+        if not (is_whole(part) or isinstance(part, str)):
+            raise ValueError(f"path: {shown(part)} must be a word or a whole number, such as 'hop', 1.")
+    return np.stack([stream(s, *path).standard_normal(shape) for s in seeds_of(seeds)])
 
 
 def add_normal(to: Tensor, seeds: Sequence[int] | np.ndarray, std: float, *path: int | str) -> None:

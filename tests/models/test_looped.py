@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting import GaussianDpEvent
 
+from gnnaudit.accounting.claim import Unit
 from gnnaudit.models.base import Model
 from gnnaudit.models.graph.graph import Graph, Mask, Worlds
 from gnnaudit.models.looped import Looped
@@ -53,6 +56,33 @@ def test_sums_are_watched_along_their_second_axis(graph: Graph) -> None:
 def test_an_answer_that_cannot_be_used_is_refused(answer: dict[str, Any], words: str, graph: Graph) -> None:
     with pytest.raises(ValueError, match=words):
         Looped(lambda graph, seed: answer).fit(Worlds.of(graph, [1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"train": None}, "train=None: must be a function train(graph, seed)"),
+        ({"train": int}, "train=<class 'int'>: must be a function"),
+        ({"train": lambda graph: None}, "train(graph): must take a graph and a seed."),
+        ({"train": lambda a, b, c: None}, "train(a, b, c): must take a graph and a seed."),
+        ({"unit": "edge"}, "unit='edge': must be one of"),
+        ({"releases": "posteriors"}, "releases='posteriors': must be a tuple of words"),
+        ({"releases": ()}, "releases=(): must name the arrays"),
+        ({"events": "gauss"}, "events='gauss': must be a DpEvent"),
+        ({"events": 1.5}, "events=1.5: must be a DpEvent"),
+        ({"events": GaussianDpEvent(-1.0)}, "events: GaussianDpEvent: noise_multiplier=-1.0"),
+        ({"name": 3}, "name=3: must be a word"),
+        ({"mode": "loud"}, "mode='loud': must be one of sound, paper."),
+        ({"public": "x"}, "public='x': must be a tuple of words"),
+    ],
+)
+def test_a_wrong_argument_is_named_in_one_line(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}.*$"):
+        Looped(**({"train": lambda graph, seed: {}} | change))
+
+
+def test_a_unit_may_be_given_as_its_value() -> None:
+    assert Looped(lambda graph, seed: {}, unit="node").unit is Unit.NODE  # type: ignore[arg-type]
 
 
 def test_a_graph_has_the_edge_index_of_pyg_and_names_its_fields_for_a_wrong_one(graph: Graph) -> None:

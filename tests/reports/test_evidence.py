@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -237,3 +238,21 @@ def test_a_confidence_is_never_rounded_up(share):
 @pytest.mark.parametrize(("share", "words"), [(0.95, "95 %"), (0.992, "99.2 %"), (1 - 0.05 / 6, "99.16 %"), (1.0, "100 %")])
 def test_confidences_read_as_a_person_would_write_them(share, words):
     assert percent(share) == words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"claim": 1.0}, "claim=1.0: must be a Claim"),
+        ({"ceiling": None}, "ceiling=None: must be a list of upper bounds"),
+        ({"ceiling": [1.0]}, "ceiling[0]=1.0: ceiling must be a list of upper bounds"),
+        ({"bounds": None}, "bounds=None: must be a list of lower bounds"),
+        ({"bounds": [1.0]}, "bounds[0]=1.0: bounds must be a list of lower bounds"),
+        ({"notices": 1}, "notices=1: must be above 1."),
+        ({"notices": math.nan}, "notices=nan: must be above 1."),
+        ({"notices": "x"}, "notices='x': must be above 1."),
+    ],
+)
+def test_a_verdict_on_other_things_than_bounds_is_refused(arguments, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}.*$"):
+        judge(**({"claim": Claim(1.0, 1e-5), "ceiling": [], "bounds": []} | arguments))

@@ -178,6 +178,22 @@ def test_unknown_accountants_and_impossible_deltas_are_refused():
         upper(events.gaussian(1.0), 1.5)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ledger": "x"}, "ledger='x': must be a DpEvent"),
+        ({"ledger": dp.GaussianDpEvent(-1.0)}, "ledger: GaussianDpEvent: noise_multiplier=-1.0"),
+        ({"claim_or_delta": "x"}, "delta='x': must be in"),
+        ({"relation": "x"}, "relation='x': must be one of add-remove, replace"),
+        ({"accountants": "exact"}, "accountants='exact': must be a tuple of words"),
+        ({"accountants": ()}, r"accountants=\(\): must be some of"),
+    ],
+)
+def test_other_things_than_ledgers_deltas_and_names_are_refused(change, said):
+    with pytest.raises(ValueError, match=f"^{said}.*$"):
+        upper(**({"ledger": events.gaussian(1.0), "claim_or_delta": 1e-5} | change))
+
+
 def test_huge_budgets_do_not_exhaust_memory():
     rows = by_name(events.gaussian_hops(0.05, 3), 1e-6)
     assert rows["exact"].epsilon > 700

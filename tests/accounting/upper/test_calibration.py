@@ -144,6 +144,20 @@ def test_another_unit_is_refused_with_the_way_out():
         calibrate(recipe, Claim(1.0, 1e-5, Unit.UNDIRECTED_EDGE))
 
 
+@pytest.mark.parametrize(
+    ("model", "claim", "said"),
+    [
+        (None, Claim(1.0, 1e-5), "model=None: lacks name, unit, ledger, with_noise, printed."),
+        (Recipe, Claim(1.0, 1e-5), "model=<class .*: is a class."),
+        (Recipe(lambda s: events.gaussian(s)), 1.0, "claim=1.0: must be a Claim"),
+        (Recipe(lambda s: dp.GaussianDpEvent(-s)), Claim(1.0, 1e-5, Unit.NODE), "ledger: GaussianDpEvent: noise_multiplier=-1.0"),
+    ],
+)
+def test_what_is_no_model_or_no_claim_is_refused(model, claim, said):
+    with pytest.raises(ValueError, match=f"^{said}.*$"):
+        calibrate(model, claim)
+
+
 def test_claims_that_no_noise_can_keep_are_refused_with_the_reason():
     with pytest.raises(ValueError, match="epsilon is inf"):
         calibrate(Recipe(lambda s: events.gaussian_hops(s, 2)), Claim(1.0, 0.0, Unit.NODE))

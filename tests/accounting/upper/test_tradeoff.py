@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gnnaudit.accounting import events
-from gnnaudit.accounting.claim import Relation
+from gnnaudit.accounting.claim import Claim, Relation
 from gnnaudit.accounting.upper import tradeoff
 
 LEDGERS = {
@@ -183,6 +183,22 @@ def test_unsupported_parts_say_so():
         tradeoff.curve(dp.SampledWithoutReplacementDpEvent(100, 10, dp.GaussianDpEvent(1.0)))
     with pytest.raises(ValueError, match="mu=-1"):
         tradeoff.gaussian(-1)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: tradeoff.curve("x"), "ledger='x': must be a DpEvent"),
+        (lambda: tradeoff.curve(dp.LaplaceDpEvent(1.0), interval=0), "interval=0: must be a finite number of nats above 0"),
+        (lambda: tradeoff.curve(dp.LaplaceDpEvent(1.0), interval=-1), "interval=-1: must be"),
+        (lambda: tradeoff.curve(dp.LaplaceDpEvent(1.0), relation="x"), "relation='x': must be one of"),
+        (lambda: tradeoff.gaussian_curve(1.0), "claim=1.0: must be a Claim"),
+        (lambda: tradeoff.gaussian_curve(Claim(1.0, 0.0)), "delta=0: must be above 0"),
+    ],
+)
+def test_a_curve_of_what_is_no_ledger_or_no_claim_is_refused(make, said):
+    with pytest.raises(ValueError, match=f"^{said}.*$"):
+        make()
 
 
 def test_scaled_noise_is_noise_with_another_multiplier():

@@ -169,5 +169,5 @@ def test_a_mask_that_is_none_comes_with_the_way_to_the_edges(capsys):
         def fit(self, worlds, device="cpu"):
             return worlds.removed(0).edges[0]
 
-    assert show(Mine(None), json=False) == 1
+    assert show(Mine(print), json=False) == 1
     assert "worlds.removed(k).graph.edges" in capsys.readouterr().out

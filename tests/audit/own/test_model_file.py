@@ -119,7 +119,7 @@ def test_a_property_that_raises_is_not_called_missing(tmp_path, line, said):
     path = tmp_path / "raises.py"
     path.write_text(
         "from gnnaudit import Looped\nclass Mine(Looped):\n    @property\n    def ledger(self):\n"
-        f"        {line}\nmodel = Mine(None, name='mine')\n"
+        f"        {line}\nmodel = Mine(print, name='mine')\n"
     )
     with pytest.raises(ValueError, match=r"`ledger` raises: .*raises.py, line 5: ") as fault:
         own_models(None, f"{path}:model")
@@ -141,7 +141,8 @@ def test_a_capability_whose_attribute_raises_is_not_called_undeclared():
 def test_a_plain_function_and_an_unknown_unit_are_told_the_way_out(tmp_path):
     path = tmp_path / "nearly.py"
     path.write_text(
-        "from gnnaudit.models.looped import Looped\ndef train(graph, seed): ...\nmodel = Looped(train, unit='friendship')"
+        "from gnnaudit.models.looped import Looped\ndef train(graph, seed): ...\n"
+        "model = Looped(train)\nobject.__setattr__(model, 'unit', 'friendship')"
     )
     with pytest.raises(ValueError, match=r"Looped\(train\)"):
         own_models(None, f"{path}:train")

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,3 +219,21 @@ def test_split_0_of_johnshopkins55_is_the_one_behind_the_published_code(data_dir
     graph = load("facebook100:JohnsHopkins55:min_class=150:prep=paper", data_dir)
     assert [int(m.sum()) for m in (graph.train, graph.val, graph.test)] == [3314, 435, 665]
     assert np.bincount(graph.y[graph.test]).max() == 140
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": None}, "name=None: must be the name of a data set or a path."),
+        ({"name": 3}, "name=3: must be the name"),
+        ({"name": Path("/nope/g.npz")}, "data '/nope/g.npz': no such data set, file or folder."),
+        ({"split": -1}, "split=-1: must be a whole number"),
+        ({"split": 1.5}, "split=1.5: must be a whole number"),
+        ({"memory": "8GiB"}, "memory='8GiB': must be a whole number of bytes"),
+        ({"data_dir": 3}, "data_dir=3: must be the path of a folder"),
+        ({"trust": "no"}, "trust='no': must be True or False."),
+    ],
+)
+def test_a_wrong_argument_is_named_in_one_line(change, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}.*$"):
+        load(**({"name": "campus:n=300"} | change))

@@ -1,0 +1,64 @@
+"""`gnnaudit.audit`: what it refuses before it trains anything."""
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gnnaudit import Claim, Looped, audit, load
+
+GRAPH = load("campus:n=300")
+CLAIM = Claim(1.0, 1e-5)
+NOTHING: dict[str, Any] = {"audits": "none", "repeats": 1}
+
+
+def train(graph, seed):
+    return {"posteriors": np.zeros((graph.nodes, graph.classes))}
+
+
+def change(**fields):
+    return dataclasses.replace(GRAPH, **fields)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((Looped, GRAPH, CLAIM), "model=<class"),
+        ((3, GRAPH, CLAIM), "model: lacks name"),
+        ((Looped(train), "campus:n=300", CLAIM), "graph='campus:n=300': must be a Graph. Write load('campus:n=300')."),
+        ((Looped(train), GRAPH, 1.0), "claim=1.0: must be a Claim"),
+        ((Looped(train), GRAPH, []), "claim=[]: must be a Claim"),
+        ((Looped(train), change(edges=GRAPH.edges[::-1]), CLAIM), "edges hold "),
+        ((Looped(train), change(edges=GRAPH.edges[:, :0]), CLAIM), "edges have shape (2, 0): the graph has no edges"),
+        ((Looped(train), change(test=GRAPH.test & False), CLAIM), "test holds none of the 300 nodes"),
+        ((Looped(train), GRAPH, Claim(1.0, 1e-5, relation="replace")), "relation=replace: the audits of a claim about"),
+        ((Looped(train), GRAPH, Claim(1.0, 1e-5, tuned_over=3)), "tuned_over=3: must be 1"),
+    ],
+)
+def test_a_wrong_argument_is_named_in_one_line(arguments, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}.*$"):
+        audit(*arguments, **NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"rounds": 0}, "rounds=0: "),
+        ({"rounds": "x"}, "rounds='x': "),
+        ({"rounds": 1.5}, "rounds=1.5: "),
+        ({"alpha": 2}, "alpha=2: "),
+        ({"jobs": 0}, "jobs=0: "),
+        ({"device": "tpu"}, "device='tpu': "),
+        ({"memory": -1}, "memory=-1: "),
+        ({"nope": 3}, "nope: no such option."),
+        ({"audits": "nope"}, "audits=nope: must be all, none, or some of"),
+        ({"out": 3}, "out=3: must be the path of a folder"),
+        ({"epsilon": 3.0}, "epsilon=3.0: is no option here. The argument claim takes its place."),
+        ({"models": "gap"}, "models='gap': is no option here. The argument model takes its place."),
+    ],
+)
+def test_a_wrong_option_is_told_as_by_the_command(options, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}.*$"):
+        audit(Looped(train), GRAPH, CLAIM, **(NOTHING | options))
