@@ -282,7 +282,7 @@ def _check_shape(shape: str, curve: Curve | None, family: object, likelihood_rat
         raise ValueError(f"shape={shape!r}: must be 'any' or 'ledger'.")
     if shape == "ledger" and curve is None:
         raise ValueError("shape='ledger' needs ledger_curve, the trade-off curve of what was run. Use shape='any' without one.")
-    if shape == "ledger" and not hasattr(curve, "beta"):
+    if shape == "ledger" and not hasattr(curve, "mu"):
         raise ValueError(f"ledger_curve={shown(curve)}: must be a curve, such as curve(ledger) or gaussian_curve(claim).")
     if family is not None and not callable(family):
         raise ValueError(f"family={shown(family)}: must be a function from a factor of the noise to a curve.")

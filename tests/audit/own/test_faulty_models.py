@@ -69,7 +69,7 @@ def outcome(folder, monkeypatch, capsys, *words, **changed):
         ({"fit": "return {'posteriors': rows}"}, "fit returned dict"),
         ({"fit": "rows = rows[:, :3]"}, "'posteriors' has shape"),
         ({"fit": "rows = rows[0]"}, "the run axis comes first"),
-        ({"fit": "rows = list(rows)"}, "'posteriors' is no NumPy array"),
+        ({"fit": "rows = list(rows)"}, "must be a NumPy array"),
         ({"fit": "rows = np.exp(rows)"}, "not logarithms of probabilities"),
         ({"fit": "rows = rows * np.nan"}, "holds NaN"),
         ({"fit": "return Release({}, worlds.watch)"}, "declares ['posteriors'] and releases []"),
@@ -106,7 +106,7 @@ def test_a_model_that_changes_the_working_directory_does_not_split_the_run_folde
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ("def train(): pass", "train() takes 0 positional arguments"),
+        ("def train(): pass", "train(): must take a graph and a seed"),
         ("def train(graph, seed):\n    return {}['posteriors']", "mine.py, line 3: KeyError: 'posteriors'"),
         ("def train(graph, seed): exit()", "mine.py, line 2: SystemExit"),
         ("def train(graph, seed): return 3", "train returned int; expected"),
