@@ -65,6 +65,10 @@ def run(plan: Plan, json: bool = False, quiet: bool = False, verbose: bool = Fal
     """
     from rich.console import Console
 
+    from ..reports.formats.mlflow_mirror import refuse_unknown
+
+    refuse_unknown(plan.mlflow)
+    asked(plan)
     makes = recipes(plan)
     graph, facts = load_described(plan.data, plan.data_dir, plan.split, trust=plan.trust, memory=plan.memory)
     console = Console(stderr=True, quiet=quiet, soft_wrap=True)

@@ -44,6 +44,11 @@ def files(room: Path) -> dict[str, str]:
         "graph.npz": b"PK\x03\x04 no archive",
         "graph.mat": b"MATLAB 5.0 MAT-file",
         "graph.pt": b"\x80\x02",
+        "empty.toml": b"",
+        "text.csv.gz": b"score,bit\n0.1,1\n0.2,0\n",
+        "quote.csv": b'score,bit\n0.1,1\n"0.2,0\n' + b"0.1,1\n" * 1_500_000,
+        "utf16.csv": "score,bit\n0.1,1\n0.2,0\n".encode("utf-16"),
+        "notes.txt": b"x = 1\n",
         "ünïcode.csv": b"score,bit\n\xff\xfe,1\n",
     }
     for name, content in made.items():
@@ -155,6 +160,32 @@ def inputs(room: Path) -> Iterator[list[str]]:
         ["run", "--nonsense"],
         ["selftest", "--data", gone],
     )
+    many = "9" * 20  # beyond 64 bits
+    yield from ([*run, option, many] for option in ("--rounds", "--shadows", "--targets", "--repeats", "--jobs", "--split"))
+    yield from ([*run, option, "inf"] for option in ("--minutes", "--target-timeout", "--notices", "--alpha"))
+    yield from ([*run, "--epsilon", value] for value in ("1e10", "1,,2", "0,0"))
+    yield from ([*account, "--tuned-over", many], [*account, "--json", "--format", "latex"], [*account, "--epsilon", "1e10"])
+    yield from (["power", "--rounds", many], ["power", "--kappa", "inf"], ["power", "--epsilon", "1e10"])
+    yield from ([*bound, "--seed", value] for value in ("-1", many + "9"))
+    yield from ([*bound, "--epsilon", "1", "--notices", "inf"], [*bound, "--notices", "1.5"], [*bound, "--sd", "0"])
+    yield from (["bound", at[name]] for name in ("text.csv.gz", "quote.csv", "utf16.csv"))
+    yield ["bound", "/dev/null"]
+    yield from (["data", "info", "campus:n=300", "--split", value] for value in ("-1", many))
+    yield from (["data", "info", f"campus:{text}"] for text in ("n=1000000000000", "n=300:n=400", "n=300:seed=-1"))
+    yield from ([*run, option, ""] for option in ("--seed", "--out", "--mlflow", "--ray", "--recipe", "--checkout", "--python"))
+    yield from (["findings", option, ""] for option in ("--seed", "--out", "--checkout"))
+    yield from (["scan", ""], ["mirror", "", "--mlflow", "x"], [*run, "--models", "gap,,progap"], ["run", at["empty.toml"]])
+    yield from (
+        [*run, "--mlflow", "nonsense://x"],
+        *(["mirror", at["folder"], "--mlflow", uri] for uri in ("nonsense://x", "none")),
+    )
+    yield from ([*run, *words] for words in (["--target-timeout", "5"], ["--no-record"], ["--minutes", "3"], ["--verbose"]))
+    yield from ([*run, "--games", "label,none"], ["findings", "--python", gone], ["contract", "gapp"])
+    yield from (["findings", "gap-undirected-edge", "--out", at[name]] for name in ("empty.csv", "model.py"))
+    yield ["data", "map", "campus:n=300", f"{at['model.py']}/map"]
+    for sarif in (at["model.py"], at["folder"], f"{gone}/a.sarif", "/dev/null"):
+        yield ["scan", at["model.py"], "--sarif", sarif]
+    yield from (["scan", at["notes.txt"]], ["acount"])
     yield from (
         ["contract", "gap", "--mode", "x"],
         ["contract"],

@@ -85,7 +85,10 @@ class Evidence:
         """Raises ValueError if a field or the checksum is missing or wrong. Unknown fields are ignored."""
         from ..accounting.upper.accountants import Upper
 
-        document = json.loads(text)
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ValueError("evidence: is damaged: not JSON.") from None
         try:
             if _sum(document) != document.get("sum", _sum(document)):  # version 0.1.0 wrote none
                 raise ValueError("evidence: does not have its checksum; the file was changed or is damaged.")
@@ -120,7 +123,7 @@ def read_all(run_dir: Path) -> list[Evidence]:
         try:
             found.append(Evidence.from_json(path.read_text(encoding="utf-8")))
         except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise ValueError(f"{path}: {error} Restore it, or run the plan in {run_dir} again.") from None
     return found
 
 

@@ -1,4 +1,4 @@
-"""Atomic writes of text files, and numbers in strict JSON."""
+"""Atomic writes of text files, checks of the places for them, and numbers in strict JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Writes a temporary file and renames it. Makes the folder if it is missing."""
+    """Writes a temporary file and renames it. Makes the folder if it is missing. Raises ValueError, like `replaceable`."""
+    replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
     try:
@@ -25,6 +26,21 @@ def write_text(path: Path, text: str) -> Path:
         Path(aside).unlink(missing_ok=True)
         raise
     return path
+
+
+def replaceable(path: Path) -> None:
+    """Raises ValueError if something other than a regular file is at the path, which a rename would replace."""
+    if path.exists() and not path.is_file():
+        kind = "is a folder" if path.is_dir() else "is no regular file"
+        raise ValueError(f"{path}: {kind}, and a file must be written here. Name another path.")
+
+
+def writable(folder: Path) -> None:
+    """Raises ValueError if `folder` is no folder that can be written, and cannot be made."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "cannot be written" if there.is_dir() else "is no folder"
+        raise ValueError(f"{folder}: {f'{there} {why}' if there != folder.absolute() else why}. Name another folder.")
 
 
 def number(value: object) -> float:

@@ -215,10 +215,15 @@ def read(run_dir: Path) -> Results:
     path = Path(run_dir) / "results.json"
     if not path.is_file():
         raise ValueError(f"{path}: no such file; `audit run --out {run_dir}` writes it.")
+    way = f"Restore the file, or write it again with `audit run` and the plan in {run_dir}."
     try:
-        return parse(json.loads(path.read_text(encoding="utf-8")))
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path}: is damaged: not JSON. {way}") from None
+    try:
+        return parse(document)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {error} {way}") from None
 
 
 def parse(document: Any) -> Results:
@@ -231,7 +236,9 @@ def parse(document: Any) -> Results:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{place}={first.get('input')!r}: {first['msg']}.") from None
+        if first["type"] == "missing":
+            raise ValueError(f"{place}: is missing.") from None
+        raise ValueError(f"{place}={first.get('input')!r:.100}: {first['msg'][0].lower()}{first['msg'][1:]}.") from None
 
 
 def bound_rows(evidence: Evidence, notices: float) -> list[BoundRow]:

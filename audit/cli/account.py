@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from ..planning.ledgers import accounted, is_document
+from ..planning.limits import MOST
 from .options import DataDir, Delta, Json, Param, Trust, console, print_json, table
 
 COLUMNS = {
@@ -35,7 +36,10 @@ def account(
     trust: Trust = False,
     param: Param = None,
     tuned_over: Annotated[
-        int, Option(min=1, help="Number of trainings on private data from which the released one was chosen; adds their cost.")
+        int,
+        Option(
+            min=1, max=MOST, help="Number of trainings on private data from which the released one was chosen; adds their cost."
+        ),
     ] = 1,
     style: Annotated[str, Option("--format", help="table, markdown or latex.")] = "table",
     json: Json = False,
@@ -51,6 +55,8 @@ def account(
 
     if style not in FORMATS:
         raise ValueError(f"format={style!r}: must be one of {', '.join(FORMATS)}.")
+    if json and style != "table":
+        raise ValueError(f"--format {style}: has no effect with --json. Leave one of them out.")
     options: dict[str, Any] = {"models": models, "mode": mode, "epsilon": epsilon, "delta": delta, "data": data}
     plan = read(None, {**options, "data_dir": data_dir, "param": param})
     graph = load(plan.data, plan.data_dir, trust=trust)

@@ -12,7 +12,8 @@ import typer
 from typer import Option
 
 from ..own.score_file import check, read
-from .options import Json, finite, print_json
+from ..planning.limits import MOST_FACTOR, MOST_SEED
+from .options import Json, claimed, finite, print_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,8 @@ def bound(
         typer.Argument(help="CSV (also .gz) with the columns score and bit, and a column run if one run has several canaries."),
     ],
     epsilon: Annotated[
-        float, Option(help="The claimed epsilon, in nats. Without it, the bound is printed and no claim is tested.")
+        float,
+        Option(callback=claimed, help="The claimed epsilon, in nats. Without it, the bound is printed and no claim is tested."),
     ] = math.inf,
     delta: Annotated[float, Option(help="The claimed delta. Epsilon is bounded at this delta.")] = 0.0,
     alpha: Annotated[float, Option(help="Probability of a false alarm.")] = 0.05,
@@ -59,7 +61,9 @@ def bound(
     sd: Annotated[
         float | None, Option(help="With --anytime and --shape gaussian: the sd of the scores in each world, known beforehand.")
     ] = None,
-    seed: Annotated[int, Option(help="Seeds the random split that chooses the threshold, and the breaking of ties.")] = 0,
+    seed: Annotated[
+        int, Option(min=0, max=MOST_SEED, help="Seeds the random split that chooses the threshold, and the breaking of ties.")
+    ] = 0,
     notices: Annotated[
         float | None,
         Option(help="Exit with 3 unless the test could detect noise that is this many times too small, such as 1.5."),
@@ -88,15 +92,20 @@ def bound(
     claim = Claim(epsilon, delta)
     if shape not in ("any", "gaussian"):
         raise ValueError(f"shape={shape!r}: must be any or gaussian.")
-    if notices is not None and not notices > 1:
+    if notices is not None and not 1 < notices <= MOST_FACTOR:
         raise ValueError(
-            f"notices={notices:g}: must be above 1. With 1.5 the test must detect noise that is 1.5 times too small."
+            f"notices={notices:g}: must be above 1, at most {MOST_FACTOR}. "
+            "With 1.5 the test must detect noise that is 1.5 times too small."
         )
+    if notices is not None and math.isinf(epsilon):
+        raise ValueError(f"--notices {notices:g}: has no effect without a claim to test. Give --epsilon, or leave it out.")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha={alpha:g}: must be between 0 and 1, for example 0.05.")
     for name, value in (("threshold", threshold), ("sd", sd)):
         if value is not None and not math.isfinite(value):
             raise ValueError(f"{name}={value}: must be a finite number.")
+    if sd is not None and sd <= 0:
+        raise ValueError(f"sd={sd:g}: must be above 0.")
     columns = read(scores)
     check(scores, columns)
     one_run = "run" in columns and _repeats(columns["run"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,6 +30,13 @@ def contract(
     from ..own.contract import SIZES, tiny
     from ..own.model_file import own_models
 
+    if model not in SYSTEMS:
+        if near := get_close_matches(model, SYSTEMS, 1):
+            raise ValueError(
+                f"model={model}: no such system. Did you mean {near[0]}? `audit models` lists all; FILE.py:Name is yours."
+            )
+        if mode == "paper":
+            raise ValueError("--mode paper: has no effect here: a model of your own has one mode. Leave it out.")
     graph = tiny(SIZES[-1])
     made = SYSTEMS[model].make if model in SYSTEMS else next(iter(own_models(None, model).values()))
     raise typer.Exit(show(made(mode, Facts.of(graph), True), json))

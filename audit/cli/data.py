@@ -94,7 +94,9 @@ def map_data(
     """
     from ...models.data.loading import load
     from ...models.graph.memory_mapped import write
+    from ...reports.files import writable
 
+    writable(folder.parent)
     graph = write(load(name, data_dir, split, trust=trust), folder)
     console().print(f"{graph.nodes:,} nodes and {graph.edges.shape[1]:,} edges: audit run --data {folder}", highlight=False)
 

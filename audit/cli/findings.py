@@ -35,8 +35,11 @@ def findings(
 
     Example: audit findings gap-undirected-edge vesper-truncation
     """
+    if python is not None and checkout is None:
+        raise ValueError(f"--python {python}: has no effect without --checkout. Give the folder of the code, or leave it out.")
     if checkout is not None:
         raise typer.Exit(_on_checkout(ids or [], checkout, python or sys.executable, seed, json))
+    from ...reports.files import writable
     from ..findings import page
     from ..findings.all_findings import FINDINGS
     from ..findings.finding import run
@@ -45,6 +48,7 @@ def findings(
     unknown = [name for name in ids or () if name not in FINDINGS]
     if unknown:
         raise ValueError(f"finding {unknown[0]!r}: no finding has this id. The ids are: {', '.join(FINDINGS)}.")
+    writable(out)
     key, results = Key("findings", seed), []
     for name in page.progress(ids or tuple(FINDINGS), quiet=json):
         results.append(run(FINDINGS[name], key))

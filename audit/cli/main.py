@@ -5,6 +5,7 @@ Each command imports the libraries that it needs only when it runs.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -53,6 +54,9 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     audits,
     accountants,
 )
+AGAIN = "Nothing is proved or refuted; after the repair, give the same command again."
+# errors of a path that a user named, and not of the machine
+MISNAMED = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(data, name="data")
@@ -169,6 +173,7 @@ def main() -> None:
         if signal.getsignal(stop) is signal.SIG_DFL:  # under nohup SIGHUP stays ignored
             signal.signal(stop, signal.default_int_handler)  # a cancelled job and a closed terminal are handled like Ctrl-C
     try:
+        refuse_empty(sys.argv[1:])
         code = app(standalone_mode=False)
         if code == 130:  # typer's code for Ctrl-C
             raise KeyboardInterrupt
@@ -179,15 +184,19 @@ def main() -> None:
     except (OSError, MemoryError) as fault:
         named = f"{fault.filename}: {fault.strerror}" if isinstance(fault, OSError) and fault.filename else str(fault)
         what = named if isinstance(fault, MemoryError) and named else starved(fault) or named
-        again = getattr(fault, "__notes__", ["the same command"])[0]
-        code = failed(f"audit: {what}. Finished parts are kept; after the repair, {again} resumes.", 3)
+        if again := getattr(fault, "__notes__", []):  # `audit run` alone keeps parts, and notes how to resume
+            code = failed(f"audit: {what}. Finished parts are kept; after the repair, {again[0]} resumes.", 3)
+        elif isinstance(fault, OSError) and fault.filename and fault.errno in MISNAMED:
+            code = failed(f"audit: {what}. Name another file or folder, or repair this one.", 2)
+        else:
+            code = failed(f"audit: {what}. {AGAIN}", 3)
     except ValueError as fault:
         code = failed(f"audit: {fault}", 2)
     except (Exception, SystemExit) as fault:
         if type(fault).__module__.startswith(("click", "typer")):
             code = failed(f"audit: {misused(fault)}", 2)
         elif lack := starved(fault):
-            code = failed(f"audit: {lack}. Finished parts are kept; after the repair, the same command resumes.", 3)
+            code = failed(f"audit: {lack}. Finished parts of a run are kept; after the repair, the same command resumes.", 3)
         elif isinstance(fault.__context__, BrokenPipeError):  # rich exits in this way if the reader of a pipe has ended
             code = 3
         else:
@@ -196,6 +205,15 @@ def main() -> None:
                 f"audit: {type(fault).__name__} in the code above. Finished parts are kept; nothing is proved or refuted.", 3
             )
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def refuse_empty(words: list[str]) -> None:
+    """Raises ValueError for a word of the command line that is empty, or an option whose value is."""
+    for before, word in pairwise(["", *words]):
+        option, equals, value = word.partition("=")
+        if word == "" or (option.startswith("--") and equals and not value):
+            named = option if equals else before if before.startswith("--") else "an argument"
+            raise ValueError(f"{named} '': is empty. Give a value, or leave it out.")
 
 
 def misused(fault: Any) -> str:
@@ -210,7 +228,10 @@ def misused(fault: Any) -> str:
     else:
         what = fault.format_message() if hasattr(fault, "format_message") else str(fault)
     context = getattr(fault, "ctx", None)
-    return f"{what.rstrip('.')}. `{context.command_path} --help` has an example." if context else what
+    if context and not what:  # a group of commands without a command
+        what = f"{context.command_path} needs a command: {', '.join(context.command.commands)}"
+    what = what if what.endswith("?") else f"{what.rstrip('.')}."
+    return f"{what} `{context.command_path} --help` has an example." if context else what
 
 
 def failed(line: str, code: int) -> int:

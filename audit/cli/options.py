@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from ..planning.limits import budget
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -25,7 +27,27 @@ Trust = Annotated[bool, Option("--trust", help=TRUST)]
 Delta = Annotated[float | None, Option(help="Delta of the claims. Default: each unit's own, from public sizes of the graph.")]
 Param = Annotated[list[str] | None, Option(help="A field of the models: NAME=VALUE, or MODEL.NAME=VALUE. Repeatable.")]
 Split = Annotated[int, Option(help="Number of the public split of the nodes.")]
-Mlflow = Annotated[Words, Option(help="MLflow tracking URI. Default: SQLite beside the runs.")]
+
+
+def claimed(epsilon: float) -> float:
+    """A claimed epsilon from the command line. Raises ValueError if it is finite and too large to be computed with."""
+    try:
+        return budget(epsilon)
+    except ValueError as fault:
+        raise ValueError(f"epsilon={epsilon:g}: {fault}.") from None
+
+
+def store(uri: str | None) -> str | None:
+    """An MLflow URI from the command line. Raises ValueError for none, and for a URI that no store of MLflow can have."""
+    from ...reports.formats.mlflow_mirror import refuse_unknown
+
+    if uri == "none":
+        raise ValueError("mlflow=none: this command reads or fills a store. Give its URI, or leave --mlflow out.")
+    refuse_unknown(uri)
+    return uri
+
+
+Mlflow = Annotated[Words, Option(callback=store, help="MLflow tracking URI. Default: SQLite beside the runs.")]
 
 
 def print_json(document: Any, indent: int | None = 1) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from .options import Json, finite, print_json
+from .options import Json, claimed, finite, print_json
 
 SCORES = {
     "likelihood-ratio, noise known": "log-likelihood ratios of Gaussian releases whose sd is known from residuals",
@@ -19,7 +19,7 @@ SCORES = {
 
 
 def power(
-    epsilon: Annotated[float, Option(help="The claimed epsilon, in nats.")] = 1.0,
+    epsilon: Annotated[float, Option(callback=claimed, help="The claimed epsilon, in nats.")] = 1.0,
     delta: Annotated[float, Option(help="The claimed delta.")] = 1e-5,
     kappa: Annotated[float, Option(help="The violation: the factor by which the noise is too small.")] = math.sqrt(2),
     rounds: Annotated[
@@ -41,10 +41,12 @@ def power(
     for name, value in (("power", probability), ("alpha", alpha)):
         if not 0 < value < 1:
             raise ValueError(f"{name}={value:g}: must be between 0 and 1, for example {0.95 if name == 'power' else 0.05}.")
-    if not 1 < kappa < math.inf:
-        raise ValueError(f"kappa={kappa:g}: must be a finite number above 1. With 1.5 the noise is 1.5 times too small.")
-    if rounds is not None and rounds < 1:
-        raise ValueError(f"rounds={rounds}: must be at least 1.")
+    if not 1 < kappa <= lib.MOST_KAPPA:
+        raise ValueError(
+            f"kappa={kappa:g}: must be above 1, at most {lib.MOST_KAPPA:g}. With 1.5 the noise is 1.5 times too small."
+        )
+    if rounds is not None and not 1 <= rounds <= lib.MOST_ROUNDS:
+        raise ValueError(f"rounds={rounds}: must be at least 1, at most {lib.MOST_ROUNDS:.0e}.")
     if math.isinf(claim.epsilon) or claim.epsilon == 0 == claim.delta:
         raise ValueError(f"epsilon={epsilon}, delta={delta}: a violation by a factor needs a finite claim other than (0, 0).")
     true = kappa * claim.epsilon if claim.delta == 0 else float(epsilon_of(kappa * mu_of_claim(claim), delta))

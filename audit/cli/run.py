@@ -106,6 +106,8 @@ def run(
     options = {name: value for name, value in locals().items() if name not in ("plan", "json", "quiet", "verbose")}
     from ..planning.plan import read
 
+    if quiet and verbose:
+        raise ValueError("--verbose: has no effect with --quiet, which prints no lines. Leave one of them out.")
     asked = read(plan, options)
     if asked.device == "cuda" and asked.ray is None:
         import torch

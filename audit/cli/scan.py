@@ -23,10 +23,16 @@ def scan(
 
     Example: audit scan path/to/code --sarif scan.sarif
     """
-    from ...reports.files import write_text
+    from ...reports.files import replaceable, write_text
     from ..scan import scanner
     from ..scan.rules import RULES
 
+    if sarif is not None:
+        replaceable(sarif)
+        if not sarif.parent.is_dir():
+            raise ValueError(f"--sarif {sarif}: no folder {sarif.parent}. Make it, or name a file in a folder that exists.")
+        if sarif.exists() and any(sarif.samefile(file) for file in scanner.python_files(path)):
+            raise ValueError(f"--sarif {sarif}: is one of the scanned files, and would be replaced. Name another file.")
     hits, unread = scanner.scan(path)
     if unread and path.is_file():
         raise ValueError(f"{unread[0]}. Give a Python file, or a folder with Python files.")

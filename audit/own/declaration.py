@@ -113,6 +113,11 @@ def declared(path: Path, *, checkout: Path | None = None, python: str | None = N
     names the file, the key, the value and a remedy.
     """
     table, digest = read_toml(path)
+    for option, value in (("checkout", checkout), ("python", python)):
+        if value is not None and f"{{{option}}}" not in str(table.get("command", "")):
+            raise ValueError(
+                f"{option}={value}: has no effect: the command in {path} holds no {{{option}}}. Leave --{option} out."
+            )
     if checkout is not None:
         table["checkout"] = str(checkout.absolute())
     if python is not None:

@@ -13,7 +13,7 @@ from dp_accounting import DpEvent
 
 from ...accounting.claim import Unit
 from ...models.base import Model
-from ...models.errors import one_line, raising
+from ...models.errors import Stopped, one_line, raising
 from ...models.hearing import hearable
 from ...models.looped import Looped
 from ...models.systems import SYSTEMS
@@ -39,7 +39,9 @@ def load_model(address: str) -> Any:
     try:
         with hearable():  # draws of generators that the module creates can be recorded later
             spec.loader.exec_module(module)
-    except (Exception, SystemExit) as fault:
+    except KeyboardInterrupt:
+        raise Stopped(f"The import of {path} was interrupted.") from None
+    except BaseException as fault:
         raise ValueError(f"model={address}: {blamed(fault, path)}") from None
     if not hasattr(module, name):
         raise ValueError(f"model={address}: {path} has no {name}.")
@@ -52,6 +54,8 @@ def blamed(fault: BaseException, path: Path) -> str:
         frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == path.resolve()
     ]
     at = f"{path}, line {lines[-1]}" if lines else f"{path}"
+    if isinstance(fault, SyntaxError) and fault.filename:  # its place is in no frame
+        at = f"{fault.filename}, line {fault.lineno}"
     return f"{at}: {type(fault).__name__}: {one_line(fault)}"
 
 

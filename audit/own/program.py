@@ -7,6 +7,7 @@ import logging
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -154,7 +155,7 @@ class External:
             raise ValueError(f"target: {words[0]} did not end within {self.seconds:g} s for one training. {way}{kept}")
         if told["code"] != 0:
             last = last_line(errors) or last_line(output) or "it printed nothing"
-            raise ValueError(f"target: {words[0]} ended with exit code {told['code']}: {last}")
+            raise ValueError(f"target: {words[0]} {ended(told['code'])}: {last}")
 
     def _keep(self, output: str, errors: str) -> str:
         """Appends the program's output to RUN/target.log, unless the file has reached LOG_BYTES, and returns a sentence with its
@@ -177,6 +178,14 @@ def say_visible(run: Path) -> None:
         "Audit a program that you do not trust as another user, or in a container.",
         run / "key",
     )
+
+
+def ended(code: int) -> str:
+    """How a program ended: its exit code, or the signal that killed it."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    known = {one.value: f" ({one.name})" for one in signal.Signals}
+    return f"was killed by signal {-code}{known.get(-code, '')}"
 
 
 def last_line(output: str) -> str:

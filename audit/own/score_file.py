@@ -25,7 +25,8 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
     if path.is_dir():
         raise ValueError(f"{path}: is a folder. Name the CSV file with the columns score and bit.")
     if not path.is_file():
-        raise ValueError(f"{path}: no such file. It needs a header line with the columns score and bit.")
+        what = "is no regular file. Copy its rows to one" if path.exists() else "no such file"
+        raise ValueError(f"{path}: {what}. It needs a header line with the columns score and bit.")
     try:
         with pyarrow.input_stream(str(path), compression="detect") as stream:
             first = stream.read(1 << 16).split(b"\n")[0].decode("utf-8-sig").strip()
@@ -35,6 +36,8 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         wanted = [name for name in ("score", "bit", "run") if name in header]
         if wanted[:2] != ["score", "bit"]:
             raise ValueError(f"{path}: has columns {', '.join(header)}; needs score and bit, and may have run.")
+        if twice := next((name for name in wanted if header.count(name) > 1), None):
+            raise ValueError(f"{path}: has two columns called {twice}. Rename or remove one.")
         options = csv.ConvertOptions(
             include_columns=wanted,
             column_types={"score": pyarrow.float64()},
@@ -44,10 +47,16 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         table = csv.read_csv(
             str(path), csv.ReadOptions(column_names=header, skip_rows=1, block_size=1 << 24), convert_options=options
         )
-    except (pyarrow.ArrowException, UnicodeDecodeError) as fault:
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: its first line is no text in UTF-8. Save the file as CSV in UTF-8.") from None
+    except pyarrow.ArrowException as fault:
         raise ValueError(f"{path}{first_wrong(path)}: {_plain(fault)}. A row is a number and a bit, such as 1.37,1.") from None
+    except OSError as fault:  # Arrow's unpacking of a file names neither the file nor an error number
+        raise ValueError(f"{path}: cannot be read ({_plain(fault)}). Name a CSV file, or one that gzip made (.gz).") from None
     if not table.num_rows:
         raise ValueError(f"{path}: has no rows. Each round of the game is a row: its score and its bit.")
+    if any(pyarrow.types.is_binary(table.column(name).type) for name in wanted):
+        raise ValueError(f"{path}{first_wrong(path)}: holds text that is not UTF-8. Save the file as CSV in UTF-8.")
     missing = {name: table.column(name).null_count for name in wanted}
     if any(missing.values()):
         empty, rows = missing["score"], table.num_rows
@@ -107,9 +116,14 @@ def first_wrong(path: Path) -> str:
         places = {name: header.index(name) for name in ("score", "bit", "run") if name in header}
         if not {"score", "bit"} <= places.keys():
             return ""
-        for row in rows:
-            if row and (len(row) != len(header) or not _fits({name: row[at].strip() for name, at in places.items()})):
-                return f", line {rows.line_num}"
+        begins = rows.line_num + 1
+        try:
+            for row in rows:
+                if row and (len(row) != len(header) or not _fits({name: row[at].strip() for name, at in places.items()})):
+                    return f", line {rows.line_num}"
+                begins = rows.line_num + 1
+        except lines_of.Error:  # a field of over 128 KiB, such as all text after a quotation mark that is not closed
+            return f", line {begins}"
     return ""
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from ...models.systems import SYSTEMS
 from ..own.files import claim_of, read_toml, recipe
 from .cores import usable_cores
+from .limits import MOST, MOST_FACTOR, MOST_JOBS, budget
 
 MODELS = tuple(name for name, system in SYSTEMS.items() if not system.baseline)
 ATTACKS = (  # attacks that read the arrays of every system and train no classifier; "all" takes several times as long
@@ -37,7 +38,10 @@ ATTACKS = (  # attacks that read the arrays of every system and train no classif
 def split(value: Any) -> Any:
     """ "a,b" -> ("a", "b"); lists stay lists."""
     if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        parts = tuple(part.strip() for part in value.split(","))
+        if not all(parts):
+            raise ValueError("has nothing before, after or between commas" if any(parts) else "names nothing")
+        return parts
     return (value,) if isinstance(value, int | float) else value
 
 
@@ -62,7 +66,9 @@ def size(value: Any) -> Any:
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(split)]
-Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(split), Field(min_length=1)]
+Numbers = Annotated[
+    tuple[Annotated[float, Field(gt=0), AfterValidator(budget)], ...], BeforeValidator(split), Field(min_length=1)
+]
 
 
 def new_folder() -> Path:
@@ -89,30 +95,38 @@ class Plan(BaseModel):
     attacks: Words = ATTACKS
     games: Words = ("all",)
     audits: Words = ("all",)
-    rounds: int = Field(10, ge=1)  # rounds of the game on released arrays; each tests many canaries at once
-    minutes: float | None = Field(None, gt=0)  # time limit of the audit blackbox on each claim, which then adds rounds
-    shadows: int = Field(8, ge=2, multiple_of=2)  # shadow runs, in pairs with complementary bits
-    targets: int = Field(4, ge=1)
-    repeats: int = Field(10, ge=1)  # trainings over which accuracy is averaged
+    rounds: int = Field(10, ge=1, le=MOST)  # rounds of the game on released arrays; each tests many canaries at once
+    minutes: float | None = Field(None, gt=0, le=MOST)  # time limit of the audit blackbox on each claim, which then adds rounds
+    shadows: int = Field(8, ge=2, le=MOST, multiple_of=2)  # shadow runs, in pairs with complementary bits
+    targets: int = Field(4, ge=1, le=MOST)
+    repeats: int = Field(10, ge=1, le=MOST)  # trainings over which accuracy is averaged
     seed: str | None = None
     out: Path = Field(default_factory=new_folder)
     mlflow: str | None = None  # None: SQLite beside the runs; "none": no mirror
     device: Literal["cpu", "cuda"] = "cpu"
     memory: Annotated[int, BeforeValidator(size), Field(ge=1 << 20)] = 8 << 30
-    jobs: int = Field(default_factory=usable_cores, ge=1)
+    jobs: int = Field(default_factory=usable_cores, ge=1, le=MOST_JOBS)
     ray: str | None = None
     target: str | None = None
     recipe: str | None = None  # a declaration that comes with the tool, for the checkout of a public repository
     checkout: Path | None = None
     python: str | None = None  # the Python interpreter of the environment in which the program runs
-    target_timeout: float = Field(3600.0, gt=0)  # seconds for one training of the target
+    target_timeout: float = Field(3600.0, gt=0, le=60 * MOST)  # seconds for one training of the target
     model: str | None = None
     record: bool = True  # whether the mechanisms of a user's own model or program are recorded
     alpha: float = Field(0.05, gt=0, lt=1)
-    notices: float = Field(1.5, gt=1)
+    notices: float = Field(1.5, gt=1, le=MOST_FACTOR)
     fresh: bool = False
     split: int = Field(0, ge=0)  # number of the public split of the nodes
     preset: str | None = None  # defaults for options that neither the plan file nor the command line sets
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def filled(cls, value: Any) -> Any:
+        """The value itself. Raises ValueError for an empty text."""
+        if value == "":
+            raise ValueError("is empty. Give a value, or leave the option out")
+        return value
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -126,6 +140,8 @@ class Plan(BaseModel):
             raise ValueError(f"{what}=: names nothing. Give all, none, or some of {', '.join(every)}.")
         if names in (("all",), ("none",)):
             return every if names == ("all",) else ()
+        if len(names) > 1 and (word := next((name for name in names if name in ("all", "none")), None)):
+            raise ValueError(f"{what}={','.join(names)}: {word} must stand alone. Give it, or names.")
         for name in names:
             if name not in every:
                 raise ValueError(f"{what}={name}: must be all, none, or some of {', '.join(every)}.")
@@ -178,10 +194,12 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def read(path: Path | None, options: dict[str, Any]) -> Plan:
-    """The [run] table of the plan file, overridden by the given options. Raises ValueError with one line per error."""
+    """The [run] table of the plan file, overridden by the given options. Raises ValueError with one sentence per error."""
     table: dict[str, Any] = {}
     if path is not None:
         document, _ = read_toml(path)
+        if not document:
+            raise ValueError(f"{path}: has no table [run]. A plan is the line [run] and its options below.")
         if strange := [name for name in document if name != "run"]:
             raise ValueError(
                 f"{path}: {', '.join(strange)}: must be inside [run]. A plan is the line [run] and its options below."
@@ -199,7 +217,7 @@ def read(path: Path | None, options: dict[str, Any]) -> Plan:
         plan = Plan(**{**table, **given})
         return plan if plan.declaration is None else Plan(**{**claim_of(plan.declaration), **table, **given})
     except ValidationError as fault:
-        raise ValueError("\n".join(_sentence(e) for e in fault.errors())) from None
+        raise ValueError(" ".join(dict.fromkeys(_sentence(e) for e in fault.errors()))) from None
 
 
 def _sentence(error: Any) -> str:
@@ -210,5 +228,7 @@ def _sentence(error: Any) -> str:
         return f"{name}: no such option.{meant} Options are {', '.join(Plan.model_fields)}."
     if error["type"] == "too_short":
         return f"{name}={error['input']!r}: names nothing. Give at least one name."
-    message = error["msg"].removeprefix("Value error, ")
+    message = error["msg"].removeprefix("Value error, ").rstrip(".")
+    if str(error["input"]) == "nan":
+        message = "must be a number"
     return f"{name}={error['input']!r}: {message[0].lower()}{message[1:]}."

@@ -44,6 +44,7 @@ def recipes(plan: Plan) -> dict[str, Factory]:
         "run": plan.out.resolve(),
         "record": plan.record,
     }
+    refuse_unused(plan)
     own = own_models(_program(plan, limits), plan.model)
     known = {name: system.make for name, system in SYSTEMS.items()} | own
     names = () if plan.own_alone else plan.chosen(plan.models, tuple(known), "models")
@@ -52,6 +53,21 @@ def recipes(plan: Plan) -> dict[str, Factory]:
     for name in own.keys() & SYSTEMS.keys() & set(names):
         raise ValueError(f"model={plan.model}: is called '{name}', like a system of this plan. Give it another name.")
     return {name: known[name] for name in dict.fromkeys((*own, *names))}
+
+
+def refuse_unused(plan: Plan) -> None:
+    """Raises ValueError for an option that has no effect beside the others."""
+    program = plan.target is not None or plan.recipe is not None
+    timeout = type(plan).model_fields["target_timeout"].default
+    unused = {
+        "--target-timeout": (plan.target_timeout != timeout and not program, "it goes with --target or --recipe"),
+        "--no-record": (not (plan.record or program or plan.model), "it goes with --model, --target or --recipe"),
+        "--minutes": (plan.minutes is not None and not {"all", "blackbox"} & set(plan.audits), "it goes with the audit blackbox"),
+        f"--mode {plan.mode}": (plan.own_alone and plan.mode != "sound", "a model of your own has one mode"),
+    }
+    for option, (ignored, why) in unused.items():
+        if ignored:
+            raise ValueError(f"{option}: has no effect here: {why}. Leave it out, or change the other options.")
 
 
 def _program(plan: Plan, limits: Mapping[str, Any]) -> External | None:

@@ -38,19 +38,26 @@ def _found(rule: Rule, source: Source) -> Iterator[Any]:
     return iter(rule.find(source))
 
 
+def python_files(path: Path) -> list[Path]:
+    """The file itself, or all Python files of a folder. Raises ValueError if there is no such path, or no Python file in it."""
+    if not path.exists():
+        raise ValueError(f"{path}: no such file or folder. Name a Python file, or a folder with Python files.")
+    if not path.is_dir() and (path.suffix != ".py" or not path.is_file()):
+        raise ValueError(f"{path}: is no Python file (*.py). Name a Python file, or a folder with Python files.")
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*.py") if not any(q.startswith(".") for q in p.parts[1:]))
+    if not files:
+        raise ValueError(f"{path}: holds no Python file (*.py). Name a Python file, or a folder with Python files.")
+    return files
+
+
 def scan(path: Path) -> tuple[list[Hit], list[str]]:
     """The hits in a file, or in all Python files of a folder, and one line for each file that could not be read.
 
-    Raises ValueError if there is no such path, or no Python file in it.
+    Raises ValueError, like `python_files`.
     """
-    if not path.exists():
-        raise ValueError(f"{path}: no such file or folder. Name a Python file, or a folder with Python files.")
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*.py") if not any(q.startswith(".") for q in p.parts[1:]))
-    if not files:
-        raise ValueError(f"{path}: holds no Python file (*.py).")
     hits: list[Hit] = []
     unread: list[str] = []
-    for file in files:
+    for file in python_files(path):
         try:
             hits += scan_text(file.read_text(encoding="utf-8"), str(file))
         except (SyntaxError, UnicodeDecodeError, ValueError) as fault:

@@ -12,6 +12,8 @@ from .checks import Raw, distinct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MOST = 10**9  # largest number of nodes; the pairs of more nodes have no numbers of 64 bits
+
 
 def campus(
     n: int = 2000,
@@ -32,6 +34,8 @@ def campus(
     """
     if n < 20 * classes:
         raise ValueError(f"n={n}: campus needs at least {20 * classes} nodes, 20 for each of its {classes} classes.")
+    if n > MOST:
+        raise ValueError(f"n={n}: campus makes at most {MOST} nodes.")
     if not 0 < degree <= n / 10:
         raise ValueError(f"degree={degree}: must be above 0, at most n / 10 = {n / 10:g}. Say campus:n={n}:degree={n / 20:g}.")
     rng = stream(seed, "campus", n)

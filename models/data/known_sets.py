@@ -127,6 +127,7 @@ OPTIONS = {
     "directed": "yes keeps arcs as they are stored; no, the default, takes each as an undirected edge",
     "prep": "paper drops nodes without an edge, as published work does; kept, the default, keeps them",
 }
+SPECIAL = "special"  # such as a device or a pipe
 CHOICES = {"directed": ("yes", "no"), "prep": ("paper", "kept")}
 
 
@@ -169,18 +170,20 @@ def own(text: str) -> Name:
         near = get_close_matches(parts[0], DATASETS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"data {text!r}: no such data set, file or folder.{hint} `audit data list` shows what there is.")
+    if kind == SPECIAL:
+        raise ValueError(f"data {text!r}: is no regular file and no folder. Copy its contents to a file.")
     if kind not in FORMATS:
         raise ValueError(f"data {text!r}: a file must end in {', '.join(k for k in FORMATS if k[0] == '.')}.")
     return Name(text, FORMATS[kind], (), chosen(text, FORMATS[kind], options), Path(path).expanduser())
 
 
 def kind_of(path: str) -> str:
-    """`folder`, the suffix of a file, or "" if neither exists."""
+    """`folder`, the suffix of a file, SPECIAL for anything else that exists, or "" if nothing does."""
     try:
         at = Path(path).expanduser()
         if path and at.is_dir():
             return "folder"
-        return (at.suffix.lower() or "file") if at.is_file() else ""
+        return (at.suffix.lower() or "file") if at.is_file() else SPECIAL if path and at.exists() else ""
     # the path is too long, contains a null character, or names the home of an unknown user
     except (OSError, ValueError, RuntimeError):
         return ""
@@ -189,6 +192,8 @@ def kind_of(path: str) -> str:
 def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:
     """The options of a name by key. Raises ValueError for an option that does not exist."""
     found = dict(p.split("=", 1) for p in options)
+    if len(found) < len(options):
+        raise ValueError(f"data {text!r}: gives one option more than once. Leave all but one out.")
     for key, value in found.items():
         if key not in OPTIONS and key not in data.options:
             raise ValueError(f"data {text!r}: no option {key!r}; there are {', '.join([*data.options, *OPTIONS])}.")
@@ -198,7 +203,6 @@ def chosen(text: str, data: DataSet, options: list[str]) -> dict[str, str]:
 
 
 def convert(key: str, text: str, kind: Callable[[str], Any]) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(f"{key}={text}: must be a whole number.") from None
+    if kind is int and not text.isdecimal():
+        raise ValueError(f"{key}={text}: must be a whole number, 0 or more.")
+    return kind(text)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from .checks import Masks
 
 
+MOST_SPLITS = 1 << 32  # number of public splits
+
+
 @dataclass(frozen=True)
 class Provenance:
     """The source of a graph and the repairs made to it. sha256: of every source file, by name."""
@@ -71,14 +74,26 @@ def load_described(
     name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY
 ) -> tuple[Graph, Provenance]:
     """The graph of `load`, with its source and the repairs made to it."""
+    if not 0 <= split < MOST_SPLITS:
+        raise ValueError(f"split={split}: must be a whole number from 0 to {MOST_SPLITS - 1}, which numbers the public splits.")
     parsed = parse(name)
+    try:
+        return _described(parsed, data_dir, split, trust, memory)
+    except ValueError as fault:
+        if str(parsed.path or parsed.text.partition(":")[0]) in str(fault):
+            raise
+        raise ValueError(f"{parsed.path or f'data {name!r}'}: {fault}") from None
+
+
+def _described(parsed: Name, data_dir: str | Path | None, split: int, trust: bool, memory: int) -> tuple[Graph, Provenance]:
+    """The graph of a parsed name. Raises ValueError, which may leave the name out."""
     data, folder = parsed.data, data_folder(data_dir)
     options = {key: convert(key, text, data.options[key]) for key, text in parsed.options.items() if key in data.options}
     if data is PYG:
         return prepare(readers.pyg(parsed.words, folder, trust), parsed, split, memory)
     if parsed.path and (parsed.path / memory_mapped.ABOUT).is_file():
         if parsed.options:
-            raise ValueError(f"data {name!r}: a mapped graph takes no options: give them to `audit data map`.")
+            raise ValueError(f"data {parsed.text!r}: a mapped graph takes no options: give them to `audit data map`.")
         return memory_mapped.read(parsed.path, checked=True), Provenance(
             data.source, data.licence, notes=("It is mapped from its files.",)
         )

@@ -43,6 +43,8 @@ def npz(path: Path) -> Raw:
     except Exception as error:  # zlib and numpy's header parser raise further types of error on damaged files
         raise ValueError(f"{path}: damaged NumPy archive ({one_line(error)}).") from None
     if "edge_index" in arrays:
+        if parts := [k for k in keys if k.startswith(("adj_", "attr_", "labels"))]:
+            raise ValueError(f"{path}: holds edge_index and also {listed(parts)}: two graphs. Keep one of them in the file.")
         return from_arrays(arrays, path)
     if "labels" not in arrays or not any(k.startswith("adj") for k in keys):
         raise ValueError(f"{path}: holds {listed(keys)}; must hold x, y and edge_index, or CSR parts adj_…, attr_… and labels.")
@@ -222,10 +224,17 @@ def read_table(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
 
     try:
         table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+        # pandas would rename the second of two equal names
+        names = (
+            table.columns if path.suffix == ".parquet" else pd.read_csv(path, header=None, nrows=1, dtype=str).iloc[0].dropna()
+        )
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: is no text in UTF-8. Save the table as CSV in UTF-8.") from None
     except Exception as error:  # pandas and pyarrow raise many kinds of error on damaged files
         raise ValueError(f"{path}: not a table that pandas can read ({one_line(error)}).") from None
     table.columns = [str(c).strip() for c in table.columns]
-    twice = table.columns[table.columns.duplicated()]
+    stripped = pd.Index([str(c).strip() for c in names])
+    twice = stripped[stripped.duplicated()]
     if len(twice):
         raise ValueError(f"{path}: has two columns called {twice[0]!r}.")
     lacking = [c for c in columns if c not in table.columns]

@@ -82,7 +82,7 @@ def table(path: Path, memory: int) -> int:
         while chunk := file.read(CHUNK):
             if b"\0" in chunk:
                 at = file.tell() - len(chunk) + chunk.index(0)
-                raise ValueError(f"{path}: holds a NUL character at byte {at}: not a table.")
+                raise ValueError(f"{path}: holds a NUL character at byte {at}: not a table. Save it as CSV in UTF-8.")
             entries += chunk.count(b",") + chunk.count(b"\n")
     return max(8 * entries, path.stat().st_size)
 

@@ -41,8 +41,11 @@ def used() -> bool:
 
 @cache
 def found() -> bool:
-    """Whether Numba is installed and works, and the user has not switched it off."""
-    if os.environ.get(SWITCH) == "off":
+    """Whether Numba is installed and works, and the user has not switched it off. Raises ValueError for an unknown SWITCH."""
+    switch = os.environ.get(SWITCH, "")
+    if switch not in ("", "on", "off"):
+        raise ValueError(f"{SWITCH}={switch}: must be off, for torch alone, or on. Without it, compiled loops train the models.")
+    if switch == "off":
         return False
     try:
         import numba  # noqa: F401

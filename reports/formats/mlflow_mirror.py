@@ -37,12 +37,29 @@ noticed; "not refuted" does not exclude a true epsilon below it. auc_best and tp
 attack reached on the unit that the claim protects. Steps are budgets, in thousandths of a nat if some budget is not a whole
 number. A model without noise is shown as a separate system, at twice the largest budget."""
 RUN, CHILD = "gnnaudit.run", "gnnaudit.child"  # tags that identify a run, so that a second call finds it
+SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https")  # known without the import of MLflow
 log = logging.getLogger("gnnaudit")
 
 
 def default_uri(runs: Path) -> str:
     """The SQLite store beside the runs."""
     return f"sqlite:///{Path(runs).resolve()}/mlflow.db"
+
+
+def refuse_unknown(uri: str | None) -> None:
+    """Raises ValueError for a URI for which MLflow makes no store; None and "none" name none. Nothing is written or reached."""
+    scheme, _, place = (uri or "none").partition("://")
+    if uri in (None, "none") or (scheme.partition("+")[0] in SCHEMES and place.strip("/")):
+        return
+    try:
+        with _quiet():
+            from mlflow import MlflowClient
+
+            MlflowClient(tracking_uri=uri)
+    except Exception as error:  # of MLflow, or of a plugin
+        why = " ".join(str(error).split()).partition(". ")[0].rstrip(".")[:200] or type(error).__name__
+        way = "Give sqlite:///FILE.db or the address of a server, or leave it out for SQLite beside the runs."
+        raise ValueError(f"mlflow={uri}: is no store that MLflow can use ({why}). {way}") from None
 
 
 def ui_command(runs: Path, uri: str | None = None, port: int = 5000) -> list[str]:

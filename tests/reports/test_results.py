@@ -72,6 +72,20 @@ def test_a_folder_without_results_says_what_writes_them(tmp_path):
         results.read(tmp_path)
 
 
+@pytest.mark.parametrize("text", ["", "[" * 100_000, '{"schema": 1}', '{"schema": 2}'])
+def test_damaged_results_are_named_with_the_way_out(tmp_path, text):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(ValueError, match=r"results\.json: .*\. Restore the file, or write it again with `audit run`") as fault:
+        results.read(tmp_path)
+    assert "\n" not in str(fault.value)
+
+
+def test_nothing_but_a_regular_file_is_replaced(tmp_path):
+    (tmp_path / "results.json").mkdir()
+    with pytest.raises(ValueError, match="is a folder"):
+        results.write(Results(run=Run(name="new")), tmp_path)
+
+
 def test_rows_are_frozen():
     row = SkippedRow(model="gap", what="x", reason="y")
     with pytest.raises(ValueError, match="frozen"):

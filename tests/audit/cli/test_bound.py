@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from gnnaudit.audit.cli.bound import bound
 from gnnaudit.audit.cli.power import power
+from gnnaudit.audit.own.score_file import read
 
 
 @pytest.fixture
@@ -352,3 +353,21 @@ def test_the_rounds_that_do_not_count_are_accounted_for_and_no_ledger_is_spoken_
     assert f"{row['rounds']} rounds count of 4000; the other {4000 - row['rounds']} chose the threshold" in told
     assert "ledger" not in told
     assert "4000 rounds count." in ask(app, "bound", leaky, "--threshold", 1).stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("score,bit\n0.5,1\n0.25,0\n".encode("utf-16"), "UTF-8"),
+        (b"score,bit\n0.5,1\n0.25,\xe9\n", "line 3: holds text that is not UTF-8"),
+        (b"score,bit,score\n0.5,1,2\n0.25,0,2\n", "two columns called score"),
+        (b'score,bit\n0.5,1\n"0.25,0\n' + b"0.5,1\n" * 1_500_000, "line 3"),
+    ],
+)
+def test_text_that_is_no_csv_of_scores_is_refused_with_the_file(tmp_path, content, said):
+    path = tmp_path / "odd.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=said) as fault:
+        read(path)
+    assert str(fault.value).startswith(str(path))
+    assert len(str(fault.value)) < 600

@@ -1,5 +1,6 @@
 """The command line answers wrong use with one line: the name, the value and the way out."""
 
+import os
 import socket
 import sys
 
@@ -62,3 +63,110 @@ def test_the_ui_opens_on_a_folder_of_runs_and_on_nothing_else(said, tmp_path):
         taken.listen()
         port = taken.getsockname()[1]
         assert f"port={port}" in said("ui", tmp_path, "--port", port)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("run", "--minutes", "inf"), ("minutes=inf", "1000000")),
+        (("run", "--rounds", "99999999999999999999"), ("rounds=99999999999999999999", "1000000")),
+        (("run", "--notices", "inf"), ("notices=inf", "1000")),
+        (("run", "--epsilon", "1e10"), ("epsilon='1e10'", "100 nats")),
+        (("run", "--delta", "nan"), ("delta=nan", "must be a number")),
+        (("bound", "s.csv", "--epsilon", "1", "--notices", "inf"), ("notices=inf", "1000")),
+        (("bound", "s.csv", "--seed", "-1"), ("--seed -1", "0")),
+        (("bound", "s.csv", "--seed", "1" + "0" * 22), ("--seed 1", str(2**64 - 1))),
+        (("power", "--rounds", "99999999999999999999"), ("rounds=99999999999999999999", "1e+12")),
+        (("power", "--epsilon", "1e10"), ("epsilon=1e+10", "100 nats")),
+        (("power", "--kappa", "1e9"), ("kappa=1e+09", "1000")),
+        (("account", "--tuned-over", "99999999999999999999"), ("--tuned-over 99999999999999999999", "1000000")),
+        (("data", "info", "campus:n=300", "--split", "-1"), ("split=-1", "from 0")),
+        (("data", "info", "campus:n=1000000000000"), ("n=1000000000000", "1000000000")),
+    ],
+)
+def test_a_number_beyond_what_can_be_computed_is_refused_with_its_bound(said, words, parts):
+    told = said(*words)
+    assert all(part in told for part in parts), told
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("run", "--seed", ""), "--seed"),
+        (("run", "--out="), "--out"),
+        (("findings", "--seed", ""), "--seed"),
+        (("findings", "--out", ""), "--out"),
+        (("mirror", "--mlflow", "", "run"), "--mlflow"),
+        (("scan", ""), "argument"),
+        (("run", "--epsilon", "1,,2"), "epsilon"),
+        (("run", "--models", "gap,,progap"), "models"),
+    ],
+)
+def test_an_empty_word_is_refused_with_its_option(said, words, option):
+    assert option in said(*words)
+
+
+@pytest.mark.parametrize("command", ["run", "mirror"])
+def test_a_store_that_mlflow_cannot_open_is_refused_before_anything_is_made(said, monkeypatch, tmp_path, command):
+    monkeypatch.chdir(tmp_path)
+    words = (tmp_path,) if command == "mirror" else ("--data", "campus:n=300")
+    assert "mlflow=nonsense://x" in said(command, *words, "--mlflow", "nonsense://x")
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_mirror_into_no_store_is_refused(said, tmp_path):
+    assert "mlflow=none" in said("mirror", tmp_path, "--mlflow", "none")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("run", "--models", "gap", "--target-timeout", "5"), "--target-timeout"),
+        (("run", "--models", "gap", "--no-record"), "--no-record"),
+        (("run", "--models", "gap", "--minutes", "3", "--audits", "replay"), "--minutes"),
+        (("run", "--model", "x.py:M", "--mode", "paper"), "--mode paper"),
+        (("run", "-q", "-v"), "--verbose"),
+        (("account", "--json", "--format", "latex"), "--format latex"),
+        (("findings", "gap-undirected-edge", "--python", "x"), "--python x"),
+        (("contract", "x.py:M", "--mode", "paper"), "--mode paper"),
+        (("bound", "s.csv", "--notices", "1.5"), "--notices 1.5"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(said, words, option):
+    told = said(*words)
+    assert option in told
+    assert "no effect" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("findings", "gap-undirected-edge", "--out", "file"), "file: is no folder"),
+        (("data", "map", "campus:n=300", "file/x"), "file: is no folder"),
+        (("bound", "fifo"), "fifo: is no regular file"),
+        (("data", "info", "fifo"), "no regular file"),
+        (("bound", "text.csv.gz"), "text.csv.gz: cannot be read"),
+        (("run", "empty.toml"), "empty.toml: has no table [run]"),
+        (("contract", "gapp"), "Did you mean gap"),
+        (("run", "--games", "label,none"), "none must stand alone"),
+        (("acount",), "'accountants'? `audit"),
+    ],
+)
+def test_a_wrong_file_or_word_is_named_and_nothing_is_said_to_resume(said, monkeypatch, tmp_path, words, part):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "text.csv.gz").write_text("score,bit\n1,1\n2,0\n")
+    os.mkfifo(tmp_path / "fifo")
+    told = said(*words)
+    assert part in told
+    assert "resumes" not in told
+
+
+def test_a_group_of_commands_without_a_command_lists_its_commands(monkeypatch, capsys):
+    monkeypatch.setattr(main.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["audit", "data"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 2
+    assert "list, info, map" in capsys.readouterr().err

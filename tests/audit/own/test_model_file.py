@@ -15,6 +15,7 @@ from gnnaudit.audit.own.model_file import load_model, own_models
 from gnnaudit.audit.own.program import External
 from gnnaudit.audit.storage.store import identity
 from gnnaudit.models.capabilities import NoisySums, lacks
+from gnnaudit.models.errors import Stopped
 from gnnaudit.models.looped import Looped
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "external" / "noisy_votes.py"
@@ -58,6 +59,7 @@ def test_a_program_sees_the_same_world_as_one_from_which_the_absent_was_removed(
         ("np.save(out / 'posteriors.npy', np.full((1, 40, 3), 0.3 + 0.1j))", "of complex128; expected real numbers"),
         ("np.save(out / 'posteriors.npy', np.ones((1, 40, 3), 'm8[s]'))", "expected real numbers"),
         ("import os; os.mkfifo(out / 'posteriors.npy')", "posteriors.npy: missing"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", r"was killed by signal 9 \(SIGKILL\)"),
         ("sys.stderr.buffer.write(b'\\xff\\x1b[31m\\0no\\r\\n\\n'); sys.exit(3)", "exit code 3: \ufffd \\[31m no$"),
     ],
 )
@@ -92,7 +94,8 @@ def test_addresses_of_models_are_checked(address, words):
     [
         ("import no_such_module", "line 1: ModuleNotFoundError: No module named 'no_such_module'"),
         ("import sys\nsys.exit(0)", "line 2: SystemExit: 0"),
-        ("def f(:", "SyntaxError: invalid syntax"),
+        ("x = 1\ndef f(:", "failing.py, line 2: SyntaxError: invalid syntax"),
+        ("class Odd(BaseException):\n  pass\nraise Odd('no')", "line 3: Odd: no"),
         ("class Mine:\n  def __init__(self):\n    raise KeyError('k')", "line 3: KeyError: 'k'"),
     ],
 )
@@ -102,6 +105,13 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path, body, said):
     with pytest.raises(ValueError, match=said) as fault:
         own_models(None, f"{path}:Mine")
     assert "\n" not in str(fault.value)
+
+
+def test_an_interrupted_import_names_the_file(tmp_path):
+    path = tmp_path / "interrupted.py"
+    path.write_text("raise KeyboardInterrupt")
+    with pytest.raises(Stopped, match=r"interrupted\.py"):
+        own_models(None, f"{path}:Mine")
 
 
 def test_a_class_that_is_no_model_is_told_what_it_lacks(tmp_path):

@@ -1,6 +1,7 @@
 """The scan hits what was written to be hit, passes what was written to pass, and finds nothing unintended in this package."""
 
 import json
+import os
 import re
 from pathlib import Path
 from urllib.parse import unquote
@@ -101,3 +102,25 @@ def test_a_path_without_python_is_refused(tmp_path, given):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=given):
         scan(tmp_path / given)
+
+
+@pytest.mark.parametrize("given", ["notes.txt", "fifo"])
+def test_only_python_files_are_scanned(tmp_path, given):
+    (tmp_path / "notes.txt").write_text("x = 1")
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(ValueError, match=given):
+        scan(tmp_path / given)
+
+
+@pytest.mark.parametrize("given", ["a.py", "hard.sarif", "folder", "fifo", "no/such/a.sarif"])
+def test_sarif_replaces_no_source_and_nothing_that_is_no_file(tmp_path, given):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    os.link(tmp_path / "a.py", tmp_path / "hard.sarif")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    before = sorted((path, path.lstat().st_ino) for path in tmp_path.iterdir())
+    done = CliRunner().invoke(app, ["scan", str(tmp_path / "a.py"), "--sarif", str(tmp_path / given)])
+    assert isinstance(done.exception, ValueError)
+    assert given.partition("/")[0] in str(done.exception)
+    assert (tmp_path / "a.py").read_text() == "x = 1\n"
+    assert sorted((path, path.lstat().st_ino) for path in tmp_path.iterdir()) == before

@@ -237,3 +237,53 @@ def test_split_0_of_johnshopkins55_is_the_one_behind_the_published_code(data_dir
 def test_a_wrong_argument_is_named_in_one_line(change, said):
     with pytest.raises(ValueError, match=f"^{re.escape(said)}.*$"):
         load(**({"name": "campus:n=300"} | change))
+
+
+NPZ = {"x": np.eye(6, dtype=np.float32), "y": np.arange(6) % 3, "edge_index": np.array([[0, 1, 2, 3], [1, 2, 3, 4]])}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"edge_index": NPZ["edge_index"] + 0.5}, "edges holds 0.5"),
+        ({"edge_index": NPZ["edge_index"] + 9}, "node id"),
+        ({"x": NPZ["x"][:2]}, "x has 2 rows"),
+        ({"x": NPZ["x"] * np.nan}, "not a finite"),
+        ({"y": NPZ["y"] * 0}, "all nodes are of class 0"),
+        ({"y": NPZ["y"] - 9}, "has a label"),
+        ({"edge_index": np.zeros((2, 3), dtype=int)}, "no edges"),
+        ({"adj_data": np.ones(3)}, "two graphs"),
+    ],
+)
+def test_a_fault_in_a_file_is_told_with_its_name(tmp_path, wrong, said):
+    np.savez(tmp_path / "mine.npz", **{**NPZ, **wrong})
+    with pytest.raises(ValueError, match=said) as fault:
+        load(str(tmp_path / "mine.npz"))
+    assert str(fault.value).startswith(str(tmp_path / "mine.npz"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("campus:n=300:n=400", "more than once"),
+        ("campus:n=300:seed=-1", "seed=-1: must be a whole number, 0 or more"),
+        ("campus:n=1000000000000", "at most"),
+    ],
+)
+def test_an_option_of_a_data_set_is_refused_with_its_value(name, said):
+    with pytest.raises(ValueError, match=said) as fault:
+        load(name)
+    assert "campus" in str(fault.value)
+
+
+@pytest.mark.parametrize("split", [-1, 10**22])
+def test_splits_have_numbers_of_32_bits(split):
+    with pytest.raises(ValueError, match=f"split={split}: must be"):
+        load("campus:n=300", split=split)
+
+
+def test_columns_of_one_name_are_refused_as_the_file_names_them(tmp_path):
+    (tmp_path / "edges.csv").write_text("a,b\n0,1\n1,2\n")
+    (tmp_path / "nodes.csv").write_text("label,f,f\n0,1,2\n1,2,3\n0,3,3\n")
+    with pytest.raises(ValueError, match=r"nodes\.csv: has two columns called 'f'"):
+        load(str(tmp_path))

@@ -1,0 +1,18 @@
+"""Upper bounds on the numbers that a user may give, far above what is useful. Beyond them computations overflow or never end."""
+
+from __future__ import annotations
+
+import math
+
+MOST = 10**6  # trainings of a kind, and minutes
+MOST_JOBS = 4096
+MOST_FACTOR = 1000  # of the noise: no larger violation is looked for (accounting.lower.power.MOST_KAPPA)
+MOST_SEED = 2**64 - 1
+MOST_EPSILON = 100  # nats; exp(epsilon) and the searches for the noise overflow at a few hundred
+
+
+def budget(epsilon: float) -> float:
+    """The epsilon itself. Raises ValueError, without the option's name, if it is finite and above MOST_EPSILON."""
+    if MOST_EPSILON < epsilon < math.inf:
+        raise ValueError(f"must be at most {MOST_EPSILON} nats, or inf for no claim")
+    return epsilon
