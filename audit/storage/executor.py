@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from .temporary import temporary
 
 if TYPE_CHECKING:
     from ...models.base import Release
-    from ...models.graph.graph import Graph
+    from ...models.graph.graph import Graph, Worlds
 
 Execute = Callable[[Iterable[Task]], Iterator[Path]]
 BATCH_SECONDS = 0.5  # target duration of a batch of chunks, so that the overhead of small chunks is low
@@ -50,7 +51,14 @@ def one_thread() -> None:
 
 def without_graph(tasks: list[Task]) -> list[Task]:
     """The tasks without their graph, which is sent once and not with each task."""
-    return [(model, replace(worlds, graph=None), where, device) for model, worlds, where, device in tasks]  # type: ignore[arg-type]
+    return [(model, bare(worlds), where, device) for model, worlds, where, device in tasks]
+
+
+def bare(worlds: Worlds) -> Worlds:
+    """The worlds without their graph. Only `with_graph` may use them, so they are not checked as `Worlds` checks itself."""
+    part = copy(worlds)
+    object.__setattr__(part, "graph", None)
+    return part
 
 
 def with_graph(graph: Graph, tasks: list[Task]) -> list[Task]:
