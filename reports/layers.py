@@ -35,13 +35,14 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
     rows = [r for r in found.of(AccountRow) if r.value is not None and r.is_upper_bound and math.isfinite(r.value)]
     accountants = ", ".join(dict.fromkeys(r.accountant for r in rows if r.accountant != "published"))
     seen = ", ".join(dict.fromkeys(array for line in claims for b in line.bounds for array in b.exposes))
+    granted = dict.fromkeys(b.granted for line in claims for b in line.bounds if b.granted and b.withdrawn is None)
     read = [line for line in claims if line.bounds]
     noise = f"Noise was {found.run.seed}" if found.run.seed else "No record says how the noise was seeded."
     return [
         Layer(
             "ε, δ and the unit",
             _status(decided, claims, "argued"),
-            f"{_count(decided, claims)} a verdict. Each claim states ε, δ and the unit that it protects.",
+            f"{_count(decided, claims)} a verdict other than inconclusive. Each claim states ε, δ and the unit that it protects.",
             "verdicts",
         ),
         Layer(
@@ -82,6 +83,7 @@ def layers(found: Results, claims: Sequence[Line]) -> list[Layer]:
             "Trust model",
             "assumed",
             (f"The adversary sees {seen}. " if seen else "No audit read a released array. ")
+            + "".join(f"Some bounds hold {more}. " for more in granted)
             + "The author of the code may make mistakes, but does not deceive the audit.",
             "evidence",
         ),

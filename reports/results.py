@@ -164,6 +164,11 @@ class BoundRow(Row):
     withdrawn: Number | None = None  # the bound before a condition failed; value is then 0
     seconds: Number = 0.0
 
+    @property
+    def granted(self) -> str:
+        """What the bound grants to the adversary besides the arrays that it reads; "" if it grants nothing."""
+        return "; ".join(c["what"] for c in self.conditions if c["how"] == "granted")
+
 
 class FindingRow(Row):
     kind: Literal["finding"] = "finding"

@@ -35,6 +35,8 @@ def observed_plot(found: Evidence) -> Plot:
         axes.set(xlim=(0, 1), ylim=(len(rows) - 0.4, -0.75))
         for x, head in zip(COLUMNS, ("clean value", "noise, and its line", "released as"), strict=True):
             axes.text(x, -0.6, head, ha="center", va="center", fontsize=8, alpha=0.8)
+        if (more := len(seen["mechanisms"]) - MOST) > 0:
+            axes.text(COLUMNS[1], len(rows) - 0.45, f"and {more} more mechanisms, in the table", ha="center", fontsize=8)
         for y, (data, noise, release, colour) in enumerate(rows):
             for x, text, edge in zip(COLUMNS, (data, noise, release), (INK, colour, INK), strict=True):
                 box = {"boxstyle": "round,pad=0.45", "facecolor": "none", "edgecolor": edge, "linewidth": 1.2}
