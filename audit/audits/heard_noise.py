@@ -104,7 +104,7 @@ def mismatch(case: Case, found: Examination) -> str | None:
 def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
     """The bound from the largest move by one secret, in units of the recorded noise.
 
-    The move refutes the claim only if no other draw adds to that noise.
+    The move proves an epsilon only if no other draw adds to that noise.
     """
     claim, worst = case.claim, max(found.moves, key=lambda m: m.size, default=Move("no secret"))
     epsilon, notices, reach = 0.0, math.inf, math.inf
@@ -121,17 +121,20 @@ def moved(case: Case, found: Examination, doubts: dict[str, str]) -> Bound:
         notices, reach = 1.0, claim.epsilon
     refuted = epsilon > claim.epsilon
     method = f"{worst.secret} moves the means by {worst.euclidean or sum(worst.entries):.4g} times the recorded noise"
-    refuted = refuted and "" not in doubts
-    if refuted and not withstands(found.study):
+    alone = "" not in doubts and epsilon > 0 and withstands(found.study)
+    if refuted and "" not in doubts and not alone:
         doubts.setdefault("", f"{method}, and other draws may add to it")
-        refuted = False
-    bound = exact(epsilon if refuted else 0.0, method, MOVES, conditions(found, doubts, refuted))
+    refuted = refuted and alone
+    bound = exact(epsilon if alone else 0.0, method, MOVES, conditions(found, doubts, alone))
     bound = dataclasses.replace(bound, refuted=refuted, notices=notices, reach=reach, trials=(len(found.moves), 0))
     return resting(bound, MOVES)
 
 
-def conditions(found: Examination, doubts: Mapping[str, str], refuted: bool) -> tuple[Condition, ...]:
-    """The conditions of the bound `moved`, for the arrays that it covers. If it covers no array, one condition has failed."""
+def conditions(found: Examination, doubts: Mapping[str, str], alone: bool) -> tuple[Condition, ...]:
+    """The conditions of the bound `moved`, for the arrays that it covers. If it covers no array, one condition has failed.
+
+    alone: whether no other draw adds to the noise.
+    """
     if "" in doubts:
         return (Condition(RECORDED, "failed", doubts[""]),)
     known = [array for array in dict.fromkeys(c.array for c in found.study.base.cells) if array not in doubts]
@@ -155,7 +158,7 @@ def conditions(found: Examination, doubts: Mapping[str, str], refuted: bool) -> 
             ),
             proved("the move of the mean is exact", "it was computed along the released history"),
         ]
-    return (*stand, ALONE) if refuted else tuple(stand)
+    return (*stand, ALONE) if alone else tuple(stand)
 
 
 def exact(epsilon: float, method: str, theorem: str, conditions: tuple[Condition, ...]) -> Bound:
