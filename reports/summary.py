@@ -71,7 +71,7 @@ class Line:
         """What the upper bound covers, if a reader could overestimate it; else an empty string."""
         if self.upper and self.lower and self.lower.value > self.upper[0]:
             return "of the ledger, which does not describe what was run"
-        return "by the model's own ledger, which no check confirmed" if self.upper and self.own else ""
+        return "by the model's own ledger, which its author declares" if self.upper and self.own else ""
 
 
 def key(row: Row) -> Key:

@@ -209,7 +209,7 @@ def written(tmp_path, *rows, **run):
 
 def test_the_upper_bound_of_a_model_of_ones_own_is_called_its_authors_word(tmp_path):
     text = written(tmp_path, AccountRow(**WHERE, accountant="exact", value=4.0, own=True))
-    assert "Upper bound: by the model's own ledger, which no check confirmed." in text
+    assert "Upper bound: by the model's own ledger, which its author declares." in text
     assert "(sound)" not in text
     ours = {**WHERE, "model": "gap", "mode": "sound"}
     assert "nobody checked" not in written(tmp_path / "ours", AccountRow(**ours, accountant="exact", value=4.0))
