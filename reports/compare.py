@@ -170,17 +170,19 @@ def called(run_a: Path, run_b: Path) -> tuple[str, str]:
 
 
 def _named(claims: list[Judged]) -> list[str]:
-    """One line for each claim whose verdict is worse, that vanished, or that is new."""
+    """One line for each claim whose verdict is worse or better, that vanished, or that is new."""
     texts = []
     for c in claims:
         who = f"{name(c.key.model, c.key.mode)}, ε = {budget(c.key.epsilon)} for {UNITS[c.key.unit]}"
         if c.worse:
             texts.append(f"Worse: {who} was {WORDS[str(c.verdicts[0])]} and is now {WORDS[str(c.verdicts[1])]}.")
         elif c.weaker:
-            now = f"is now claimed at δ = {c.delta[1] or 0:g} only; it was claimed at {c.delta[0] or 0:g}"
+            now = f"is now claimed only at the larger δ = {c.delta[1] or 0:g}; it was claimed at δ = {c.delta[0] or 0:g}"
             texts.append(f"Vanished: {who} {now}.")
         elif c.vanished:
             texts.append(f"Vanished: {who} was {WORDS[str(c.verdicts[0])]}, and the second run does not test it.")
+        elif c.word == "better":
+            texts.append(f"Better: {who} was {WORDS[str(c.verdicts[0])]} and is now {WORDS[str(c.verdicts[1])]}.")
         elif c.word == "new":
             texts.append(f"New: {who} is {WORDS[str(c.verdicts[1])]}; the first run did not test it.")
     return texts
@@ -201,7 +203,7 @@ def _summary(claims: list[Judged], found: list[Difference], other: str) -> str:
             continue
         counts = [sum(d.word == word for d in kind) for word in ("more", "less")]
         what = "utility metrics" if utility else "attacks"
-        told = f"{more} in {counts[0]} and {less} in {counts[1]}" if any(counts) else "is like the first"
+        told = f"{more} in {counts[0]} and {less} in {counts[1]}" if any(counts) else "shows no significant difference from the first"
         parts.append(f"By {len(kind)} {what}, the second run ({other}) {told}.")
     return f"{' '.join(parts)} Only significant differences count (95 %, Bonferroni over all comparisons of a kind)."
 

@@ -157,7 +157,7 @@ def test_the_exit_code_says_worse_vanished_or_neither_and_the_claim_is_named(tmp
 def test_a_claim_at_a_larger_delta_is_not_the_same_claim(tmp_path, capsys):
     strict, loose = (judged_run(tmp_path / name, "not-refuted", delta=d) for name, d in (("a", 1e-6), ("b", 0.1)))
     assert compare.show(strict, loose) == 3
-    assert "is now claimed at δ = 0.1 only; it was claimed at 1e-06" in capsys.readouterr().out
+    assert "is now claimed only at the larger δ = 0.1; it was claimed at δ = 1e-06" in capsys.readouterr().out
     assert compare.show(loose, strict) == 0
 
 
