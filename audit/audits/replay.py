@@ -88,7 +88,7 @@ def one_by_one(case: Case, graph: Graph, absent: Secrets, store: Store, key: Key
             by = moved(one, other, ledger, hidden, graph.nodes)
             if by > worst:
                 rows = rows_moved(one, other, hidden, graph.nodes)
-                worst, told = by, f"without '{name}', {rows}'{one.purpose}' moves {by:.4g} times as far as its noise covers"
+                worst, told = by, f"without '{name}', the move of {rows}'{one.purpose}' is {by:.4g} times what its noise covers"
     epsilon = worth(case, worst)
     known = replay_sums.MOVES if before.releases else Condition(replay_sums.MOVES.what, "failed", NOTHING)
     bound = replay_sums.replayed(case, epsilon, len(absent) + 1, moves=known)

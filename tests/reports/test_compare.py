@@ -137,7 +137,7 @@ def judged_run(folder, verdict=None, model="gap", delta=1e-5, epsilon=1.0):
         ("not-refuted", "refuted", 1, "Worse"),
         ("inconclusive", "refuted", 1, "Worse"),
         ("not-refuted", "inconclusive", 1, "Worse"),
-        ("refuted", "not-refuted", 0, ""),
+        ("refuted", "not-refuted", 0, "Better"),
         ("not-refuted", None, 3, "Vanished"),
         ("refuted", None, 3, "Vanished"),
         (None, "refuted", 3, "New"),

@@ -96,7 +96,7 @@ def test_replay_computes_by_how_much_the_noise_is_too_small(graph, tmp_path):
     cap = int(graph.degree.max())
     found, told = look("replay", dataclasses.replace(calibrated(Stingy, HONEST["gap"]), max_degree=cap), graph, tmp_path)
     largest = graph.degree[graph.train].max() / (cap / 4)
-    assert f"by {np.sqrt(largest):.4g} times" in told
+    assert f"is {np.sqrt(largest):.4g} times" in told
     assert found.refuted
 
 
@@ -107,7 +107,7 @@ def test_an_edge_at_the_minimum_degree_moves_no_more_than_the_noise_is_for(aggre
     assert AUDITS["replay"].refuses(case) is None
     outcome = AUDITS["replay"].run(Setting(case, graph, Store(tmp_path), Key("floor"), 1, 1e-4))
     assert not outcome.bounds[0].refuted
-    factor = float(outcome.reach.split(" by ")[1].split()[0])
+    factor = float(outcome.reach.split("' is ")[1].split()[0])
     assert 0.3 < factor <= 1.0001
 
 

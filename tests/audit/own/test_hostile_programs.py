@@ -88,7 +88,7 @@ REFUSED = {
         "while time.monotonic() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()",
         "exit code 7",
     ),
-    "crashes": ("os.kill(os.getpid(), signal.SIGSEGV)", "exit code -11"),
+    "crashes": ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by signal 11 \\(SIGSEGV\\)"),
     "links to a file": ("answer(); (out / 'posteriors.npy').rename(out / 'p'); (out / 'posteriors.npy').symlink_to('p')", "link"),
     "links to a device": ("(out / 'posteriors.npy').symlink_to('/dev/zero')", "symbolic link"),
     "replaces its folder": ("answer(); out.rename(out.parent / 'o'); out.symlink_to('o')", r"replaced the folder \{out\}"),
