@@ -125,10 +125,10 @@ def lower(
     Clopper-Pearson bounds on both error rates of one threshold, alpha / 2 each, turned into epsilon by the error region of
     (epsilon, delta)-DP (Kairouz et al. 2015). Valid for every mechanism. shape "ledger": the same two bounds against the
     trade-off curve of the ledger (Dong et al. 2022), which needs `ledger_curve`. A ledger that is not Gaussian also needs
-    `family`: the curve of the ledger with all noise divided by its argument. likelihood_ratio: the scores are linear in the noise
-    of an exactly Gaussian ledger, so that they are normal with one sd in both worlds. The exact two-sample test then replaces the
-    threshold; the bound is withdrawn if a test rejects that the scores are normal. sd: their sd, if it is known independently of
-    these scores. rounds: the condition that rounds are independent, with its status.
+    `family`, a function: factor -> the curve of the ledger with all noise divided by it. likelihood_ratio: the scores are linear
+    in the noise of an exactly Gaussian ledger, so that they are normal with one sd in both worlds. The exact two-sample test then
+    replaces the threshold; the bound is withdrawn if a test rejects that the scores are normal. sd: their sd, if it is known
+    independently of these scores. rounds: the condition that rounds are independent, with its status.
 
     The threshold comes from `rule` (fixed beforehand), else from `pilot` (scores and bits of other rounds), else from a
     random quarter of the rounds, which then do not count. Raises ValueError for NaN, bits other than 0 and 1, unequal shapes, a

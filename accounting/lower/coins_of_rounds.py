@@ -61,8 +61,8 @@ def _both_sides(successes: int, trials: int) -> float:
 
 def drawn(bits: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
     """Draws fair coins and returns, for each coin, the position of a random round whose bit equals the coin. No round occurs
-    twice. The smaller world determines the number of coins. The result is empty if the coins need more rounds of a world than
-    there are.
+    twice. The world with fewer rounds determines the number of coins. The result is empty if the coins need more rounds of a
+    world than there are.
     """
     worlds = [random.permutation(np.flatnonzero(world)) for world in (~bits, bits)]
     fewer = min(len(world) for world in worlds)

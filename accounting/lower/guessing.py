@@ -107,7 +107,8 @@ def tied_p_value(epsilon: float, delta: float, canaries: int, guesses: int, corr
     """`steinke_p_value` for a number of guesses that depends on the scores and is at least `fewest`.
 
     The term that delta adds is bounded for all numbers of guesses at once, by the largest probability of one count of `fewest`
-    coins. Otherwise a mechanism could use delta exactly when the number of guesses makes this term too small.
+    coins. A term for the actual number of guesses alone would be too small: a mechanism could use its failure probability delta
+    exactly in the runs whose number of guesses makes that term small.
     """
     q = 1 / (1 + math.exp(-min(epsilon, LARGEST)))
     around = np.clip(math.floor((fewest + 1) * q) + np.arange(-1, 2), 0, fewest)

@@ -64,9 +64,8 @@ def _odd_number(ledger: DpEvent) -> str:
     odd = next((n for n in _multipliers(ledger) if type(n) is not float), None)
     if odd is None:
         return ""
-    return (
-        f"Noise multiplier {odd!r} is no Python float; dp_accounting may misread it inside a sample. It is read as {float(odd)}."
-    )
+    why = "is no Python float; dp_accounting may misread it in a mechanism that runs on a sample"
+    return f"Noise multiplier {odd!r} {why}. It is read as {float(odd)}."
 
 
 def _multipliers(event: DpEvent) -> list[float]:

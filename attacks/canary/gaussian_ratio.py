@@ -127,7 +127,7 @@ def known_sums(
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Chunks of runs, and the sums over known arcs into `nodes`: (runs, hops, nodes, dim) float32.
 
-    inputs: (runs, hops, w, dim), the summed rows of the watched nodes.
+    inputs: (runs, hops, w, dim), the rows of the watched nodes before they are summed.
     """
     runs, hops, watched, dim = inputs.shape
     step = max(1, WIDE // max(1, hops * watched * dim))

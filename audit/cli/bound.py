@@ -75,8 +75,9 @@ def bound(
     Rows must be independent rounds; the command checks this in the order of the file. With a column `run`, rows with the same
     value are canaries of one run, and the bound holds under any dependence between them; it needs bits that are fair coins. With
     --delta above 0, the command also treats independent rounds as guesses of fair coins. If their bits do not look like fair
-    coins, it draws coins itself, and selects for each coin a random round with this bit. It then prints the largest bound that
-    any rule could prove from this number of coins.
+    coins, it draws coins itself, and selects for each coin a random round with this bit. If the bound comes from these guesses,
+    the command also prints a limit: on scores of a Gaussian mechanism, no rule that is valid for every mechanism proves more from
+    this number of coins in more than half of all audits.
 
     --shape gaussian refutes the curve of a Gaussian mechanism. It refutes the claim itself only if the error rates contradict the
     claim for every mechanism. The command refuses scores with few values or a hard limit, which no Gaussian mechanism gives.

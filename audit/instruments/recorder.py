@@ -67,7 +67,9 @@ class Record:
     coins: Coins | None = None
     releases: list[Noisy] = field(default_factory=list)
     samples: dict[str, list[NDArray[np.bool_]]] = field(default_factory=lambda: defaultdict(list))
-    draws: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)  # number of drawn values, and the first of them
+    draws: list[tuple[int, NDArray[np.float64]]] = field(
+        default_factory=list
+    )  # number of drawn values, and the first eight of them
     _clean: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def drew(self, seed: int, path: tuple[int | str, ...], numbers: NDArray[Any]) -> None:

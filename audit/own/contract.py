@@ -202,7 +202,7 @@ CLAUSES: dict[str, Callable[[Model, Graph], str | None]] = {
 FROM_SEEDS = "Derive all randomness of run k from worlds.seeds[k] (in a function, from `seed`), none from a global generator."
 FROM_MASKS = "Drop masked edges, nodes and labels before any computation, including statistics and normalisation."
 NO_MASK = (
-    "worlds.edges, .nodes and .labels are None where no run lacks anything, as in worlds.removed(k). "
+    "worlds.edges is None if no run lacks an edge; likewise .nodes and .labels. In worlds.removed(k) all three are None. "
     "The edges of run k are worlds.removed(k).graph.edges, once each; .graph.edge_index has both directions."
 )
 HINTS = {

@@ -178,9 +178,10 @@ def end(program: subprocess.Popen[bytes]) -> None:
 def descendants() -> list[int]:
     """The ids of all descendants of this process; none if the system has no /proc."""
     below: dict[int, list[int]] = {}
-    for place in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            below.setdefault(int(place.read_text().rpartition(")")[2].split()[1]), []).append(int(place.parent.name))
+    for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # a process may end meanwhile
+            parent = int(Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[1])
+            below.setdefault(parent, []).append(int(name))
     found, todo = [], [os.getpid()]
     while todo:
         children = below.get(todo.pop(), [])

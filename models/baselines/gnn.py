@@ -82,7 +82,9 @@ class Gnn:
 
     def with_noise(self, sigma: float) -> Self:
         if sigma:
-            raise ValueError(f"sigma={sigma}: {self.kind} has no noise to scale; audit it at epsilon = inf.")
+            raise ValueError(
+                f"{self.kind} has no noise to scale, so no finite epsilon can be reached; audit it at epsilon = inf."
+            )
         return self
 
     def printed(self, delta: float) -> float | None:

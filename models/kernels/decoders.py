@@ -54,7 +54,9 @@ def save(block: Floats, first: int, x: Floats) -> None:
 
 @helper
 def to_unit(y: Floats, made: Floats, inverse: Floats, least: np.float32) -> None:
-    """Writes `made`, the rows of y with every node divided by its length, and inverse, (BLOCK,), the factor of each node."""
+    """Writes `made`, y with each node's vector divided by its length (at least sqrt(least)), and `inverse`, (BLOCK,), the
+    factors.
+    """
     add_squares(y, inverse, ZERO)
     for n in range(BLOCK):
         inverse[n] = ONE / np.sqrt(max(inverse[n], least))

@@ -322,7 +322,9 @@ def add_square_norms(net: Net, op: Any, block: int, nodes: NDArray[np.int32], sq
 
 @helper
 def begin(net: Net, training: bool) -> None:
-    """Sets all sums to zero, and turns the weights of sparse features into tables with a row for each feature."""
+    """Turns the weights of sparse features into tables with a row for each feature. In training it sets all sums to zero;
+    otherwise it computes the normalisation from the running moments.
+    """
     if training:
         net.slopes[:] = ZERO
     for k in range(net.operations.size):

@@ -101,7 +101,7 @@ def wait_for(happened, process):
 def group(leader):
     """The processes of a group that are not zombies."""
     members = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for path in [Path("/proc", name, "stat") for name in os.listdir("/proc") if name.isdigit()]:
         with contextlib.suppress(OSError):
             state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
             if int(its_group) == leader and state != "Z":

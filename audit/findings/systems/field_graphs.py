@@ -124,8 +124,8 @@ def stored_zero(dropped: bool) -> Certificate:
             table[world, 0 if not answer.nnz else 1 + int(answer.data[0] == 1)] += chance
     summary = (
         f"A zero is stored for the pair with probability {table[0, 1]:.3f} without the edge, {table[1, 1]:g} with it. "
-        f"Two copies for two uses cost 2. With the fixed seed, {1 - hit:.0%} of the pairs are unchanged, and everybody can "
-        "compute which."
+        "The scripts release two randomised copies of the graph, which together cost epsilon = 2. "
+        f"With the fixed seed, {1 - hit:.0%} of the pairs are unchanged, and everybody can compute which."
     )
     return seen(EDGE, table, summary, ("nothing stored", "stored 0", "stored 1"))
 
