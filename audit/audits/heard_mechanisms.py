@@ -18,11 +18,11 @@ from scipy import stats
 from ...accounting.checks.conditions import Condition, checked, proved
 from ...accounting.events.tree import parts
 from ...accounting.gaussian import epsilon_of, mu_of_claim
-from ...models.hearing.mechanisms.meetings import REPORT, Meetings, OtherMechanisms
+from ...models.hearing.mechanisms.meetings import REPORT, OtherMechanisms
 from ..heard.inside import EACH, Incomparable, Inside, added_only, history, without
 from ..heard.laws import NOTHING, cost
-from ..heard.playing import Diverged, play
-from ..heard.reading import alike, elsewhere, idle, moved_by, repeated, same_means, shown
+from ..heard.playing import Diverged
+from ..heard.reading import alike, elsewhere, idle, moved_by, repeated, rerun, same_means, shown
 from ..heard.study import CONTINUOUS, History
 from .heard_noise import MOVES, REPEATED, exact, noticed, smallest_factor
 
@@ -256,14 +256,12 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
     free = free_draws(made, first)
     moved_laws = {m.law for m, by in zip(first.meetings, within.shifts, strict=True) if m.size(by) > NOTHING}
     if moved_laws == {REPORT}:  # no mask hides a report that a released number shows, but a draw may change its probabilities
-        heard = Meetings(first.meetings)
-        play(made.model, made.whole, script=redrawn(made, free), follow=heard)
-        known = same_means(first.meetings, heard.found)
+        known = same_means(first.meetings, rerun(made, first, {}, redrawn(made, free)).meetings)
         why = f"the draws at {lines(first, free)} change the probabilities of the reports, so they may hide a secret"
         return None if known else why
     least = smallest(first, within)
     masks = [at for at in free if first.play.draws[at].law in MASKS and first.play.draws[at].values.size >= least]
-    if masks and not alike(first, play(made.model, made.whole, script=redrawn(made, masks), follow=Meetings(first.meetings))):
+    if masks and not alike(first, rerun(made, first, {}, redrawn(made, masks)).play):
         many = "change the release and have at least as many numbers as a noisy value, so they may mask that value"
         return f"the draws at {lines(first, masks)} {many}"
     coins = [at for at in free if first.play.draws[at].law not in CONTINUOUS]
@@ -272,9 +270,8 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
     for some in (coins, numbers):
         if not some:
             continue
-        heard = Meetings(first.meetings)
-        other = play(made.model, made.whole, script=redrawn(made, some), follow=heard)
-        if same_means(first.meetings, heard.found):
+        other = rerun(made, first, {}, redrawn(made, some))
+        if same_means(first.meetings, other.meetings):
             continue
         if some is coins:
             return (
@@ -282,7 +279,7 @@ def hidden(made: Study, first: History, within: Inside, differs: bool) -> str | 
                 "they may hide a secret"
             )
         assert within.worst is not None
-        moved = same_entries(first, within.shifts, without(made, History(made.whole, other, tuple(heard.found)), within.worst)[1])
+        moved = same_entries(first, within.shifts, without(made, other, within.worst)[1])
         if further := grown(first, within.worst.secret, within.shifts, moved):
             return f"{further}; this size depends on the draws at {lines(first, some)}, which may hide the move"
     return None
@@ -302,9 +299,8 @@ def compared(made: Study, first: History, uniform: Sequence[int]) -> list[int]:
 
     def only(some: Sequence[int]) -> bool:
         script = [replace(d, values=d.values * (1 - NUDGE)) if at in some else d for at, d in enumerate(first.play.draws)]
-        heard = Meetings(first.meetings)
-        other = play(made.model, made.whole, script=script, follow=heard)
-        return alike(first, other) and same_means(first.meetings, heard.found)
+        other = rerun(made, first, {}, script)
+        return alike(first, other.play) and same_means(first.meetings, other.meetings)
 
     if not uniform or only(uniform):
         return list(uniform)

@@ -54,12 +54,18 @@ def repeated(made: Study, first: History, instead: Mapping[int, Meeting], draws:
     instead: position of a mechanism -> the mechanism with its other noisy value. draws: if given, they replace the other draws of
     the run. Returns None if the run cannot go on, because later mechanisms depend on these values or the model refuses them.
     """
-    heard = Meetings([instead.get(i, m) for i, m in enumerate(first.meetings)])
     try:
-        played = play(made.model, first.worlds, script=draws or first.play.draws, follow=heard)
+        other = rerun(made, first, instead, draws)
     except Exception:  # a user's model may refuse other values with any exception
         return None
-    return History(first.worlds, played, tuple(heard.found)) if len(heard.found) == len(first.meetings) else None
+    return other if len(other.meetings) == len(first.meetings) else None
+
+
+def rerun(made: Study, first: History, instead: Mapping[int, Meeting], draws: list[Draw] | None = None) -> History:
+    """`repeated`, which raises what the run raises."""
+    heard = Meetings([instead.get(i, m) for i, m in enumerate(first.meetings)])
+    played = play(made.model, first.worlds, script=draws or first.play.draws, follow=heard)
+    return History(first.worlds, played, tuple(heard.found))
 
 
 def same_means(some: Sequence[Meeting], other: Sequence[Meeting], left_out: Collection[int] = ()) -> bool:

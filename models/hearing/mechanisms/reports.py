@@ -240,32 +240,33 @@ def flipped(coins: Coins, chance: Any, data: Any, result: Any) -> Any:
 
 def chosen(coins: Coins, one: Any, other: Any, result: Any) -> Any:
     """where(coins, one, other): a report if each entry with a coin can get every value, else the plain result."""
-    drawn_sides = [side for side in (coins_of(s, _plain(s)) for s in (one, other)) if side is not None]
-    if any(side.law is None or side.shape != result.shape for side in drawn_sides):
+    sides = [coins_of(side, _plain(side)) for side in (one, other)]
+    tosses = [side for side in sides if side is not None]
+    if any(side.law is None or side.shape != result.shape for side in tosses):
         return result
-    values = _values(one) | _values(other)
+    values = _values(one, sides[0]) | _values(other, sides[1])
     if not values or len(values) > FEW:
         return result
     among = tuple(sorted(values))
     share = np.broadcast_to(coins.chance, result.shape)[..., None]
-    chances = share * _chances(one, among, result.shape) + (1 - share) * _chances(other, among, result.shape)
+    chances = share * _chances(one, sides[0], among, result.shape) + (1 - share) * _chances(other, sides[1], among, result.shape)
     tossed = (share[..., 0] > 0) & (share[..., 0] < 1)
     if not np.any(tossed) or not np.all(chances[tossed] > 0):
         return result
-    return coins.report(among, chances, result, tuple(side.draw for side in drawn_sides))
+    return coins.report(among, chances, result, tuple(side.draw for side in tosses))
 
 
-def _values(side: Any) -> set[float]:
-    """The values that one side of a choice can take; none if they are too many, or no numbers."""
-    if (coins := coins_of(side, _plain(side))) is not None and coins.law is not None:
+def _values(side: Any, coins: Coins | None) -> set[float]:
+    """The values that one side of a choice can take; none if they are too many, or no numbers. coins: of the side, if any."""
+    if coins is not None and coins.law is not None:
         return set(coins.law[0])
     found = np.unique(np.asarray(_plain(side)))
     return set(map(float, found)) if found.dtype.kind in "biuf" and found.size <= FEW else set()
 
 
-def _chances(side: Any, among: tuple[float, ...], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """The probability of each value of `among` for each entry of one side of a choice."""
-    if (coins := coins_of(side, _plain(side))) is not None and coins.law is not None:
+def _chances(side: Any, coins: Coins | None, among: tuple[float, ...], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The probability of each value of `among` for each entry of one side of a choice. coins: of the side, if any."""
+    if coins is not None and coins.law is not None:
         own, chances = coins.law
         columns = [chances[..., own.index(v)] if v in own else np.zeros(chances.shape[:-1]) for v in among]
         return np.broadcast_to(np.stack(columns, axis=-1), (*shape, len(among)))
