@@ -6,7 +6,7 @@ import math
 import numbers
 from enum import StrEnum
 from types import UnionType
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 Named = TypeVar("Named", bound=StrEnum)
 
@@ -17,17 +17,17 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number, of Python or of NumPy. A bool is not a number; infinity and NaN are."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether a value is a whole number of an integer type. A bool is not."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def is_finite(value: Any) -> bool:
+def is_finite(value: object) -> TypeGuard[float]:
     """Whether a value is a number other than infinity and NaN."""
     return is_number(value) and math.isfinite(value)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.claim import Claim, Unit
+from ..models.fitted import of_user
 from ..reports.results import SkippedRow
 
 if TYPE_CHECKING:
@@ -19,17 +20,13 @@ if TYPE_CHECKING:
     from .storage.store import Store
 
 
-USERS = (
-    "models.looped",
-    "audit.own.program",
-    "audit.own.declaration",
-)  # modules of this package whose classes wrap a user's own function or program
+PROGRAMS = ("audit.own.program", "audit.own.declaration")  # modules whose classes wrap a user's own program
 
 
 def shown_mode(model: Model) -> str:
     """The model's mode. It is "own" for a user's model, because this package cannot say whether its claim is sound."""
-    package, _, module = type(model).__module__.partition(".")
-    return model.mode if package == __name__.partition(".")[0] and module not in USERS else "own"
+    own = of_user(model) or type(model).__module__.partition(".")[2] in PROGRAMS
+    return "own" if own else model.mode
 
 
 EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
@@ -134,6 +131,14 @@ def noise_of_its_own(model: Model) -> bool:
 
 def keeping(model: Model, names: tuple[str, ...]) -> Model:
     """The same recipe, which computes and keeps only the arrays `names` if it has a field `keep`."""
-    if dataclasses.is_dataclass(model) and any(f.name == "keep" for f in dataclasses.fields(model)):
-        return dataclasses.replace(model, keep=names)
-    return model
+    return with_field(model, "keep", names)
+
+
+def with_field(model: Any, field: str, value: object) -> Any:
+    """The same recipe with another value of a field. A model that has no such field is returned as it is."""
+    return dataclasses.replace(model, **{field: value}) if field in fields_of(model) else model
+
+
+def fields_of(model: Any) -> set[str]:
+    """The names of a recipe's fields; none if the model is no dataclass."""
+    return {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.arguments import shown
+from ..accounting.arguments import check_type, shown
 from ..accounting.claim import Relation, Unit, check_claim
 from ..models.graph.checks import check
 from .own.model_file import checked
@@ -50,8 +50,7 @@ def audit(model: Model, graph: Graph, claim: Claim, *, out: str | Path | None = 
     for name, instead in GIVEN.items():
         if name in options:
             raise ValueError(f"{name}={shown(options[name])}: is no option here. The argument {instead} takes its place.")
-    if not isinstance(out, str | Path | None):
-        raise ValueError(f"out={shown(out)}: must be the path of a folder, or None for a temporary one.")
+    check_type("out", out, str | Path | None, "the path of a folder, or None for a temporary one.")
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         chosen: dict[str, Any] = {"attacks": "none", "mlflow": "none", "jobs": 1} | options
         chosen |= {"data": graph.name, "epsilon": (claim.epsilon,), "delta": claim.delta, "unit": str(claim.unit)}

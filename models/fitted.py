@@ -49,9 +49,9 @@ def not_a_release(release: object, names: Collection[str], worlds: Worlds) -> st
     if set(release.arrays) != set(names):
         return f"declares {sorted(names)} and releases {sorted(release.arrays)}"
     for name, array in release.arrays.items():
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+        if array.dtype.kind not in "fiub":
             return f"'{name}' is no NumPy array of numbers"
-        if array.ndim == 0 or array.shape[0] != worlds.runs:
+        if len(array) != worlds.runs:
             return f"'{name}' has shape {array.shape} for {worlds.runs} runs; the run axis comes first"
         if not np.isfinite(array).all():
             return f"'{name}' holds NaN or infinity"

@@ -208,7 +208,7 @@ def _check(claim: object, ceiling: object, bounds: object, notices: object) -> N
     check_claim(claim)
     check_items("ceiling", ceiling, Upper, "upper bounds, such as upper(ledger, claim).")
     check_items("bounds", bounds, Bound, "lower bounds, such as [lower(scores, bits, claim)].")
-    if not (is_number(notices) and notices > 1):  # type: ignore[operator]
+    if not (is_number(notices) and notices > 1):
         raise ValueError(f"notices={shown(notices)}: must be above 1. It is the factor by which the noise is too small.")
 
 

@@ -305,7 +305,7 @@ def _check_threshold(pilot: object, rule: object, rounds: object, seed: object) 
     if rule is not None and pilot is not None:
         raise ValueError("pilot and rule: each gives the threshold. Leave one of them out.")
     check_type("rounds", rounds, Condition, "a Condition. Leave it out for rounds that were played independently.")
-    if not (is_whole(seed) and seed >= 0):  # type: ignore[operator]
+    if not (is_whole(seed) and seed >= 0):
         raise ValueError(f"seed={shown(seed)}: must be a whole number of at least 0.")
 
 

@@ -17,7 +17,7 @@ from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
 from ...models.capabilities import RandomisedReports, lacks
 from ...models.graph.graph import Worlds
-from ..case import Case, Outcome, Setting, offered
+from ..case import Case, Outcome, Setting, offered, with_field
 from ..games.canaries import beside
 from . import exact
 
@@ -59,7 +59,7 @@ def play_reports(setting: Setting) -> Outcome:
     case, graph, key = setting.case, setting.graph, setting.key
     model = case.model
     assert isinstance(model, RandomisedReports)
-    quick = dataclasses.replace(case.model, epochs=1) if "epochs" in getattr(model, "__dataclass_fields__", {}) else case.model  # type: ignore[type-var]
+    quick = with_field(case.model, "epochs", 1)
     releases, drawn = [], []
     for run in range(setting.rounds):
         coins = key.fold("bits", run).generator().random(USERS) < 0.5

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...accounting.claim import Unit
 from ...models.graph.graph import Mask, Worlds
-from ..case import EDGES
+from ..case import EDGES, with_field
 from ..games.edge_catalogue import catalogue
 from .recorder import Coins, Diverged, Noisy, Record, recorded
 
@@ -163,7 +163,7 @@ def reports_of_others(model: Any, graph: Graph, seed: int) -> list[str]:
     features, although the coins stay the same.
     """
     # the result of the training does not matter
-    quick = dataclasses.replace(model, epochs=1) if "epochs" in getattr(model, "__dataclass_fields__", {}) else model
+    quick = with_field(model, "epochs", 1)
     user = int(graph.degree.argmax())
     x = graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x.copy()
     x[user] = x.max() + 1 - x[user]

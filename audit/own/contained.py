@@ -14,7 +14,7 @@ def contained() -> Iterator[None]:
     """Within this context, what is printed goes to stderr, and `os._exit` raises SystemExit in this process, because a run that
     ends without a verdict must not return 0. At the end, the working directory is as before.
     """
-    home, own, ends = os.getcwd(), os.getpid(), os._exit
+    own, ends = os.getpid(), os._exit
 
     def ended(code: int) -> Any:
         if os.getpid() != own:
@@ -23,8 +23,7 @@ def contained() -> Iterator[None]:
 
     vars(os)["_exit"] = ended
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), contextlib.chdir("."):
             yield
     finally:
         vars(os)["_exit"] = ends
-        os.chdir(home)

@@ -15,7 +15,7 @@ from ...accounting.claim import Unit
 from ...models.base import Model
 from ...models.errors import Stopped, one_line, raising
 from ...models.hearing import hearable
-from ...models.looped import Looped
+from ...models.looped import MODES, Looped
 from ...models.systems import SYSTEMS
 from .program import External
 
@@ -102,7 +102,7 @@ def checked(made: Any, where: str) -> None:
         raise ValueError(f'{where}: releases={made.releases!r}: must be names of arrays, such as ("posteriors",).')
     if not isinstance(made.ledger, DpEvent):
         raise ValueError(f"{where}: ledger={made.ledger!r}: must be a dp_accounting.DpEvent, such as GaussianDpEvent(2.0).")
-    if made.mode not in ("paper", "sound"):
+    if made.mode not in MODES:
         raise ValueError(f"{where}: mode={made.mode!r}: must be 'sound', or 'paper' for a model as it was published.")
     if made.unit not in tuple(Unit):
         raise ValueError(f"{where}: unit={made.unit!r}: must be one of {', '.join(Unit)}.")

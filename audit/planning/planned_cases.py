@@ -16,7 +16,7 @@ from ...models.looped import Looped
 from ...models.ranges import check_range
 from ...models.systems import SYSTEMS, at_unit
 from ...reports.results import SkippedRow
-from ..case import Case, noise_of_its_own, offered, shown_mode
+from ..case import Case, fields_of, noise_of_its_own, offered, shown_mode
 from ..own.declaration import declared
 from ..own.model_file import is_built_in, own_models
 from ..own.program import External
@@ -173,7 +173,7 @@ def fitting(model: Any, name: str, params: Iterable[str]) -> list[tuple[str, str
     """(text, field, value) of those entries of `params` that name a field of the model. Raises ValueError for a malformed
     entry.
     """
-    fields = {f.name for f in dataclasses.fields(model)} if dataclasses.is_dataclass(model) else set()
+    fields = fields_of(model)
     pairs = [(text, *pair(text)) for text in params]
     return [(text, field, value) for text, owner, field, value in pairs if field in fields and owner in ("", name)]
 

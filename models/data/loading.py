@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...accounting.arguments import is_whole, shown
+from ...accounting.arguments import check_type, is_whole, shown
 from ..graph import memory_mapped
 from ..graph.graph import Graph
 from ..graph.neighbour_lists import BLOCK, degrees
@@ -53,32 +53,24 @@ def load(
     that may run code when they are read (`pyg:`), and downloads without a known checksum. memory: bytes that the files may take
     when they are unpacked. Raises ValueError (one line) for anything that cannot be loaded.
     """
-    _check(name, data_dir, trust)
-    for option, number in (("split", split), ("memory", memory)):
-        if not (is_whole(number) and number >= 0):
-            unit = "of bytes" if option == "memory" else "that names a split"
-            raise ValueError(f"{option}={shown(number)}: must be a whole number {unit}, at least 0.")
-    return load_described(os.fspath(name), data_dir, int(split), trust=trust, memory=int(memory))[0]
-
-
-def _check(name: object, data_dir: object, trust: object) -> None:
-    if not isinstance(name, str | Path):
-        raise ValueError(f"name={shown(name)}: must be the name of a data set or a path. `audit data list` shows the names.")
-    if not isinstance(data_dir, str | Path | None):
-        raise ValueError(f"data_dir={shown(data_dir)}: must be the path of a folder, or None for the usual one.")
-    if not isinstance(trust, bool):
-        raise ValueError(f"trust={shown(trust)}: must be True or False.")
+    check_type("name", name, str | Path, "the name of a data set or a path. `audit data list` shows the names.")
+    check_type("data_dir", data_dir, str | Path | None, "the path of a folder, or None for the usual one.")
+    check_type("trust", trust, bool, "True or False.")
+    if not (is_whole(memory) and memory >= 0):
+        raise ValueError(f"memory={shown(memory)}: must be a whole number of bytes, at least 0.")
+    return load_described(os.fspath(name), data_dir, split, trust=trust, memory=int(memory))[0]
 
 
 def load_described(
     name: str, data_dir: str | Path | None = None, split: int = 0, *, trust: bool = False, memory: int = MEMORY
 ) -> tuple[Graph, Provenance]:
     """The graph of `load`, with its source and the repairs made to it."""
-    if not 0 <= split < MOST_SPLITS:
-        raise ValueError(f"split={split}: must be a whole number from 0 to {MOST_SPLITS - 1}, which numbers the public splits.")
+    if not (is_whole(split) and 0 <= split < MOST_SPLITS):
+        known = f"must be a whole number from 0 to {MOST_SPLITS - 1}, which numbers the public splits."
+        raise ValueError(f"split={shown(split)}: {known}")
     parsed = parse(name)
     try:
-        return _described(parsed, data_dir, split, trust, memory)
+        return _described(parsed, data_dir, int(split), trust, memory)
     except ValueError as fault:
         if str(parsed.path or parsed.text.partition(":")[0]) in str(fault):
             raise

@@ -82,7 +82,7 @@ def test_a_wrong_argument_is_named_in_one_line(change: dict[str, Any], said: str
 
 
 def test_a_unit_may_be_given_as_its_value() -> None:
-    assert Looped(lambda graph, seed: {}, unit="node").unit is Unit.NODE  # type: ignore[arg-type]
+    assert Looped(lambda graph, seed: {}, unit="node").unit is Unit.NODE
 
 
 def test_a_graph_has_the_edge_index_of_pyg_and_names_its_fields_for_a_wrong_one(graph: Graph) -> None:
