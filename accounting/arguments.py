@@ -53,6 +53,12 @@ def check_alpha(alpha: Any) -> None:
         raise ValueError(f"alpha={shown(alpha)}: must be between 0 and 1, both excluded. 0.05 is a common choice.")
 
 
+def check_seed(seed: Any) -> None:
+    """Raises ValueError unless the seed is a whole number of at least 0."""
+    if not (is_whole(seed) and seed >= 0):
+        raise ValueError(f"seed={shown(seed)}: must be a whole number of at least 0.")
+
+
 def member(name: str, value: Any, kind: type[Named]) -> Named:
     """The member of an enumeration, from itself or from its value, such as "node". Raises ValueError that lists all values."""
     try:

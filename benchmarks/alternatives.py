@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.error_rates import epsilon_of_rates, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.one_run import canaries, mahloujifar, steinke
 from gnnaudit.accounting.upper import tradeoff
@@ -176,8 +176,10 @@ def formulas(audits: int, python: str | None) -> None:
         scores = mu * random.standard_normal((audits, trials)) + mu * mu * (bits - 0.5)
         rules: dict[str, Callable[[Array, Flags], float]] = {
             "ours, likelihood ratio": lambda s, b, c=claim, k=curve: canaries(s[None], b[None], c, k)[0].epsilon,
-            "ours, shape of the ledger": lambda s, b, c=claim, k=curve: lower(s, b, c, shape="ledger", ledger_curve=k).epsilon,
-            "ours, any shape": lambda s, b, c=claim: lower(s, b, c).epsilon,
+            "ours, shape of the ledger": lambda s, b, c=claim, k=curve: (
+                from_rounds(s, b, c, shape="ledger", ledger_curve=k).epsilon
+            ),
+            "ours, any shape": lambda s, b, c=claim: from_rounds(s, b, c).epsilon,
             "Mahloujifar et al. 2024, ours": lambda s, b, c=claim, k=curve: mahloujifar(s, b, c, k).epsilon,
             "Steinke et al. 2023, ours": lambda s, b, c=claim: steinke(s, b, c).epsilon,
             "Clopper-Pearson, best threshold": best_threshold,

@@ -13,7 +13,7 @@ import numpy as np
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import mu_of
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.guessed_coins import guessed
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
@@ -60,7 +60,7 @@ def row(name, epsilon, canaries, trials, seed):
     ins, outs = scores[bits], scores[~bits]
     share = (ins.mean() - outs.mean()) / np.sqrt((ins.var() + outs.var()) / 2) / float(mu_of(epsilon, DELTA))
     gate = guessed(scores, bits, claim, curve(case.model.ledger))
-    free = lower(scores, bits, claim)
+    free = from_rounds(scores, bits, claim)
     counts = f"{rounds} x {canaries} | {gate.trials[0]}, {gate.trials[1]}"
     bounds = f"{gate.epsilon:.2f} ({gate.epsilon / epsilon:.2f}) | {free.epsilon:.2f} ({free.epsilon / epsilon:.2f})"
     return f"| {name} | {epsilon:g} | {counts} | {share:.2f} | {bounds} | {'yes' if gate.refuted else 'no'} | {seconds:.0f} |"

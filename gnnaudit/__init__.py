@@ -17,7 +17,8 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from .accounting.claim import Claim, Relation, Unit
     from .accounting.events import PureDpEvent
-    from .accounting.lower.bounds import Bound, lower
+    from .accounting.lower.bounds import Bound
+    from .accounting.lower.of_scores import lower
     from .accounting.upper.accountants import Upper, upper
     from .accounting.upper.calibration import calibrate
     from .accounting.upper.tradeoff import curve, gaussian_curve
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
 NAMES = {
     "accounting.claim": ("Claim", "Relation", "Unit"),
     "accounting.events": ("PureDpEvent",),
-    "accounting.lower.bounds": ("Bound", "lower"),
+    "accounting.lower.bounds": ("Bound",),
+    "accounting.lower.of_scores": ("lower",),
     "accounting.upper.accountants": ("Upper", "upper"),
     "accounting.upper.calibration": ("calibrate",),
     "accounting.upper.tradeoff": ("curve", "gaussian_curve"),

@@ -8,7 +8,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 
 from gnnaudit.accounting.claim import Unit
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.upper.accountants import ACCOUNTANTS, Accountant
 from gnnaudit.attacks.links.similarity import LinkStealing
 from gnnaudit.attacks.registry import ATTACKS
@@ -112,7 +112,7 @@ def hub_edge(setting):
     game = Game(graph, "edge", np.array([edge]), setting.key.fold("game"), watch=graph.edges[:, edge])
     seen = setting.store.fit(keeping(case.model, ("posteriors",)), game, 50 * setting.rounds)
     scores = LinkStealing().score(seen.release, seen.challenge)
-    bound = lower(scores, seen.bits, case.claim, alpha=setting.alpha, attack="link-stealing", audit="hub")
+    bound = from_rounds(scores, seen.bits, case.claim, alpha=setting.alpha, attack="link-stealing", audit="hub")
     return Outcome("hub", (unknown(bound),), {}, f"{len(seen)} rounds of the edge between the largest hubs")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import gaussian
-from ..arguments import check_alpha, check_type, is_finite, is_whole, shown
+from ..arguments import check_alpha, check_seed, check_type, is_finite, shown
 from ..checks.conditions import Condition, proved
 from ..checks.score_law import PLAYED, normal_law
 from ..claim import Claim, check_claim
@@ -101,7 +101,7 @@ def resting(bound: Bound, theorem: str, *conditions: Condition) -> Bound:
     )
 
 
-def lower(
+def from_rounds(
     scores: ArrayLike,
     bits: ArrayLike,
     claim: Claim,
@@ -305,8 +305,7 @@ def _check_threshold(pilot: object, rule: object, rounds: object, seed: object) 
     if rule is not None and pilot is not None:
         raise ValueError("pilot and rule: each gives the threshold. Leave one of them out.")
     check_type("rounds", rounds, Condition, "a Condition. Leave it out for rounds that were played independently.")
-    if not (is_whole(seed) and seed >= 0):
-        raise ValueError(f"seed={shown(seed)}: must be a whole number of at least 0.")
+    check_seed(seed)
 
 
 def divide(alpha: float, looks: int) -> float:

@@ -17,7 +17,7 @@ from .. import gaussian
 from ..checks.conditions import Condition, proved
 from ..checks.independence import Independence, independence
 from ..claim import Claim
-from .bounds import Bound, lower, resting
+from .bounds import Bound, from_rounds, resting
 from .families import Family
 from .guessing import (
     EDGES,
@@ -86,7 +86,7 @@ def canaries(
     found: Bound | None = None
     if apart.ok and exact:
         options: dict[str, Any] = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "sd": sd}
-        found = lower(every, there, claim, alpha=(1 - SPARED - RANKED) * alpha, **options, **named)
+        found = from_rounds(every, there, claim, alpha=(1 - SPARED - RANKED) * alpha, **options, **named)
     if apart.ok and (found is None or found.withdrawn is not None):
         found = ranked(every, there, claim, curve, (RANKED if exact else 1 - SPARED) * alpha, shown=shown, **named)
     if found is None or found.withdrawn is not None:

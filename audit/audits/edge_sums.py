@@ -11,7 +11,7 @@ from scipy.special import gammaincinv
 
 from ...accounting.claim import Unit
 from ...accounting.gaussian import mu_of_claim
-from ...accounting.lower.bounds import lower
+from ...accounting.lower.bounds import from_rounds
 from ...accounting.lower.one_run import canaries
 from ...accounting.lower.residuals import ROUNDING, factorised
 from ...accounting.upper.tradeoff import Curve, approximate, curve, gaussian
@@ -72,7 +72,7 @@ def play_sums(setting: Setting) -> Outcome:
     left = common | {"alpha": (1 - NOISE_SHARE) * alpha}
     shaped, apart = canaries(scores, bits, case.claim, curve(case.model.ledger), sd=sd, decoys=decoys, **left)
     shaped = weaker(dataclasses.replace(shaped, alpha=alpha), case.claim, float(shifts.mean()))
-    found = (shaped, lower(scores, bits, case.claim, shape="any", **common))
+    found = (shaped, from_rounds(scores, bits, case.claim, shape="any", **common))
     curves = {"tradeoff": tradeoff(scores, bits, case), "histograms": histograms(scores, bits)}
     reach = (
         f"{setting.rounds} rounds of {len(challenge)} canary edges and {len(unjoined)} pairs without an edge; "

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...accounting.claim import Unit
 from ...accounting.gaussian import mu_of_claim
-from ...accounting.lower.bounds import lower
+from ...accounting.lower.bounds import from_rounds
 from ...accounting.lower.one_run import canaries
 from ...accounting.lower.residuals import factorised
 from ...accounting.upper.tradeoff import gaussian
@@ -67,7 +67,7 @@ def play_stars(setting: Setting) -> Outcome:
     }
     shaped, apart = canaries(scores, bits, case.claim, gaussian(mu_of_claim(case.claim)), **common)
     strength = float(np.linalg.norm(played[0].moves))
-    found = (weaker(shaped, case.claim, strength), lower(scores, bits, case.claim, shape="any", **common))
+    found = (weaker(shaped, case.claim, strength), from_rounds(scores, bits, case.claim, shape="any", **common))
     reach = (
         f"{setting.rounds} runs of {STARS} canary nodes, each of which moves {played[0].moves.shape[0]} rows "
         f"by {strength:.3g} noise sds in all; "

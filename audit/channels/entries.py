@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...accounting.claim import Unit
-from ...accounting.lower.bounds import lower
+from ...accounting.lower.bounds import from_rounds
 from ...accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most
 from ...accounting.lower.power import notices_along
 from ...models.capabilities import RandomisedEdges, lacks
@@ -58,7 +58,7 @@ def play_entries(setting: Setting) -> Outcome:
     trials, declared = (bits.size - int(bits.sum()), int(bits.sum())), rates(case, union, 1.0)
     low, high = (rate_at_most(n * rate, n, alpha / 2) for n, rate in zip(trials, declared, strict=True))
     cut = Rule(0.5 + int(epsilon_of_rates(low, high, case.claim.delta).argmax()), 1)
-    bound = lower(scores, bits, case.claim, shape="any", alpha=alpha, rule=cut, **common)
+    bound = from_rounds(scores, bits, case.claim, shape="any", alpha=alpha, rule=cut, **common)
     kappa = notices_along(case.claim, lambda k: rates(case, union, k), *bound.trials, setting.level)
     bound = dataclasses.replace(bound, notices=kappa, reach=kappa * case.claim.epsilon)
     reach = f"{rounds} drawn graphs, {pairs.shape[1]} edges with a coin in each and {apart.shape[1]} pairs without an edge"

@@ -11,7 +11,7 @@ from scipy.stats import binom
 from ...accounting.checks.independence import separate_draws
 from ...accounting.claim import Unit
 from ...accounting.closed_forms import channel_epsilon
-from ...accounting.lower.bounds import Bound, lower, resting
+from ...accounting.lower.bounds import Bound, from_rounds, resting
 from ...accounting.lower.elementary import SHARE, SIDES, Kind, detectable, guesses, p_value, sum_at_least
 from ...accounting.lower.one_run import COINS
 from ...accounting.lower.power import notices_along
@@ -129,7 +129,7 @@ def of_whole_reports(setting: Setting, releases: list[Release], bits: NDArray[np
     scores = np.array([log_ratio(model, release, graph) for release in releases])
     pilot = declared(model, graph, key.fold("pilot"))
     common: dict[str, Any] = {"attack": "channel-ratio", "audit": "reports", "seed": key.fold("coin").seed}
-    bound = lower(scores, bits, claim, shape="any", alpha=alpha, pilot=pilot, **common)
+    bound = from_rounds(scores, bits, claim, shape="any", alpha=alpha, pilot=pilot, **common)
     kappa = notices_along(claim, lambda kappa: rates(model, graph, kappa), *bound.trials, share * setting.level)
     p_value = None if bound.p_value is None else min(1.0, bound.p_value / share)
     return dataclasses.replace(bound, p_value=p_value, notices=kappa, reach=kappa * claim.epsilon)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from ..planning.ledgers import accounted, is_document
 from ..planning.limits import MOST
-from .options import DataDir, Delta, Json, Param, Trust, console, print_json, table
+from .options import DataDir, Delta, Json, Param, Trust, Words, console, print_json, table
+
+if TYPE_CHECKING:
+    from ...models.graph.graph import Graph
+    from ..planning.plan import Plan
 
 COLUMNS = {
     "dp_accounting-pld": "PLD",
@@ -27,8 +31,9 @@ FORMATS = ("table", "markdown", "latex")
 
 
 def account(
-    models: Annotated[str, Option(help="Systems, by comma, or all. See `audit models`.")] = "all",
-    mode: Annotated[str, Option(help="paper (as published), sound (as it can be proved) or both.")] = "both",
+    models: Annotated[Words, Option(help="Systems, by comma, or all. Default: all. See `audit models`.")] = None,
+    model: Annotated[Words, Option(help="A model of your own, by the ledger that it declares: FILE.py:Name.")] = None,
+    mode: Annotated[Words, Option(help="paper (as published), sound (as it can be proved) or both. Default: both.")] = None,
     epsilon: Annotated[str, Option(help="Budgets in nats, by comma; inf for no noise.")] = "1,8",
     delta: Delta = None,
     data: Annotated[str, Option(help="Data set whose public sizes the ledgers use. See `audit data list`.")] = "campus",
@@ -46,29 +51,44 @@ def account(
 ) -> None:
     """Compare the printed, implemented and true epsilon of each model, by every accountant. Trains nothing.
 
+    With --model, the ledger is the one that your model declares, and --models adds systems to compare it with.
+
     Example: audit account --models gap,progap --mode both --epsilon 1,8 --param hops=3
     """
-    from ...accounting.cache import remembered, sources
     from ...models.data.loading import load
-    from ...models.facts import Facts
     from ..planning.plan import read
 
     if style not in FORMATS:
         raise ValueError(f"format={style!r}: must be one of {', '.join(FORMATS)}.")
     if json and style != "table":
         raise ValueError(f"--format {style}: has no effect with --json. Leave one of them out.")
-    options: dict[str, Any] = {"models": models, "mode": mode, "epsilon": epsilon, "delta": delta, "data": data}
-    plan = read(None, {**options, "data_dir": data_dir, "param": param})
+    systems = model is None or models is not None  # a model of one's own alone has one mode
+    options: dict[str, Any] = {"models": (models or "all") if systems else None, "mode": mode or ("both" if systems else None)}
+    options |= {"model": model, "epsilon": epsilon, "delta": delta, "data": data, "data_dir": data_dir, "param": param}
+    plan = read(None, options)
     graph = load(plan.data, plan.data_dir, trust=trust)
-    # A ledger depends only on public facts, so the whole document is cached, and a second call computes no epsilon.
-    here = Path(__file__).parents[1]
-    code = [sources(folder) for folder in (here, here.parent / "models")]
-    wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), tuned_over, code)
-    document = remembered(lambda: accounted(plan, graph, tuned_over), "account", wanted, holds=is_document)
+    document = stored_or_new(plan, graph, tuned_over)
     if json:
         print_json({"schema": 1, **document})
     else:
         show(document, style)
+
+
+def stored_or_new(plan: Plan, graph: Graph, tuned_over: int) -> dict[str, Any]:
+    """The result of `accounted`. For the built-in systems it is computed once and then read from the cache.
+
+    Their ledgers depend only on public facts and on this package. A model of one's own may depend on any file, so its ledger is
+    computed every time.
+    """
+    if plan.model is not None:
+        return accounted(plan, graph, tuned_over)
+    from ...accounting.cache import remembered, sources
+    from ...models.facts import Facts
+
+    here = Path(__file__).parents[1]
+    code = [sources(folder) for folder in (here, here.parent / "models")]
+    wanted = (plan.models, plan.modes, plan.epsilon, plan.delta, plan.param, Facts.of(graph), tuned_over, code)
+    return remembered(lambda: accounted(plan, graph, tuned_over), "account", wanted, holds=is_document)
 
 
 def show(document: dict[str, Any], style: str = "table") -> None:
@@ -81,6 +101,8 @@ def show(document: dict[str, Any], style: str = "table") -> None:
         print(markdown(lines) if style == "markdown" else latex(lines))
     print("epsilon in nats, rounded up. printed: by the accounting that sets the noise in mode paper. theorem: by the formula in")
     print("the paper. as coded: by the paper's code. true: the tightest upper bound. *: central limit, not an upper bound.")
+    if own := dict.fromkeys(row["model"] for row in accounts if row["own"]):
+        print(f"The ledger of {', '.join(own)} is what its author declares; `audit run` tests it.")
     if tuning := [row for row in document["rows"] if row["kind"] == "tuning"]:
         show_tuning(tuning, lines, style)
     for name, reason in dict.fromkeys((row["accountant"], _reason(row)) for row in accounts if _reason(row)):

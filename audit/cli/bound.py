@@ -198,12 +198,10 @@ def _rounds(
     pilot: Path | None,
     seed: int,
 ) -> Bound:
-    from ...accounting.checks.score_law import in_order
-    from ...accounting.lower.bounds import lower
-    from ...accounting.lower.coins_of_rounds import coins_of_rounds
     from ...accounting.lower.error_rates import Rule
+    from ...accounting.lower.of_scores import lower
 
-    options: dict[str, Any] = {"shape": "any", "rounds": in_order(columns["score"], columns["bit"])}
+    options: dict[str, Any] = {}
     if shape == "gaussian":
         options |= {"shape": "ledger", "ledger_curve": _gaussian(claim), "likelihood_ratio": likelihood_ratio}
     if pilot is not None:
@@ -216,10 +214,6 @@ def _rounds(
         options["pilot"] = other["score"], other["bit"]
     if threshold is not None:
         options["rule"] = Rule(threshold, 1)
-    if shape == "any" and claim.delta > 0 and threshold is None and pilot is None:
-        found = coins_of_rounds(columns["score"], columns["bit"], claim, alpha, rounds=options["rounds"], seed=seed)
-        if found is not None:
-            return found
     return lower(columns["score"], columns["bit"], claim, alpha=alpha, seed=seed, **options)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...accounting.checks.conditions import proved
 from ...accounting.claim import Claim
-from ...accounting.lower.bounds import Bound, lower, resting
+from ...accounting.lower.bounds import Bound, from_rounds, resting
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -117,7 +117,7 @@ def sampled(
     zero, one = np.asarray(without, float).ravel(), np.asarray(present, float).ravel()
     scores, bits = np.concatenate([zero, one]), np.repeat([False, True], [zero.size, one.size])
     order = key.fold("order").generator().permutation(bits.size)
-    bound = lower(scores[order], bits[order], claim, alpha=ALPHA, seed=key.fold("pilot").seed, audit="finding", **how)
+    bound = from_rounds(scores[order], bits[order], claim, alpha=ALPHA, seed=key.fold("pilot").seed, audit="finding", **how)
     return Certificate(claim, bound, summary, histograms(zero, one, score))
 
 

@@ -13,7 +13,7 @@ from scipy.stats import ks_2samp
 
 from gnnaudit.accounting.claim import Claim, Relation, Unit
 from gnnaudit.accounting.closed_forms import argmax_top_probability, channel_epsilon, noisy_argmax_epsilon
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.power import notices_along
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.audit.audits.registry import AUDITS
@@ -294,5 +294,5 @@ def test_reports_that_leak_as_much_as_the_game_notices_are_refuted_nine_times_ou
         other = draw.integers(1, graph.classes, bits.size)
         sent = np.where(draw.random(bits.size) < kept, bits, (bits + other) % graph.classes)
         scores = user_reports.ratio(model, graph, ups, copies - ups, sent)
-        refuted += lower(scores, bits, claim, alpha=alpha, pilot=pilot, seed=seed).refuted
+        refuted += from_rounds(scores, bits, claim, alpha=alpha, pilot=pilot, seed=seed).refuted
     assert stats.binom.cdf(refuted, 60, 0.9) > 1e-6  # fails once in a million

@@ -8,7 +8,7 @@ from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.checks.conditions import LEVEL
 from gnnaudit.accounting.checks.score_law import FEWEST, in_order, normal_law, not_continuous
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.upper import tradeoff
 
 DELTA = 1e-5
@@ -120,11 +120,11 @@ def test_the_likelihood_ratio_is_withdrawn_where_scores_are_not_normal_and_stand
     draw, bits = np.random.default_rng(1), np.arange(4000) % 2 == 1
     claim = Claim(1.0, DELTA)
     options = {"shape": "ledger", "ledger_curve": tradeoff.gaussian(gaussian.mu_of_claim(claim)), "likelihood_ratio": True}
-    honest = lower(draw.laplace(bits, 1.0), bits, claim, **options)
+    honest = from_rounds(draw.laplace(bits, 1.0), bits, claim, **options)
     assert honest.withdrawn > 1.5
     assert not honest.refuted
     assert honest.reach == np.inf
-    leaky = lower(draw.standard_normal(4000) + bits, bits, claim, **options)
+    leaky = from_rounds(draw.standard_normal(4000) + bits, bits, claim, **options)
     assert leaky.refuted
     assert leaky.against == "ledger"
     assert [c.how for c in leaky.conditions] == ["proved", "checked"]

@@ -13,7 +13,7 @@ from scipy import special, stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most, smallest_level
 from gnnaudit.accounting.upper import tradeoff
 
@@ -84,14 +84,14 @@ def test_the_two_sample_bound_exceeds_the_truth_in_five_percent_of_audits(sd_kno
 @pytest.mark.parametrize(("epsilon", "share"), [(1, 0.85), (2, 0.92), (4, 0.95), (8, 0.97)])
 def test_ten_thousand_trials_prove_most_of_a_gaussian_epsilon(epsilon, share):
     mu, claim, curve = gaussian_case(epsilon)
-    found = lower(*quantile_scores(mu, 5000), claim, shape="ledger", ledger_curve=curve, likelihood_ratio=True)
+    found = from_rounds(*quantile_scores(mu, 5000), claim, shape="ledger", ledger_curve=curve, likelihood_ratio=True)
     assert share * epsilon <= found.epsilon < epsilon
 
 
 @pytest.mark.parametrize(("epsilon", "share"), [(1, 0.55), (2, 0.75), (4, 0.85), (8, 0.91)])
 def test_one_run_of_a_thousand_canaries_proves_much_of_a_gaussian_epsilon(epsilon, share):
     mu, claim, curve = gaussian_case(epsilon)
-    found = lower(*quantile_scores(mu, 500), claim, shape="ledger", ledger_curve=curve, likelihood_ratio=True)
+    found = from_rounds(*quantile_scores(mu, 500), claim, shape="ledger", ledger_curve=curve, likelihood_ratio=True)
     assert share * epsilon <= found.epsilon < epsilon
 
 
@@ -100,10 +100,12 @@ def test_noise_half_as_large_is_refuted_and_honest_noise_is_not(options):
     mu, claim, curve = gaussian_case(4)
     honest, bits = quantile_scores(mu, 1000)
     options = options if "sd" not in options else {**options, "sd": mu}
-    found = lower(honest, bits, claim, shape="ledger", ledger_curve=curve, **options)
+    found = from_rounds(honest, bits, claim, shape="ledger", ledger_curve=curve, **options)
     assert not found.refuted
     assert found.p_value > 0.05
-    caught = lower(*quantile_scores(2 * mu, 1000), claim, shape="ledger", ledger_curve=curve, alpha=1e-6, likelihood_ratio=True)
+    caught = from_rounds(
+        *quantile_scores(2 * mu, 1000), claim, shape="ledger", ledger_curve=curve, alpha=1e-6, likelihood_ratio=True
+    )
     assert caught.refuted
     assert caught.epsilon > 6
     assert caught.p_value < 1e-6
@@ -114,26 +116,26 @@ def test_randomised_response_is_bounded_by_its_own_epsilon():
     n = 20_000
     scores = np.concatenate([np.arange(n) >= q * n, np.arange(n) < q * n]).astype(float)
     bits = np.arange(2 * n) >= n
-    found = lower(scores, bits, Claim(2, 0), seed=1)
+    found = from_rounds(scores, bits, Claim(2, 0), seed=1)
     assert 1.85 < found.epsilon < 2.0  # ten standard errors on either side
     assert not found.refuted
-    assert lower(scores, bits, Claim(1.8, 0), seed=1).refuted
+    assert from_rounds(scores, bits, Claim(1.8, 0), seed=1).refuted
 
 
 def test_a_threshold_fixed_beforehand_and_one_from_pilot_runs_let_all_rounds_count():
     scores, bits = quantile_scores(1.0, 500)
-    fixed = lower(scores, bits, Claim(1, DELTA), rule=Rule(1.0, 1))
-    piloted = lower(scores, bits, Claim(1, DELTA), pilot=(scores + 0.0, bits))
+    fixed = from_rounds(scores, bits, Claim(1, DELTA), rule=Rule(1.0, 1))
+    piloted = from_rounds(scores, bits, Claim(1, DELTA), pilot=(scores + 0.0, bits))
     assert fixed.trials == piloted.trials == (500, 500)
-    assert sum(lower(scores, bits, Claim(1, DELTA)).trials) < 900
+    assert sum(from_rounds(scores, bits, Claim(1, DELTA)).trials) < 900
 
 
 def test_scores_that_point_the_wrong_way_are_turned_round():
     scores, bits = quantile_scores(2.0, 2000)
-    there, back = (lower(s, bits, Claim(1, DELTA), seed=3) for s in (scores, -scores))
+    there, back = (from_rounds(s, bits, Claim(1, DELTA), seed=3) for s in (scores, -scores))
     assert there.epsilon > 2
     assert back.epsilon == pytest.approx(there.epsilon, rel=0.05)
-    moved = lower(10.0 - scores, bits, Claim(1, DELTA), seed=3)  # the rank of a score counts, not its sign or size
+    moved = from_rounds(10.0 - scores, bits, Claim(1, DELTA), seed=3)  # the rank of a score counts, not its sign or size
     assert moved.epsilon == pytest.approx(back.epsilon, rel=1e-9)
 
 
@@ -151,10 +153,10 @@ def test_the_gate_bounds_a_ledger_of_any_shape_by_its_copies_with_less_noise(led
     scores = np.concatenate([np.arange(n) < a * n, np.arange(n) >= b * n]).astype(float)
     bits = np.arange(2 * n) >= n
     options = {"shape": "ledger", "ledger_curve": curve, "family": family, "rule": Rule(0.5, 1)}
-    found = lower(scores, bits, Claim(epsilon, DELTA), **options)
+    found = from_rounds(scores, bits, Claim(epsilon, DELTA), **options)
     assert 0.7 * epsilon < found.epsilon <= epsilon
     assert not found.refuted
-    caught = lower(scores, bits, Claim(0.65 * epsilon, DELTA), **options)
+    caught = from_rounds(scores, bits, Claim(0.65 * epsilon, DELTA), **options)
     assert caught.refuted
     assert caught.p_value < 0.05
 
@@ -162,17 +164,17 @@ def test_the_gate_bounds_a_ledger_of_any_shape_by_its_copies_with_less_noise(led
 def test_the_p_value_is_the_level_at_which_the_claim_begins_to_be_refuted():
     scores, bits = quantile_scores(2.0, 2000)
     for epsilon, options in ((2.5, {}), (9, {"shape": "ledger", "ledger_curve": tradeoff.gaussian(1.0)})):
-        p = lower(scores, bits, Claim(epsilon, DELTA), **options, rule=Rule(2.2, 1)).p_value
+        p = from_rounds(scores, bits, Claim(epsilon, DELTA), **options, rule=Rule(2.2, 1)).p_value
         assert 1e-6 < p < 0.5
         for alpha, refuted in ((p * 1.01, True), (p * 0.99, False)):
-            assert lower(scores, bits, Claim(epsilon, DELTA), alpha=alpha, rule=Rule(2.2, 1), **options).refuted is refuted
+            assert from_rounds(scores, bits, Claim(epsilon, DELTA), alpha=alpha, rule=Rule(2.2, 1), **options).refuted is refuted
     assert smallest_level(lambda level: level > 1e-12) == pytest.approx(1e-12, rel=1e-4)
 
 
 def test_without_a_claim_nothing_is_refuted_and_the_bound_is_still_there():
     scores, bits = quantile_scores(3.0, 1000)
     for options in ({}, {"shape": "ledger", "ledger_curve": tradeoff.gaussian(3.0), "likelihood_ratio": True}):
-        found = lower(scores, bits, Claim(math.inf, DELTA), **options)
+        found = from_rounds(scores, bits, Claim(math.inf, DELTA), **options)
         assert found.epsilon > 2
         assert not found.refuted
         assert found.p_value == 1
@@ -180,7 +182,7 @@ def test_without_a_claim_nothing_is_refuted_and_the_bound_is_still_there():
 
 def test_a_bound_prints_its_side_confidence_and_shape():
     scores, bits = quantile_scores(0.0, 100)
-    assert str(lower(scores, bits, Claim(1, DELTA), alpha=0.008)) == "at least 0.00 (99.2 %, any shape)"
+    assert str(from_rounds(scores, bits, Claim(1, DELTA), alpha=0.008)) == "at least 0.00 (99.2 %, any shape)"
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -204,7 +206,7 @@ def test_scores_that_are_alike_in_both_worlds_prove_exactly_nothing(values, repe
         "sd": {"shape": "ledger", "ledger_curve": tradeoff.gaussian(1.0), "likelihood_ratio": True, "sd": 1.0},
         "family": {"shape": "ledger", "ledger_curve": tradeoff.pure(1.0), "family": lambda kappa: tradeoff.pure(kappa)},
     }[options]
-    found = lower(scores, bits, Claim(epsilon, delta), pilot=(scores, bits), **named)
+    found = from_rounds(scores, bits, Claim(epsilon, delta), pilot=(scores, bits), **named)
     assert found.epsilon == 0
     assert not found.refuted
     assert 0 <= found.p_value <= 1
@@ -217,7 +219,7 @@ def test_scores_that_are_alike_in_both_worlds_prove_exactly_nothing(values, repe
 def test_any_number_of_rounds_is_answered(n, likelihood_ratio):
     scores = np.arange(2 * n) % n + np.where(np.arange(2 * n) >= n, 0.5, 0.0)
     named = {"shape": "ledger", "ledger_curve": tradeoff.gaussian(1.0), "likelihood_ratio": True} if likelihood_ratio else {}
-    found = lower(scores, np.arange(2 * n) >= n, Claim(1, DELTA), alpha=ALPHA, **named)
+    found = from_rounds(scores, np.arange(2 * n) >= n, Claim(1, DELTA), alpha=ALPHA, **named)
     assert 0 <= found.epsilon < 1
     assert not math.isnan(found.reach)
 
@@ -226,14 +228,16 @@ def test_any_number_of_rounds_is_answered(n, likelihood_ratio):
 def test_ten_million_rounds_are_answered():
     draw = np.random.default_rng(0)
     bits = np.arange(10**7) % 2 == 1
-    found = lower(draw.standard_normal(10**7) + bits, bits, Claim(1, DELTA), shape="ledger", ledger_curve=tradeoff.gaussian(1.0))
+    found = from_rounds(
+        draw.standard_normal(10**7) + bits, bits, Claim(1, DELTA), shape="ledger", ledger_curve=tradeoff.gaussian(1.0)
+    )
     assert 0.98 < found.epsilon / float(gaussian.epsilon_of(1.0, DELTA)) < 1  # the gate loses less than 1 % here
 
 
 @pytest.mark.parametrize("sure", [20, 200, 5000])
 def test_a_perfect_attack_is_worth_what_its_number_of_rounds_can_prove(sure):
     bits = np.arange(2 * sure) >= sure
-    found = lower(bits * 1.0, bits, Claim(1, 0), rule=Rule(0.5, 1))
+    found = from_rounds(bits * 1.0, bits, Claim(1, 0), rule=Rule(0.5, 1))
     assert found.epsilon == pytest.approx(math.log(1 / (1 - 0.025 ** (1 / sure)) - 1), rel=1e-9)
 
 
@@ -274,7 +278,7 @@ def test_a_perfect_attack_is_worth_what_its_number_of_rounds_can_prove(sure):
 def test_bad_input_is_named(change, message):
     arguments = {"scores": [0.0, 1.0, 2.0, 3.0], "bits": [0, 1, 0, 1], "claim": Claim(1, DELTA)} | change
     with pytest.raises(ValueError, match=re.escape(message)) as refusal:
-        lower(**arguments)
+        from_rounds(**arguments)
     assert "\n" not in str(refusal.value)
 
 
@@ -288,14 +292,14 @@ def test_worlds_of_unequal_size_have_an_interval_each(delta, false_positives, fa
     b = stats.beta.isf(alpha / 2, false_negatives + 1, ins - false_negatives)
     truth = max(0.0, *(math.log((1 - delta - x) / y) if 1 - delta - x > 0 else -math.inf for x, y in ((a, b), (b, a))))
     rule, claim = Rule(0.5, 1), Claim(0.9 * truth, delta)
-    found = lower(scores, bits, claim, rule=rule, alpha=alpha)
+    found = from_rounds(scores, bits, claim, rule=rule, alpha=alpha)
     assert found.epsilon == pytest.approx(truth, rel=1e-9)
     assert found.trials == (outs, ins)
-    assert lower(scores, bits, claim, rule=rule, alpha=found.p_value * 1.001).refuted
-    assert not lower(scores, bits, claim, rule=rule, alpha=found.p_value * 0.999).refuted
+    assert from_rounds(scores, bits, claim, rule=rule, alpha=found.p_value * 1.001).refuted
+    assert not from_rounds(scores, bits, claim, rule=rule, alpha=found.p_value * 0.999).refuted
     if delta:
         curve = tradeoff.gaussian(1.0)
-        gate = lower(scores, bits, claim, shape="ledger", ledger_curve=curve, rule=rule, alpha=alpha)
+        gate = from_rounds(scores, bits, claim, shape="ledger", ledger_curve=curve, rule=rule, alpha=alpha)
         mu = max(-special.ndtri(a) - special.ndtri(b), 0.0)
         assert gate.epsilon == pytest.approx(float(gaussian.epsilon_of(mu, delta)), rel=1e-9)
 
@@ -307,7 +311,7 @@ def test_a_likelihood_ratio_notices_what_its_normal_law_says(alpha):
     options = {"shape": "ledger", "ledger_curve": curve, "likelihood_ratio": True, "alpha": alpha}
     error = math.sqrt(1 / 900 + 1 / 300) * (stats.norm.isf(alpha) + stats.norm.ppf(0.9))
     for sd, more in ((1.0, 1.006), (None, 1.03)):  # estimating the sd from the scores costs a little
-        found = lower(scores, bits, claim, sd=sd, **options)
+        found = from_rounds(scores, bits, claim, sd=sd, **options)
         assert 1 + error / curve.mu <= found.notices < more * (1 + error / curve.mu)
         assert found.reach == pytest.approx(float(gaussian.epsilon_of(found.notices * curve.mu, claim.delta)))
 
@@ -315,10 +319,10 @@ def test_a_likelihood_ratio_notices_what_its_normal_law_says(alpha):
 def test_what_holds_for_any_shape_holds_for_the_ledgers_too():
     scores, bits = np.concatenate([np.arange(500) < 10, np.arange(500) < 480]).astype(float), np.arange(1000) >= 500
     claim, rule = Claim(1.0, 0.0), Rule(0.5, 1)
-    alone = lower(
+    alone = from_rounds(
         scores, bits, claim, shape="ledger", ledger_curve=tradeoff.pure(1.0), rule=rule
     )  # refutes the ledger, and no other member of the family is known
-    assert alone.epsilon == lower(scores, bits, claim, rule=rule).epsilon > 2.5
+    assert alone.epsilon == from_rounds(scores, bits, claim, rule=rule).epsilon > 2.5
     assert alone.refuted
 
 
@@ -333,10 +337,10 @@ def test_the_p_value_of_a_likelihood_ratio_is_the_level_at_which_it_refutes(sd):
         "likelihood_ratio": True,
         "sd": sd,
     }
-    p = lower(scores, bits, claim, **options).p_value
+    p = from_rounds(scores, bits, claim, **options).p_value
     assert 1e-6 < p < 0.05
-    assert lower(scores, bits, claim, alpha=p * 1.001, **options).refuted
-    assert not lower(scores, bits, claim, alpha=p * 0.999, **options).refuted
+    assert from_rounds(scores, bits, claim, alpha=p * 1.001, **options).refuted
+    assert not from_rounds(scores, bits, claim, alpha=p * 0.999, **options).refuted
 
 
 @pytest.mark.parametrize("mu", [0.05, 1.0, 6.0, 30.0])

@@ -9,7 +9,7 @@ from scipy import special, stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.error_rates import Rule
 from gnnaudit.accounting.lower.guessed_coins import FEWEST_RUNS, guessed, luck
 from gnnaudit.accounting.upper import tradeoff
@@ -74,7 +74,7 @@ def test_it_proves_as_much_as_two_error_rates_of_2_8_times_as_many_trials(epsilo
         return told(round(2 * n * special.ndtr(mu / 2)), 2 * n)
 
     def rates(n):
-        return lower(*usual(n), claim, shape="ledger", ledger_curve=curve, rule=Rule(0.0, 1)).epsilon
+        return from_rounds(*usual(n), claim, shape="ledger", ledger_curve=curve, rule=Rule(0.0, 1)).epsilon
 
     ours = guessed(*usual(1000), claim, curve).epsilon
     assert rates(2800) == pytest.approx(ours, rel=0.02)

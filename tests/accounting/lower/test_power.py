@@ -8,7 +8,7 @@ from scipy import stats
 
 from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
-from gnnaudit.accounting.lower.bounds import lower, pooled_sd
+from gnnaudit.accounting.lower.bounds import from_rounds, pooled_sd
 from gnnaudit.accounting.lower.error_rates import Rule, mu_of_rates, rate_at_most
 from gnnaudit.accounting.lower.power import METHODS, coins_detect, notices, power_of_coins, rounds_needed
 from gnnaudit.accounting.upper import tradeoff
@@ -80,7 +80,7 @@ def test_more_rounds_notice_smaller_violations_and_a_bound_carries_what_it_notic
         factors = [notices(claim, n, n, method=method)[0] for n in (100, 1000, 10_000)]
         assert factors == sorted(factors, reverse=True)
     bits = np.arange(2000) >= 1000
-    found = lower(bits * 1.0, bits, claim, shape="ledger", ledger_curve=tradeoff.gaussian(1.0), rule=Rule(0.5, 1))
+    found = from_rounds(bits * 1.0, bits, claim, shape="ledger", ledger_curve=tradeoff.gaussian(1.0), rule=Rule(0.5, 1))
     assert (found.notices, found.reach) == notices(claim, 1000, 1000, 0.05, "gate")
 
 
@@ -90,7 +90,7 @@ def test_a_pure_claim_is_measured_by_randomised_response():
     bits, seen = np.arange(2 * n) >= n, 0
     for _ in range(400):
         scores = np.where(draw.random(2 * n) < q, bits, ~bits) * 1.0
-        seen += lower(scores, bits, Claim(1, 0), rule=Rule(0.5, 1)).refuted
+        seen += from_rounds(scores, bits, Claim(1, 0), rule=Rule(0.5, 1)).refuted
     assert seen >= 353  # a binomial count of mean 380 falls below 353 once in a million
 
 

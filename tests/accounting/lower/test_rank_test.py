@@ -12,7 +12,7 @@ from gnnaudit.accounting import gaussian
 from gnnaudit.accounting.claim import Claim
 from gnnaudit.accounting.events.tree import Unsupported
 from gnnaudit.accounting.events.types import FiniteDpEvent
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.rank_test import best_place, chance_of_so_few, misses, ranked
 from gnnaudit.accounting.upper import tradeoff
 
@@ -70,7 +70,7 @@ def test_ten_thousand_trials_prove_more_than_two_intervals_do(epsilon, share):
     assert share * epsilon <= found.epsilon < epsilon
     assert not found.refuted
     assert found.p_value > 0.05
-    assert found.epsilon > lower(scores, bits, claim, shape="ledger", ledger_curve=curve).epsilon
+    assert found.epsilon > from_rounds(scores, bits, claim, shape="ledger", ledger_curve=curve).epsilon
 
 
 def test_one_world_alone_may_have_many_more_trials():

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from gnnaudit.accounting.claim import Claim, Unit
 from gnnaudit.accounting.gaussian import mu_of
-from gnnaudit.accounting.lower.bounds import lower
+from gnnaudit.accounting.lower.bounds import from_rounds
 from gnnaudit.accounting.lower.guessed_coins import guessed
 from gnnaudit.accounting.upper.calibration import calibrate
 from gnnaudit.accounting.upper.tradeoff import curve
@@ -136,7 +136,7 @@ def test_without_the_edge_in_both_worlds_nothing_is_found():
 
     scores, bits = play(honest(Gap), EDGE, canaries=40, rounds=10, alter=removed)
     assert gate(honest(Gap), EDGE, scores, bits, alpha=1e-4).epsilon == 0
-    assert lower(scores, bits, EDGE, alpha=1e-4).epsilon == 0
+    assert from_rounds(scores, bits, EDGE, alpha=1e-4).epsilon == 0
 
 
 def test_a_directed_edge_is_looked_for_at_its_receiver():

@@ -175,6 +175,23 @@ def test_the_second_answer_loads_no_model(capsys, monkeypatch):
         document(capsys, epsilon="2")
 
 
+def test_the_ledger_of_ones_own_model_is_the_one_that_its_file_declares(capsys, tmp_path):
+    """randomized response at epsilon = .5 costs .5 by definition, and twice of it 1, after the file has changed"""
+    file = tmp_path / "mine.py"
+    text = "from dp_accounting import *\nfrom gnnaudit import Looped\n"
+    text += "e = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent({0}, 2), {1})\n"
+    text += "def train(graph, seed): ...\nmine = Looped(train, events=e)\n"
+    for times in (1, 2):
+        file.write_text(text.format(noise := 2 / (1 + 2.718281828459045**0.5), times))
+        account(model=f"{file}:mine", epsilon="1", delta=1e-9, json=True)
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        best = min(row["value"] for row in rows if row["kind"] == "account" and row["is_upper_bound"] and row["value"])
+        assert best == pytest.approx(times / 2, rel=2e-3), noise
+        assert all(row["own"] for row in rows if row["kind"] == "account")
+    account(model=f"{file}:mine", epsilon="1")
+    assert "what its author declares" in capsys.readouterr().out
+
+
 def test_importing_the_command_loads_nothing_heavy():
     heavy = "torch", "dp_accounting", "autodp", "opacus", "scipy", "pandas", "mlflow"
     code = f"import sys, gnnaudit.audit.cli.account; print([m for m in {heavy!r} if m in sys.modules])"

@@ -1,0 +1,60 @@
+"""The lower bound from scores and bits that somebody else has collected: `audit bound` and `gnnaudit.lower`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from ..arguments import check_alpha, check_seed
+from ..checks.score_law import in_order
+from ..claim import Claim, check_claim
+from .bounds import Bound, from_rounds, split
+from .coins_of_rounds import coins_of_rounds
+
+if TYPE_CHECKING:
+    from ..upper.tradeoff import Curve
+    from .error_rates import Rule
+
+
+def lower(
+    scores: ArrayLike,
+    bits: ArrayLike,
+    claim: Claim,
+    *,
+    shape: str = "any",
+    ledger_curve: Curve | None = None,
+    family: Callable[[float], Curve] | None = None,
+    alpha: float = 0.05,
+    pilot: tuple[ArrayLike, ArrayLike] | None = None,
+    rule: Rule | None = None,
+    likelihood_ratio: bool = False,
+    sd: float | None = None,
+    seed: int = 0,
+) -> Bound:
+    """A lower bound on epsilon, in nats, that holds with probability 1 - alpha: what `audit bound` computes from a file.
+
+    scores: any shape, float, one for each round; infinities allowed. bits: the same shape, True where the secret was present.
+    The bound needs independent rounds. Pass them in the order in which they were played: the order is tested, and a failed test
+    withdraws the bound.
+
+    With shape "any" and delta > 0, without `rule` and `pilot`, the bound comes from guesses of fair coins if half of the rounds
+    or more can be used so (see `coins_of_rounds`). Otherwise it comes from error rates; `bounds.from_rounds` explains the other
+    arguments. seed: of the coins that the tool draws, and of the split that chooses a threshold.
+
+    Raises ValueError for NaN, bits other than 0 and 1, unequal shapes, a missing world, and arguments that do not belong
+    together.
+    """
+    split(scores, bits)
+    check_claim(claim)
+    check_alpha(alpha)
+    check_seed(seed)
+    rounds = in_order(scores, bits)
+    error_rates: dict[str, Any] = {"ledger_curve": ledger_curve, "family": family, "pilot": pilot, "rule": rule, "sd": sd}
+    if shape == "any" and claim.delta > 0 and not likelihood_ratio and all(value is None for value in error_rates.values()):
+        found = coins_of_rounds(scores, bits, claim, alpha, rounds=rounds, seed=seed)
+        if found is not None:
+            return found
+    options = {**error_rates, "shape": shape, "likelihood_ratio": likelihood_ratio}
+    return from_rounds(scores, bits, claim, alpha=alpha, rounds=rounds, seed=seed, **options)
