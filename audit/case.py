@@ -30,7 +30,6 @@ def shown_mode(model: Model) -> str:
 
 
 EDGES = (Unit.DIRECTED_EDGE, Unit.UNDIRECTED_EDGE)
-UNLIMITED = "the claim is epsilon = inf, so there is nothing to test"  # why an audit does not apply to a claim without a limit
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def carry_out(
     and for a run folder of another plan.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
-    audits, _, _ = asked(plan)
+    audits, attacks, _ = asked(plan)
     todo, skips = cases(plan, graph, makes)
     if plan.jobs > 1:
         for case in todo:
@@ -116,7 +116,7 @@ def carry_out(
         written: set[Path] = set()
         checked: dict[str, tuple[Check, ...]] = {}
         tested = False
-        for case, say in announced(todo, 2 + len(audits), console):
+        for case, say in announced(todo, 1 + bool(attacks) + len(audits), console):
             secret = key.fold(case.model.name, case.model.mode, repr(case.claim.epsilon))
             ceiling = uppers(case)
             if case.model.name not in checked:
@@ -190,7 +190,8 @@ def study(
     audits, attacks, games = asked(plan)
     say("accuracy")
     used = utility(case, graph, store, key, plan.repeats)
-    say("membership attacks")
+    if attacks:
+        say("membership attacks")
     leaks = membership(case, graph, store, key, attacks, plan.shadows, plan.targets, games)
     outcomes, skips = [Outcome("account", (), {"roc": leaks.rocs})], [*leaks.skips]
     for audit in audits:

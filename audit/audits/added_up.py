@@ -19,7 +19,7 @@ from ...accounting.events.tree import gaussian_mu, parts
 from ...accounting.lower.residuals import Moves, added_up
 from ...models.capabilities import BoundedDegree, ClippedGradients, NoisyRows, declined, has, lacks
 from ...models.graph.graph import Mask, Worlds
-from ..case import UNLIMITED, Case, Outcome, Setting, keeping, offered
+from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import hub, stars
 from ..heard.gate import a_strangers
 from ..instruments.reach import NOTHING
@@ -41,8 +41,6 @@ def refuses(case: Case) -> str | None:
     """The audit needs a claim about nodes, a training that reports its noise, and a ledger of Gaussian mechanisms."""
     if case.claim.unit is not Unit.NODE:
         return f"it adds up the moves by one node; this claim is about {case.claim.unit}"
-    if math.isinf(case.claim.epsilon):
-        return UNLIMITED
     if isinstance(case.model, External):
         return "this audit does not read the recorded draws of a program"
     if a_strangers(case.model):

@@ -16,7 +16,7 @@ from ...accounting.events.counts import Charged, charged, coin_p_values, recount
 from ...accounting.lower.bounds import Bound, resting
 from ...accounting.upper.accountants import tightest, upper
 from ...accounting.upper.tradeoff import curve, scaled
-from ..case import EDGES, UNLIMITED, Case, Outcome, Setting, keeping, offered
+from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..heard.gate import a_strangers, examined, followed
 from ..heard.inside import Inside
 from ..instruments.recorder import Record, recorded
@@ -40,8 +40,6 @@ SEEDS = proved("the two runs are independent", "the two runs have different seed
 
 def refuses(case: Case) -> str | None:
     """The audit needs a training in this process with a non-empty ledger, or a program that is recorded or protects edges."""
-    if math.isinf(case.claim.epsilon):
-        return UNLIMITED
     if isinstance(case.model, External):
         known = case.claim.unit in EDGES or case.model.record
         why = "the program is not recorded, and its seeds are tested only for claims about edges; this claim is about"

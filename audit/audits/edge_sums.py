@@ -17,7 +17,7 @@ from ...accounting.lower.residuals import ROUNDING, factorised
 from ...accounting.upper.tradeoff import Curve, approximate, curve, gaussian
 from ...attacks.canary.gaussian_ratio import LikelihoodRatio, noise_std
 from ...models.capabilities import SUMS, NoisySums, lacks
-from ..case import EDGES, UNLIMITED, Case, Outcome, Setting, keeping
+from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.game import Game, Seen, matching
 from ..instruments.reach import assumed, weaker
 from . import node_stars
@@ -43,11 +43,7 @@ def refuses(case: Case) -> str | None:
         return node_stars.refuses(case)
     if case.claim.unit not in EDGES:
         return f"the game on released sums is about edges; this claim is about {case.claim.unit}"
-    if reason := lacks(case.model, NoisySums):
-        return reason
-    if np.isinf(case.claim.epsilon):
-        return UNLIMITED
-    return None
+    return lacks(case.model, NoisySums)
 
 
 def play_sums(setting: Setting) -> Outcome:

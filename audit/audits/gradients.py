@@ -14,7 +14,7 @@ from ...accounting.lower.one_run import canaries
 from ...accounting.upper.tradeoff import curve
 from ...models.capabilities import ClippedGradients, lacks
 from ...models.graph.graph import Mask, Worlds
-from ..case import UNLIMITED, Case, Outcome, Setting
+from ..case import Case, Outcome, Setting
 from ..games.canaries import own_features
 from ..instruments.reach import family, weaker
 from ..instruments.recorder import Join, recorded
@@ -35,7 +35,7 @@ def refuses(case: Case) -> str | None:
     """The audit needs a claim about nodes, and DP-SGD on full batches or secret Poisson samples."""
     if case.claim.unit is not Unit.NODE:
         return f"gradient canaries are nodes; this claim is about {case.claim.unit}"
-    return UNLIMITED if np.isinf(case.claim.epsilon) else lacks(case.model, ClippedGradients)
+    return lacks(case.model, ClippedGradients)
 
 
 def play_gradients(setting: Setting) -> Outcome:

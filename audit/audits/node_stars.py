@@ -19,7 +19,7 @@ from ...accounting.lower.residuals import factorised
 from ...accounting.upper.tradeoff import gaussian
 from ...models.capabilities import SUMS, BoundedDegree, NoisyRows, NoisySums, lacks
 from ...models.graph.graph import Mask, Worlds
-from ..case import UNLIMITED, Case, Outcome, Setting, keeping
+from ..case import Case, Outcome, Setting, keeping
 from ..games.canaries import hub, stars
 from ..instruments.reach import NOTHING, assumed, weaker
 from ..instruments.recorder import recorded
@@ -36,8 +36,6 @@ STARS = 50  # stars in one run; no two of them move the same row
 
 def refuses(case: Case) -> str | None:
     """The game and the residual audit need released sums, noise on them, and a public degree bound."""
-    if np.isinf(case.claim.epsilon):
-        return UNLIMITED
     return lacks(case.model, NoisySums) or lacks(case.model, BoundedDegree)
 
 
@@ -135,7 +133,7 @@ def refuses_rows(case: Case) -> str | None:
     """The audit needs PageRank rows that are released with Gaussian noise, and a claim about nodes."""
     if case.claim.unit is not Unit.NODE:
         return f"the audit of PageRank rows is about nodes; this claim is about {case.claim.unit}"
-    return UNLIMITED if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyRows)
+    return lacks(case.model, NoisyRows)
 
 
 def weigh_rows(setting: Setting) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ from ..channels import entries, exact, transcript, user_reports, votes
 from ..heard.gate import disbelieved
 from . import added_up, blackbox, differential, edge_sums, gradients, node_stars, replay
 
+UNLIMITED = "the claim is epsilon = inf, so there is nothing to test"
+
 
 @dataclass(frozen=True)
 class Audit:
-    """An audit by name. refuses: why it cannot audit a case, or None. play: the function that runs it.
+    """An audit by name. declines: why it cannot audit a case with a finite claim, or None. play: the function that runs it.
 
     looks: how many of its bounds are statistical tests; each of them spends a share of alpha. masks: whether it removes units by
     masks; its bounds then hold only if the model treats a masked unit as absent. trial_limited: whether more rounds alone let it
@@ -25,10 +28,14 @@ class Audit:
 
     name: str
     looks: int
-    refuses: Callable[[Case], str | None]
+    declines: Callable[[Case], str | None]
     play: Callable[[Setting], Outcome]
     masks: bool = True
     trial_limited: bool = False
+
+    def refuses(self, case: Case) -> str | None:
+        """Why it cannot audit a case, or None. No audit can test a claim without a limit."""
+        return UNLIMITED if math.isinf(case.claim.epsilon) else self.declines(case)
 
     def run(self, setting: Setting) -> Outcome:
         """Runs the audit, and measures the seconds that it takes. Each test has the setting's alpha.

@@ -16,7 +16,7 @@ from ...accounting.events.counts import charged
 from ...accounting.upper.tradeoff import curve, scaled
 from ...models.capabilities import BoundedDegree, DegreeFloor, declined, has
 from ...models.graph.graph import Mask
-from ..case import UNLIMITED, Case, Outcome, Setting, keeping, offered
+from ..case import Case, Outcome, Setting, keeping, offered
 from ..games.canaries import cap_breaker, double_star, strange_rows
 from ..games.edge_catalogue import catalogue
 from ..instruments.reach import NOTHING
@@ -41,8 +41,6 @@ def refuses(case: Case) -> str | None:
     model = case.model
     if case.claim.unit is not Unit.NODE and not at_a_threshold(case):
         return replay_sums.refuses(case)
-    if np.isinf(case.claim.epsilon):
-        return UNLIMITED
     if type(model.ledger).__name__ in ("NoOpDpEvent", "NonPrivateDpEvent"):
         return "the ledger charges for no mechanism that a node could move"
     if reason := declined(model, "RepeatsWithoutNode"):

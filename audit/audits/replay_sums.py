@@ -17,7 +17,7 @@ from ...accounting.gaussian import epsilon_of
 from ...accounting.lower.bounds import Bound, resting
 from ...attacks.canary.gaussian_ratio import noise_std
 from ...models.graph.graph import Mask, Worlds
-from ..case import EDGES, UNLIMITED, Case, Outcome, Setting, keeping, offered
+from ..case import EDGES, Case, Outcome, Setting, keeping, offered
 from ..games.edge_catalogue import catalogue, first
 from ..own.model_file import is_built_in
 from ..own.program import External
@@ -49,8 +49,6 @@ def refuses(case: Case) -> str | None:
     """The audit needs a claim about edges, and released sums or a model that must not read edges."""
     if case.claim.unit not in EDGES:
         return f"replay is about edges; this claim is about {case.claim.unit}"
-    if np.isinf(case.claim.epsilon):
-        return UNLIMITED
     if not reads_no_edge(case) and not {"aggregates", "inputs"} <= set(offered(case.model)):
         return f"{case.model.name} releases no sums from which the noise could be subtracted"
     return None

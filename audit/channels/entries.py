@@ -12,7 +12,7 @@ from ...accounting.lower.bounds import from_rounds
 from ...accounting.lower.error_rates import Rule, epsilon_of_rates, rate_at_most
 from ...accounting.lower.power import notices_along
 from ...models.capabilities import RandomisedEdges, lacks
-from ..case import EDGES, UNLIMITED, Case, Outcome, Setting
+from ..case import EDGES, Case, Outcome, Setting
 from ..games.game import Game, sample
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def refuses(case: Case) -> str | None:
     """The audit needs a model that trains on a graph drawn by randomised response, and a claim about edges."""
     if case.claim.unit not in EDGES:
         return f"entries of the adjacency matrix are about edges; this claim is about {case.claim.unit}"
-    return UNLIMITED if np.isinf(case.claim.epsilon) else lacks(case.model, RandomisedEdges)
+    return lacks(case.model, RandomisedEdges)
 
 
 def play_entries(setting: Setting) -> Outcome:

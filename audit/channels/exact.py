@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ...accounting.checks.conditions import assumed, proved
 from ...accounting.closed_forms import channel_epsilon
 from ...accounting.lower.bounds import Bound, resting
 from ...models.capabilities import FiniteChannels, NoisyVotes, RandomisedEdges, has, lacks
-from ..case import UNLIMITED, Case, Outcome, Setting, offered
+from ..case import Case, Outcome, Setting, offered
 from ..own.model_file import is_built_in
 
 if TYPE_CHECKING:
@@ -29,8 +27,6 @@ DENSITIES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)  # densities of graphs; the pr
 
 def refuses(case: Case) -> str | None:
     """The audit needs finite channels that the model declares, labels by noisy argmax, or randomised response on edges."""
-    if np.isinf(case.claim.epsilon):
-        return UNLIMITED
     if any(has(case.model, capability) for capability in (NoisyVotes, RandomisedEdges, FiniteChannels)):
         return None
     if isinstance(case.model, FiniteChannels):

@@ -6,15 +6,13 @@ import dataclasses
 import math
 from typing import Any
 
-import numpy as np
-
 from ...accounting.gaussian import mu_of_claim
 from ...accounting.lower.one_run import canaries
 from ...accounting.lower.rank_test import gaussian_family
 from ...accounting.upper.tradeoff import curve
 from ...attacks.canary.direction_ratio import DirectionRatio
 from ...models.capabilities import NoisyMessages, lacks
-from ..case import EDGES, UNLIMITED, Case, Outcome, Setting, keeping
+from ..case import EDGES, Case, Outcome, Setting, keeping
 from ..games.canaries import pairs
 from ..games.game import Game
 
@@ -27,7 +25,7 @@ def refuses(case: Case) -> str | None:
     """The audit needs messages that are normalised noisy sums of known rows."""
     if case.claim.unit not in EDGES:
         return f"the game on messages is about edges; this claim is about {case.claim.unit}"
-    return UNLIMITED if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyMessages)
+    return lacks(case.model, NoisyMessages)
 
 
 def play_messages(setting: Setting) -> Outcome:

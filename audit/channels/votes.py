@@ -19,7 +19,7 @@ from ...accounting.lower.one_run import COINS, canaries
 from ...accounting.upper.tradeoff import curve
 from ...models.capabilities import NoisyVotes, lacks
 from ...models.graph.graph import Worlds
-from ..case import UNLIMITED, Case, Outcome, Setting
+from ..case import Case, Outcome, Setting
 from ..instruments.reach import family, unknown
 from .exact import GRID, votes_epsilon
 
@@ -41,7 +41,7 @@ def refuses(case: Case) -> str | None:
     """The audit needs a model whose teachers' answers the audit can set, and noise that the ledger charges for."""
     if case.claim.unit is not Unit.NODE:
         return f"the audit of votes is about nodes; this claim is about {case.claim.unit}"
-    return UNLIMITED if np.isinf(case.claim.epsilon) else lacks(case.model, NoisyVotes)
+    return lacks(case.model, NoisyVotes)
 
 
 def play_votes(setting: Setting) -> Outcome:

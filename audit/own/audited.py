@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .declaration import Declared
 from .files import hashed
@@ -24,7 +26,15 @@ def audited(model: Model) -> dict[str, str]:
         return {"program": hashed([Path(word) for word in shlex.split(model.command)])}
     if is_built_in(model):
         return {}
-    parts = (type(model), getattr(model, "train", None))
+    parts = (type(model), _function(getattr(model, "train", None)))
     files = (getattr(sys.modules.get(getattr(part, "__module__", "")), "__file__", None) for part in parts)
     own = [Path(f) for f in files if f and not Path(f).is_relative_to(Path(__file__).parents[2])]
     return {"model": f"{own[-1].name}, {hashed(own[-1:])}"} if own else {}
+
+
+def _function(train: Any) -> Any:
+    """The function below partial arguments and decorators, or the class of a callable object. It knows the file of its code."""
+    while isinstance(train, functools.partial):
+        train = train.func
+    train = inspect.unwrap(train) if callable(train) else train
+    return train if inspect.isroutine(train) else type(train)

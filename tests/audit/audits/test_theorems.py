@@ -1,6 +1,7 @@
 """No audit prints a bound without its theorem and the conditions that the theorem needs."""
 
 import dataclasses
+import math
 
 import dp_accounting as dp
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from gnnaudit.accounting.checks.conditions import HOW
 from gnnaudit.accounting.claim import Claim, Unit
-from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.audits.registry import AUDITS, UNLIMITED
 from gnnaudit.audit.case import Case, Setting
 from gnnaudit.audit.faults import strangers
 from gnnaudit.audit.key import Key
@@ -29,6 +30,12 @@ def bounds(case, graph, folder):
 
 def incomplete(found):
     return {name for name, b in found if not b.theorem or not b.conditions or any(c.how not in HOW for c in b.conditions)}
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_no_audit_tests_a_claim_without_a_limit(name):
+    claims = [Claim(math.inf, 1e-5, unit) for unit in Unit]
+    assert {AUDITS[name].refuses(Case(Looped(print, unit=claim.unit), claim)) for claim in claims} == {UNLIMITED}
 
 
 @pytest.mark.nightly
