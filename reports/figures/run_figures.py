@@ -11,14 +11,15 @@ from ...accounting.claim import Unit
 from ..evidence import Evidence
 from ..results import AttackRow, Results, UtilityRow
 from ..rounding import down, up
-from ..summary import BESIDE, COVERED, UNITS, Line, budget, lines, name, units, utility
-from .style import COLOURS, INK, Plot, legend, styles, wrapped
+from ..summary import BESIDE, COVERED, UNITS, Line, budget, chance, lines, name, units, utility
+from .style import COLOURS, INK, PAPER, Plot, legend, styles, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Looks = dict[tuple[str, str], dict[str, Any]]
 BRIGHT = (5, 4, 2, 3)  # indices of colours on which black text is legible
+PAGE = {"facecolor": PAPER, "edgecolor": "none", "pad": 1}  # behind a label, so that no line crosses it
 FLOOR = 1e-4  # the smallest false-positive rate that a logarithmic axis shows
 
 
@@ -53,6 +54,7 @@ def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
     budgets = sorted({e for cells in series.values() for e in cells})
     place = _places(budgets)
     metric = next(iter(next(iter(series.values())).values())).metric
+    learned_nothing = chance(results).get(metric)
     rows = [(name(*who), budget(e, "inf"), *_numbers(row)) for who, cells in series.items() for e, row in sorted(cells.items())]
     rows += [(name(*who), "any", *_numbers(row)) for who, row in level.items()]
 
@@ -68,6 +70,8 @@ def utility_plot(results: Results, unit: Unit, look: Looks) -> Plot:
             axes.annotate(
                 name(*who), (1, 100 * row.value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8
             )
+        if learned_nothing is not None:
+            axes.axhline(100 * learned_nothing, color=INK, linestyle="-.", linewidth=1, label="a model that has learned nothing")
         axes.set_xticks([place[e] for e in budgets], [budget(e) for e in budgets])
         axes.set_xlabel(f"ε (protects {UNITS[unit]})")
         axes.set_ylabel(f"test {metric}, %")
@@ -120,8 +124,10 @@ def _epsilon_plot(unit: Unit | None, epsilon: float, claims: list[Line], views: 
                     axes.barh(first[who] + i, length, 0.9, label=f"lower bound from {r[3]}", **colour)
                 inside = length > 0.35 * widest and not colour["hatch"]
                 ink: dict[str, Any] = {"color": "#000000" if inside else INK, "fontsize": 8, "va": "center"}
-                shift: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points"}
-                axes.annotate(_seen(r[4]), (0 if inside else length, first[who] + i), **shift, **ink)
+                shift: dict[str, Any] = {"xytext": (4 if inside else 8, 0), "textcoords": "offset points"}
+                label = _seen(r[4]) if length > 0 else f"{_seen(r[4])} from {r[3]}"  # a bar of length 0 shows no colour
+                ink["bbox"] = None if inside else PAGE
+                axes.annotate(label, (0 if inside else length, first[who] + i), **shift, **ink)
             if line.upper and math.isfinite(line.upper[0]):
                 diamond: dict[str, Any] = {"marker": "D", "color": INK, "markerfacecolor": "none", "linestyle": "none"}
                 axes.plot(line.upper[0], _middle(first[who], bars[who]), label="upper bound of the ledger", **diamond)

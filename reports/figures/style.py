@@ -16,9 +16,10 @@ from ..files import write_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours that stand out on white and on black. Shapes and dashes repeat the information of the colour.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Six of Okabe and Ito's colours, then four of Paul Tol's muted ones. Shapes and dashes repeat the information of the colour.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933", "#7F7F7F", "#332288")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+PAPER = "#FDFEFC"  # placeholder for the colour of the page
 INK = "#010203"  # placeholder for the colour of the page's text; no other part of a figure uses it
 PNG_DPI = 160
 FAINT = 0.25  # opacity of grids
@@ -95,7 +96,7 @@ def inline(svg: str, plot: Plot) -> str:
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
     body = re.sub(r'\bid="([^"]+)"', rf'id="{plot.name}-\1"', body)
     body = re.sub(r'(url\(|href=")#', rf"\1#{plot.name}-", body)
-    body = body.replace(INK, "currentColor")
+    body = body.replace(INK, "currentColor").replace(PAPER.lower(), "var(--page)")
     for i, colour in enumerate(COLOURS):
         body = body.replace(colour.lower(), f"var(--series-{i})")  # dark mode uses lighter colours
     label = plot.alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

@@ -22,9 +22,9 @@ from ..results import AttackRow, FindingRow, Results, SkippedRow, UtilityRow
 from ..rounding import down, percent, up
 from ..summary import (
     UNITS,
+    Line,
     budget,
     chance,
-    claimed,
     headline,
     inapplicable,
     key,
@@ -72,7 +72,6 @@ def render(run_dir: Path) -> Path:
         css=Markup((HERE / "report.css").read_text(encoding="utf-8")),
         run=found.run,
         name=name,
-        claimed=claimed,
         key=key,
         infinite=math.inf,
         signs=SIGNS,
@@ -100,7 +99,8 @@ def tables(found: Results) -> dict[str, Any]:
     skipped, attacks = found.of(SkippedRow), found.of(AttackRow)
     return {
         "headline": headline(claims),
-        "stated": list(dict.fromkeys(f"{claimed(line)} for {UNITS[line.key.unit]}" for line in claims)),
+        "stated": stated(claims),
+        "low": uncertain(table, level),
         "layers": layers(found, claims),
         "sections": {"verdicts", "reproduce"} | ({"accountants"} if priced else set()) | ({"evidence"} if claims else set()),
         "counts": Counter(line.verdict.kind for line in claims),
@@ -122,6 +122,21 @@ def tables(found: Results) -> dict[str, Any]:
             who: (listed(dict.fromkeys(r.what for r in rows)), skips(rows)) for who, rows in inapplicable(skipped).items()
         },
     }
+
+
+def stated(claims: Sequence[Line]) -> list[str]:
+    """The claimed budgets, one text for each unit and delta: "ε = 1, 8, δ = 1e-06 for an undirected edge"."""
+    found: dict[Any, dict[str, None]] = {}
+    for line in claims:
+        found.setdefault((line.key.unit, line.delta), {})[budget(line.key.epsilon)] = None
+    delta = {place: "" if place[1] is None else f", δ = {place[1]:g}" for place in found}
+    return [f"ε = {', '.join(epsilons)}{delta[place]} for {UNITS[place[0]]}" for place, epsilons in found.items()]
+
+
+def uncertain(table: dict[tuple[Any, str, str], dict[float, UtilityRow]], level: dict[str, float]) -> list[str]:
+    """The models whose test score may be chance, each with its budgets: "gap (sound) at ε = 1, 4"."""
+    low = {who[1:]: [budget(e) for e, row in sorted(cells.items()) if may_be_chance(row, level)] for who, cells in table.items()}
+    return [f"{name(*who)} at ε = {', '.join(budgets)}" for who, budgets in low.items() if budgets]
 
 
 def by_claim(seen: Sequence[Evidence]) -> list[list[Evidence]]:

@@ -15,6 +15,7 @@ from gnnaudit.reports.figures.style import Plot, save
 from gnnaudit.reports.figures.subgroup_rows import sliced
 from gnnaudit.reports.formats import html
 from gnnaudit.reports.results import AccountRow, AttackRow, BoundRow, Results, Run, SkippedRow, Slice, UtilityRow
+from gnnaudit.reports.summary import UNITS
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
@@ -192,9 +193,10 @@ def test_durations_read_as_a_person_says_them(seconds, words):
 
 def test_every_verdict_stands_with_its_delta_and_the_header_says_what_was_claimed(rendered):
     text = " ".join(outline(rendered / "report.html").text.split())
-    for row in results.read(rendered).of(BoundRow):
-        if row.epsilon < float("inf"):
-            assert f"ε = {row.epsilon:g}, δ = {row.delta:g} for" in text
+    finite = [row for row in results.read(rendered).of(BoundRow) if row.epsilon < float("inf")]
+    for unit, delta in {(row.unit, row.delta) for row in finite}:
+        claimed = sorted({row.epsilon for row in finite if (row.unit, row.delta) == (unit, delta)})
+        assert f"ε = {', '.join(f'{e:g}' for e in claimed)}, δ = {delta:g} for {UNITS[unit]}" in text
     page = (rendered / "report.html").read_text()
     assert page.count('data-label="δ "') == page.count('data-label="upper "') == 14
 
