@@ -203,9 +203,9 @@ def study(
             setting = Setting(
                 case, graph, store, key, plan.rounds, alpha, plan.alpha, plan.minutes, plan.notices, partial(say, begins=False)
             )
-            results = (audit.run(replace(setting, key=key.fold(audit.name))),)
-            results = confirmed(audit, results[0], setting)
-            results = tuple(resting_on(case, one, checks) for one in results) if audit.masks else results
+            rested = partial(resting_on, case, checks=checks if audit.masks else ())
+            results = (rested(audit.run(replace(setting, key=key.fold(audit.name)))),)
+            results = confirmed(audit, results[0], setting, rested)
         except ValueError as fault:  # the model cannot train on other graphs, or the graph is too small for two worlds
             skips.append(case.skipped(f"audit {audit.name}{' again' if results else ''}", str(fault)))
             results = tuple(marked(first, held=False) for first in results)  # a refutation without a repetition does not count

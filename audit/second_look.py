@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scipy.special import ndtri
@@ -18,9 +19,11 @@ LEVEL = 1e-3  # the largest probability that the repetition confirms a false ala
 POWER, SURE = 0.9, 0.99  # power of the first test and of the repetition, both at the smallest detectable violation
 
 
-def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome, ...]:
+def confirmed(
+    audit: Audit, outcome: Outcome, setting: Setting, rested: Callable[[Outcome], Outcome] = lambda outcome: outcome
+) -> tuple[Outcome, ...]:
     """The outcome, with its statistical refutations marked as confirmed or not, and the outcome of the repetition if there was
-    one.
+    one. rested: adds to an outcome the conditions that hold for every audit of this model.
 
     A claim is refuted only if both tests refute it. Their coins and noise are independent, so a true claim is refuted with
     probability at most the product of their levels, alpha and LEVEL, where alpha is the level of a printed bound. Some audits
@@ -34,7 +37,7 @@ def confirmed(audit: Audit, outcome: Outcome, setting: Setting) -> tuple[Outcome
     fresh = dataclasses.replace(setting, key=key, alpha=alpha, first=None)
     if audit.trial_limited:
         fresh = dataclasses.replace(fresh, alpha=setting.alpha, rounds=setting.rounds * times(setting.level, setting.alpha))
-    again = audit.run(fresh)
+    again = rested(audit.run(fresh))
     held = any(b.refuted for b in again.bounds)
     name = f"{audit.name} again"
     second = tuple(dataclasses.replace(b, audit=name, confirmed=True if b.refuted else None) for b in again.bounds)

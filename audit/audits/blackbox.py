@@ -105,7 +105,7 @@ def until_decided(setting: Setting, played: Played) -> Outcome:
         scores, bits = played(rounds)
         share = 1 / (stage * (stage + 1))
         now = [of_all(b, share, setting.alpha) for b in both_tests(setting, scores, bits, setting.alpha * share)]
-        best = [b if b.failed or b.epsilon > a.epsilon else a for a, b in zip(best or now, now, strict=True)]
+        best = [b if b.failed or a.failed or b.epsilon > a.epsilon else a for a, b in zip(best or now, now, strict=True)]
         right = float(((scores > 0) == bits).mean())
         tested = not now[-1].failed  # a withdrawn test detects nothing
         detects = coins_detect(limit, right, bits.size, setting.alpha * share) if tested else math.inf

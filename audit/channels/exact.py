@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import permutations
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...accounting.checks.conditions import assumed, proved
 from ...accounting.closed_forms import channel_epsilon
@@ -14,10 +18,13 @@ from ..own.model_file import is_built_in
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
+    from numpy.typing import NDArray
 
 
 GRID = 1e-4  # relative tolerance: the rounding of the privacy-loss distribution of many votes raises epsilon by less
 STEP = 1e-4  # nats: grid of the privacy-loss distribution of a single entry
+FINEST = 1e-6  # nats: finest grid of the privacy-loss distribution of many draws
+CUT = 1e-12  # at least the mass that the accountant moves to an infinite loss when it cuts tails
 THEOREM = "the definition of (epsilon, delta) over the outputs of a channel, composed over independent draws"
 OURS = proved(
     "the channel is as declared", "this package draws from the channel; 'reports', 'votes' and 'entries' test the draws"
@@ -37,8 +44,7 @@ def refuses(case: Case) -> str | None:
 def enumerate_channels(setting: Setting) -> Outcome:
     """Computes epsilon from the channels and the noise as the model declares them.
 
-    Each channel costs the epsilon of its worst pair of inputs times the number of its copies. These costs add up, because the
-    draws about one person are independent. Other audits, the games on these channels, test whether the model draws as it
+    All channels together cost `channels_epsilon`. Other audits, the games on these channels, test whether the model draws as it
     declares.
 
     For noisy labels, the teachers are certain of one class, or of another class if the node is sampled. The composition over all
@@ -55,9 +61,9 @@ def enumerate_channels(setting: Setting) -> Outcome:
         told = f"one entry at density {density:g}, and Laplace noise on the density: {epsilon:.4g} nats"
     else:
         assert isinstance(model, FiniteChannels)
-        parts = [copies * channel_epsilon(matrix) for matrix, copies in model.channels(graph.dim, graph.classes)]
-        epsilon = float(sum(parts)) * (1 - 1e-9)  # rounding of the probabilities themselves
-        told = f"channels of {' + '.join(f'{part:.4g}' for part in parts)} nats"
+        channels = model.channels(graph.dim, graph.classes)
+        epsilon = channels_epsilon(channels, delta)
+        told = f"channels of {' + '.join(f'{copies * channel_epsilon(matrix):.4g}' for matrix, copies in channels)} nats"
     bound = Bound(
         epsilon=epsilon,
         alpha=0.0,
@@ -74,6 +80,27 @@ def enumerate_channels(setting: Setting) -> Outcome:
     bound = resting(bound, THEOREM, OURS if is_built_in(model) else assumed("the channel is as declared"))
     sent = tuple(name for name in offered(case.model) if name != "posteriors")
     return Outcome("exact", (bound,), {}, told, sent)
+
+
+def channels_epsilon(channels: Sequence[tuple[NDArray[np.float64], int]], delta: float) -> float:
+    """A lower bound on epsilon (nats) at delta of independent channels: (inputs, outputs) matrices with their copies.
+
+    At delta = 0 the epsilons of the worst pairs of inputs add up. At delta > 0, two users with one such pair in each channel
+    send two product distributions, and epsilon is that of these two.
+    """
+    from ...accounting.events.mechanisms import composed, repeated
+    from ...accounting.events.types import FiniteDpEvent
+    from ...accounting.upper.tradeoff import curve
+
+    pure = float(sum(copies * channel_epsilon(matrix) for matrix, copies in channels)) * (1 - 1e-9)  # rounding of the matrices
+    if delta == 0 or pure == 0:
+        return pure
+    worst = [max(permutations(matrix, 2), key=lambda pair: channel_epsilon(np.stack(pair))) for matrix, _ in channels]
+    pairs = [FiniteDpEvent(tuple(map(float, p)), tuple(map(float, q))) for p, q in worst]
+    draws = sum(copies for _, copies in channels)
+    step = max(FINEST, STEP / draws)
+    both = curve(composed(*(repeated(pair, copies) for pair, (_, copies) in zip(pairs, channels, strict=True))), interval=step)
+    return min(pure, max(0.0, both.epsilon(delta + CUT) - draws * step))  # the grid rounds each loss up by less than one step
 
 
 def votes_epsilon(model: NoisyVotes, classes: int, delta: float, kappa: float = 1.0) -> float:

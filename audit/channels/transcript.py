@@ -37,7 +37,7 @@ def play_messages(setting: Setting) -> Outcome:
     squared. The audit computes mu from the measured means, and the smallest detectable violation from mu.
     """
     case = setting.case
-    wider, edges, ends = pairs(setting.graph, CANARIES, DECOYS)
+    wider, edges, ends = pairs(case.counted(setting.graph), CANARIES, DECOYS)
     game = Game(wider, "edge", edges, setting.key.fold("game"))
     seen, attack = setting.store.fit(keeping(case.model, READ), game, setting.rounds), DirectionRatio()
     every = attack.score(seen.release, dataclasses.replace(seen.challenge, items=ends))

@@ -51,9 +51,12 @@ def with_role(graph: Graph, ids: NDArray[np.int64], role: str) -> Graph:
 
 def aligned(graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The mean features of the two commonest classes, (2, dim), and those classes. A classifier can distinguish these
-    two rows.
+    two rows. Raises ValueError if only one class has nodes.
     """
-    common = np.argsort(-np.bincount(graph.y, minlength=graph.classes), kind="stable")[:2]
+    sizes = np.bincount(graph.y, minlength=graph.classes)
+    if np.count_nonzero(sizes) < 2:
+        raise ValueError("the graph has nodes of one class only; canary edges need nodes of two classes")
+    common = np.argsort(-sizes, kind="stable")[:2]
     means = [np.asarray(graph.x[graph.y == c].mean(axis=0), dtype=np.float32).reshape(-1) for c in common]
     return np.stack(means), common.astype(np.int64)
 

@@ -126,11 +126,11 @@ def tables(found: Results) -> dict[str, Any]:
 
 def stated(claims: Sequence[Line]) -> list[str]:
     """The claimed budgets, one text for each unit and delta: "ε = 1, 8, δ = 1e-06 for an undirected edge"."""
-    found: dict[Any, dict[str, None]] = {}
+    found: dict[Any, set[float]] = {}
     for line in claims:
-        found.setdefault((line.key.unit, line.delta), {})[budget(line.key.epsilon)] = None
+        found.setdefault((line.key.unit, line.delta), set()).add(line.key.epsilon)
     delta = {place: "" if place[1] is None else f", δ = {place[1]:g}" for place in found}
-    return [f"ε = {', '.join(epsilons)}{delta[place]} for {UNITS[place[0]]}" for place, epsilons in found.items()]
+    return [f"ε = {', '.join(map(budget, sorted(e)))}{delta[place]} for {UNITS[place[0]]}" for place, e in found.items()]
 
 
 def uncertain(table: dict[tuple[Any, str, str], dict[float, UtilityRow]], level: dict[str, float]) -> list[str]:

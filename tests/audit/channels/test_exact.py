@@ -1,0 +1,70 @@
+"""The exact cost of finite channels: computed by enumeration of all outputs, at delta = 0 and above."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import binom
+
+from gnnaudit.accounting.claim import Claim, Relation, Unit
+from gnnaudit.accounting.upper.calibration import calibrate
+from gnnaudit.audit.audits.registry import AUDITS
+from gnnaudit.audit.case import Case, Setting
+from gnnaudit.audit.channels.exact import channels_epsilon
+from gnnaudit.audit.key import Key
+from gnnaudit.audit.storage.store import Store
+from gnnaudit.models.data.loading import load
+from gnnaudit.models.lpgnn.lpgnn import Lpgnn
+
+
+def response(epsilon, categories=2):
+    """Randomised response among some categories."""
+    other = 1 / (math.exp(epsilon) + categories - 1)
+    return np.full((categories, categories), other) + np.eye(categories) * other * (math.exp(epsilon) - 1)
+
+
+def enumerated(epsilon, copies, delta):
+    """Epsilon of several copies of binary randomised response, from the two binomial distributions of their sum."""
+    keep = response(epsilon)[0, 0]
+    counts = np.arange(copies + 1)
+    p, q = binom.pmf(counts, copies, keep), binom.pmf(counts, copies, 1 - keep)
+
+    def excess(at):
+        return float(np.maximum(p - math.exp(at) * q, 0).sum()) - delta
+
+    return brentq(excess, 0, epsilon * copies + 1) if excess(0) > 0 else 0.0
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2, 0.1])
+@pytest.mark.parametrize(("epsilon", "copies"), [(0.5, 1), (0.3, 4), (0.05, 40), (2.0, 3)])
+def test_copies_of_a_channel_cost_what_enumeration_says(epsilon, copies, delta):
+    truth = enumerated(epsilon, copies, delta)
+    found = channels_epsilon([(response(epsilon), copies)], delta)
+    assert truth - 3e-4 <= found <= truth
+
+
+def test_at_delta_zero_the_epsilons_of_channels_add_up():
+    assert channels_epsilon([(response(0.5), 4), (response(1.0, 6), 1)], 0.0) == pytest.approx(3.0, rel=1e-8)
+
+
+def test_a_channel_that_reveals_its_input_has_no_epsilon_below_its_probability():
+    half = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
+    assert channels_epsilon([(half, 1)], 0.4) == math.inf
+    assert channels_epsilon([(half, 1)], 0.6) == 0
+
+
+@pytest.mark.parametrize("name", ["exact", "reports"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (4.0, 0.05)])
+def test_an_honest_claim_at_a_large_delta_keeps_its_verdict_and_a_false_one_does_not(name, epsilon, delta, tmp_path):
+    """The noise is calibrated at this delta, so epsilon at delta = 0 is larger than the claim."""
+    claim = Claim(epsilon, delta, Unit.FEATURES, Relation.REPLACE, exposes=("reports", "label_reports"))
+    graph = load("campus:n=300")
+    model = calibrate(Lpgnn(), claim)
+
+    def audited(claimed):
+        return AUDITS[name].run(Setting(Case(model, claimed), graph, Store(tmp_path), Key("delta"), 4, 0.01)).bounds
+
+    assert not any(bound.refuted for bound in audited(claim))
+    assert any(bound.refuted for bound in audited(dataclasses.replace(claim, epsilon=0.6 * epsilon)))
