@@ -62,7 +62,7 @@ def member(name: str, value: Any, kind: type[Named]) -> Named:
 
 
 def words(name: str, value: object, example: str) -> tuple[str, ...]:
-    """A list or tuple of strings as a tuple. Raises ValueError for other values; a single string would be read by letters."""
+    """A list or tuple of strings as a tuple. Raises ValueError for other values; a single string would be read as letters."""
     if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
         return tuple(value)
     raise ValueError(f"{name}={shown(value)}: must be a tuple of words, such as {example}.")

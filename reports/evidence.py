@@ -241,7 +241,7 @@ def lowest(ceiling: Sequence[Upper]) -> tuple[float, str] | None:
 
 
 def contradicting(best: tuple[float, str] | None, bounds: Sequence[Bound]) -> Bound | None:
-    """The largest proved lower bound if it exceeds the tightest upper bound `best`, so that one of both is wrong; else None."""
+    """The largest proved lower bound if it exceeds `best`, the tightest upper bound, so that one of them is wrong; else None."""
     proved = [b for b in bounds if not b.assumed and not b.failed and b.confirmed is not False]
     most = max(proved, key=lambda b: b.epsilon, default=None)
     return most if best and most and most.epsilon > best[0] * (1 + GRID) else None

@@ -91,9 +91,10 @@ def _ratio(variances: float, above: int, below: int) -> float:
 def in_order(scores: ArrayLike, bits: ArrayLike) -> Condition:
     """Checks that scores, in the order of the rounds, do not depend on the scores before them.
 
-    Whether a score is above the median of its world must not depend on whether the previous score is above its median. The number
-    of scores above the median must not differ by more than chance between blocks of sqrt(rounds) scores. If the scores of each
-    world are sorted, the order of the rounds is lost, and independence is assumed. Fewer than FEWEST scores pass untested.
+    Whether a score is above the median of its world must not depend on whether the previous score is above the median of its
+    world. The number of scores above the median must not differ by more than chance between blocks of sqrt(rounds) scores. If the
+    scores of each world are sorted, the order of the rounds is lost, and independence is assumed. Fewer than FEWEST scores pass
+    untested.
     """
     s, b = np.ravel(np.asarray(scores, float)), np.ravel(np.asarray(bits)).astype(bool)
     sides = np.zeros(s.size)

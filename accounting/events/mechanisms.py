@@ -56,7 +56,7 @@ def inclusion(roots: int, batch: int, fan_out: int, layers: int) -> float:
 
 
 def message_passing_as_published(sigma: float, layers: int, rate: float, steps: int) -> DpEvent:
-    """VESPER's published accounting: each step draws a secret sample without replacement, with an edge in it at this `rate`.
+    """VESPER's published accounting: secret samples without replacement, each of which contains an edge with probability `rate`.
 
     Not sound: the other party knows the batches, and the bound is for replaced records. See `message_passing_seen`.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Parts = list[tuple[DpEvent, int]]
-LEAST = -690.0  # smallest logarithm of a relative probability; smaller ones are raised to it, so that no float64 underflows
+LEAST = -690.0  # smallest logarithm of a relative probability; it replaces smaller ones, so that no float64 underflows
 
 
 class Unsupported(ValueError):

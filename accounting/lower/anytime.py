@@ -32,13 +32,13 @@ STEP, STEPS = 0.02, 1000  # nats: the grid of bounds that `any_shape` can return
 
 
 def log_e_values(differences: ArrayLike, mu: float, scale: float) -> Array:
-    """The log of the e-process after each difference. It tests that the differences have mean at most mu. (…, rounds) -> (…,
-    rounds).
+    """The log of the e-process after each difference. The tested hypothesis: the differences have mean at most mu. (…, rounds) ->
+    (…, rounds).
 
     differences: independent normal with variance 2, each a score of world 1 minus a score of world 0, both divided by their sd.
-    The process is a one-sided normal mixture (Robbins 1970; Howard et al. 2021, Proposition 6). If the tested statement holds,
-    the probability that e ever reaches 1 / alpha is at most alpha. scale: sd of the mixture's prior on the excess of the mean
-    over mu.
+    The process is a one-sided normal mixture (Robbins 1970; Howard et al. 2021, Proposition 6). If the hypothesis holds, the
+    probability that e ever reaches 1 / alpha is at most alpha. scale: sd of the mixture's prior on the excess of the mean over
+    mu.
     """
     x = np.asarray(differences, float)
     t = np.arange(1, x.shape[-1] + 1)

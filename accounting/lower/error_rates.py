@@ -60,7 +60,9 @@ def mu_of_rates(false_positive: ArrayLike, false_negative: ArrayLike) -> Array:
 
 
 def smallest_level(rejects: Callable[[float], bool]) -> float:
-    """The p-value of a test, the smallest level (at least 1e-300) that rejects; 1 if none does. Larger levels must reject too."""
+    """The p-value of a test: the smallest level (at least 1e-300) for which `rejects` is true; 1 if none is. Larger levels must
+    reject too.
+    """
     low, high = -300.0, 0.0  # powers of ten
     if not rejects(0.999):
         return 1.0

@@ -186,8 +186,8 @@ def groups_against(epsilon: float, delta: float, canaries: int, alpha: float) ->
     """The guesses and weights with which this epsilon (nats) is tested. They depend on neither claim nor scores.
 
     Consider the Gaussian mechanisms under which the test usually rejects the tested epsilon. The guesses and weights are the best
-    ones for that with the smallest true epsilon. At delta = 0 all canaries are guessed with the same weight, which is best for
-    randomised response.
+    ones for the one of them with the smallest true epsilon. At delta = 0 all canaries are guessed with the same weight, which is
+    best for randomised response.
     """
     low, high = next((a, b) for a, b in pairwise(EDGES) if a <= epsilon < b or b == LARGEST)
     middle = math.sqrt(low * high) if low else high / 2

@@ -66,7 +66,7 @@ def canaries(
     attack: str = "",
     audit: str = "",
 ) -> tuple[Bound, Independence]:
-    """The first of three bounds whose conditions hold: the exact test of two normal samples, the rank gate, `mahloujifar`.
+    """Of three bounds the first whose conditions hold: the exact test of two normal samples, the rank gate, `mahloujifar`.
 
     The exact test needs an exactly Gaussian ledger, scores that pass the test of normality with one sd, and canaries that pass
     the test of independence. The rank gate needs independent canaries only, and `mahloujifar` needs neither. The choice depends
@@ -219,7 +219,7 @@ def like(curve: Curve, delta: float) -> Claim:
 
 
 def guesses_beyond(curve: Curve, delta: float, m: int, alpha: float) -> int:
-    """The number of guesses for `mahloujifar` on m canaries, large enough that it can reject the ledger.
+    """The number of guesses for `mahloujifar` on m canaries, large enough that the test can reject the ledger.
 
     With the number of `best_guesses`, the test may be unable to reject the ledger even if all guesses are right.
     """

@@ -101,7 +101,7 @@ class Moves:
     """How far one secret moves all means along one history of released values, in noise sds.
 
     plain: the Euclidean norm of the moves of all mechanisms on all records. steps: (n,) for each mechanism on a secret Poisson
-    sample, the norm of its move if the secret is in the sample. rate: the probability that it is in the sample.
+    sample, the norm of its move if the secret is in the sample. rate: the probability that the secret is in the sample.
     """
 
     plain: float

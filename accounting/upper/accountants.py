@@ -56,9 +56,9 @@ def upper(
     """One row for each accountant, by default all in the order of ACCOUNTANTS. A claim gives delta and relation, and then all
     trainings from which the released one was chosen (`tuned_over`) are charged.
 
-    stored: whether rows from the cache are used unchecked. With False, which verdicts need, the tightest row is computed again;
-    all rows are if it differs or exceeds the claim. Raises ValueError for unknown accountants, and for a delta or ledger with
-    impossible numbers.
+    stored: whether rows from the cache are used unchecked. With False, which verdicts need, the tightest row is computed again.
+    If it differs or exceeds the claim, all rows are computed again. Raises ValueError for unknown accountants, and for a delta or
+    ledger with impossible numbers.
     """
     from ..events.well_formed import check_ledger
 

@@ -93,7 +93,9 @@ def _autodp(event: DpEvent, relation: Relation) -> Any:
 
 
 def opacus_rdp(ledger: DpEvent, delta: float, relation: Relation = Relation.ADD_REMOVE) -> float:
-    """epsilon (nats) from Opacus' RDP accountant. Raises Unsupported for delta = 0 and for events other than Gaussian noise."""
+    """epsilon (nats) from Opacus' RDP accountant. Raises Unsupported for delta = 0 and for events other than Gaussian noise,
+    Poisson-sampled or not.
+    """
     return _opacus("RDPAccountant", ledger, delta, relation)
 
 

@@ -1,4 +1,4 @@
-"""Privacy-loss distributions of ledgers, by dp_accounting where it supports the event, else from its delta(epsilon)."""
+"""Privacy-loss distributions of ledgers, by dp_accounting where it supports an event, else from delta(epsilon) of the event."""
 
 from __future__ import annotations
 

@@ -246,8 +246,8 @@ def parted(made: Study, first: History, absent: Without) -> str:
 
 
 def without_idle(again: Mapping[int, int], idle: Collection[int]) -> dict[int, int]:
-    """`again`, restricted to the mechanisms that the run reads. If the first mechanism with some noise is idle, the next
-    mechanism with this noise replaces it.
+    """`again`, restricted to the mechanisms that the run reads. If the first of several mechanisms with the same noise is idle,
+    the next of them replaces it.
     """
     firsts: dict[int, int] = {}
     left = {}

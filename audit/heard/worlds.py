@@ -1,4 +1,4 @@
-"""Worlds without one secret or without many, and a small graph with unusual nodes, which a real graph may lack.
+"""Worlds that lack one secret or many, and a small graph with unusual nodes, which a real graph may not have.
 
 A secret is an edge, a node, or the features of a node. Edges and nodes are removed from the graph, and features are replaced in
 it. Nothing is masked, so results in these worlds do not depend on how the model treats masks.
@@ -44,7 +44,7 @@ class Without:
 
 
 def without_any(whole: Worlds, unit: Unit, key: Key) -> Iterator[Without]:
-    """Yields worlds without very many secrets. For edges, one world without any edge; for nodes, two worlds, each without one
+    """Yields worlds that lack very many secrets. For edges, one world without any edge; for nodes, two worlds, each without one
     half of the nodes; for features, two worlds, each with the features and labels of one half replaced.
     """
     graph = whole.graph

@@ -1,4 +1,4 @@
-"""The files of a user's own model or program, with their hashes. The report lists what was audited from them."""
+"""The files of a user's own model or program, with their hashes. With them the report says what was audited."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def account_rows(case: Case, ceiling: Iterable[Upper]) -> list[dict[str, Any]]:
 
 
 def tuning_rows(case: Case, over: int) -> list[dict[str, Any]]:
-    """Rows of kind "tuning": the epsilon of the best of `over` trainings of a case, for each of SELECTIONS; empty for 1."""
+    """Rows of kind "tuning": the epsilon of the best of `over` trainings of a case by each selection; empty if `over` is 1."""
     from ...accounting.upper.accountants import tightest, upper
     from ...accounting.upper.tuning import SELECTIONS, tuned
     from ...reports.files import plain

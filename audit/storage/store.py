@@ -1,4 +1,4 @@
-"""Finished chunks of runs on disk. A chunk is named by a hash of its inputs, written atomically, and checked when it is read."""
+"""Stores finished chunks of runs on disk. A chunk is named by a hash of its inputs, written atomically, and checked when read."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ normalised = models.gcn_norm
 
 
 def one_matrix(*given, **options):
-    """PyG's gcn_norm, without its second result None for a sparse tensor of PyTorch. LPGNN expects only the matrix."""
+    """PyG's gcn_norm. For a sparse tensor of PyTorch it returns (matrix, None), and LPGNN expects only the matrix."""
     found = normalised(*given, **options)
     return found[0] if isinstance(found, tuple) else found
 

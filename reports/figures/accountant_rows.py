@@ -14,8 +14,8 @@ AGREE = 1e-3  # relative tolerance; smaller differences come from the accountant
 
 @dataclass(frozen=True)
 class Cost:
-    """Epsilons of one ledger, in nats. true: the tightest valid upper bound. printed: the value that the paper prints, and note:
-    why. as_coded: the value that the paper's code computes. rows: the values of all accountants.
+    """Epsilons of one ledger, in nats. true: the tightest valid upper bound. printed: the value that the paper prints, with a
+    `note` about it. as_coded: the value that the paper's code computes. rows: the values of all accountants.
     """
 
     key: Key
