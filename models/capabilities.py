@@ -144,7 +144,7 @@ class NoisyMessages(Protocol):
 
 @runtime_checkable
 class DegreeFloor(Protocol):
-    """A model whose aggregation divides by degrees. floor: smaller degrees are replaced by this number; 0 means no floor."""
+    """A model whose sums are divided by degrees. floor: smaller degrees count as this number; 0 means no floor."""
 
     @property
     def floor(self) -> int: ...
